@@ -1,0 +1,136 @@
+"""A binary sparse matrix in compressed rows, with nothing but numpy: who has what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """Rows of sorted, distinct column indices.
+
+    indptr: (n_rows + 1,) int64; row r owns ``indices[indptr[r]:indptr[r + 1]]``
+    indices: (n_entries,) int32, rising inside each row
+    n_cols: number of columns
+    """
+
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    n_cols: int
+
+    @classmethod
+    def from_pairs(cls, rows: NDArray[Any], cols: NDArray[Any], shape: tuple[int, int]) -> Incidence:
+        """Build from parallel arrays of row and column numbers; duplicates collapse."""
+        n_rows, n_cols = shape
+        rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
+        _require_inside(rows, n_rows, "row")
+        _require_inside(cols, n_cols, "column")
+        keys = np.unique(rows * max(n_cols, 1) + cols)
+        counts = np.bincount(keys // max(n_cols, 1), minlength=n_rows)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(indptr, (keys % max(n_cols, 1)).astype(np.int32), n_cols)
+
+    @classmethod
+    def coerce(cls, matrix: Incidence | Any) -> Incidence:
+        """Accept an Incidence, any SciPy sparse matrix (its non-zero entries), or a dense 2-d array."""
+        if isinstance(matrix, cls):
+            return matrix
+        if hasattr(matrix, "tocoo"):
+            coo = matrix.tocoo()
+            stored = np.asarray(coo.data) != 0
+            return cls.from_pairs(coo.row[stored], coo.col[stored], coo.shape)
+        dense = np.asarray(matrix)
+        if dense.ndim != 2:
+            raise InputError(
+                f"a users x items matrix needs two dimensions, got shape {dense.shape}; pass a SciPy CSR matrix"
+            )
+        rows, cols = np.nonzero(dense)
+        return cls.from_pairs(rows, cols, (dense.shape[0], dense.shape[1]))
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int]) -> Incidence:
+        return cls(np.zeros(shape[0] + 1, np.int64), np.empty(0, np.int32), shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_cols
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self.indices)
+
+    def row(self, r: int) -> NDArray[np.int32]:
+        return self.indices[self.indptr[r] : self.indptr[r + 1]]
+
+    @cached_property
+    def row_counts(self) -> IntArray:
+        """(n_rows,) entries in each row."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def col_counts(self) -> IntArray:
+        """(n_cols,) entries in each column."""
+        return np.bincount(self.indices, minlength=self.n_cols).astype(np.int64)
+
+    @cached_property
+    def row_of_entry(self) -> IntArray:
+        """(n_entries,) the row each entry belongs to."""
+        return np.repeat(np.arange(self.n_rows), self.row_counts)
+
+    @cached_property
+    def keys(self) -> IntArray:
+        """(n_entries,) ``row * n_cols + column``, rising: membership of many pairs is one binary search."""
+        return self.row_of_entry * self.n_cols + self.indices
+
+    def take_rows(self, rows: NDArray[Any]) -> Incidence:
+        """The given rows, in the given order."""
+        rows = np.asarray(rows, np.int64)
+        counts = self.row_counts[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        offsets = np.arange(indptr[-1]) - np.repeat(indptr[:-1], counts)
+        return Incidence(indptr, self.indices[np.repeat(self.indptr[rows], counts) + offsets], self.n_cols)
+
+    def union(self, other: Incidence) -> Incidence:
+        if self.shape != other.shape:
+            raise InputError(
+                f"cannot join matrices of shapes {self.shape} and {other.shape}; they must describe the same users and items"
+            )
+        rows = np.concatenate([self.row_of_entry, other.row_of_entry])
+        return Incidence.from_pairs(rows, np.concatenate([self.indices, other.indices]), self.shape)
+
+    def transpose(self) -> Incidence:
+        return Incidence.from_pairs(self.indices, self.row_of_entry, (self.n_cols, self.n_rows))
+
+    def dense(self) -> NDArray[np.bool_]:
+        """(n_rows, n_cols) bool; for small matrices such as items x subtopics."""
+        full = np.zeros(self.shape, dtype=bool)
+        full[self.row_of_entry, self.indices] = True
+        return full
+
+    def to_scipy(self) -> csr_array:
+        from scipy.sparse import csr_array
+
+        return csr_array((np.ones(len(self), np.float32), self.indices, self.indptr), shape=self.shape)
+
+
+def _require_inside(numbers: IntArray, size: int, axis: str) -> None:
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
+        raise InputError(
+            f"{axis} numbers run from {numbers.min()} to {numbers.max()}, outside 0 .. {size - 1}; check the matrix shape"
+        )

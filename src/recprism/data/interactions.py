@@ -1,0 +1,112 @@
+"""Who took which item, how they rated it and when; and the cleaning that comes before any split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+
+DuplicatePolicy = Literal["last", "first", "max", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Parallel arrays, one entry per interaction.
+
+    user, item: (n,) int64 numbers into user_ids and item_ids
+    user_ids, item_ids: sorted distinct ids, int64 or str objects
+    rating: (n,) float32 or None
+    timestamp: (n,) int64 or None; any clock that rises
+    """
+
+    user: NDArray[np.int64]
+    item: NDArray[np.int64]
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+    rating: NDArray[np.float32] | None = None
+    timestamp: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    def matrix(self) -> Incidence:
+        """Users x items."""
+        return Incidence.from_pairs(self.user, self.item, (self.n_users, self.n_items))
+
+    def take(self, rows: NDArray[Any]) -> Interactions:
+        """The chosen interactions (a mask or positions); users and items keep their numbers."""
+        return replace(
+            self,
+            user=self.user[rows],
+            item=self.item[rows],
+            rating=None if self.rating is None else self.rating[rows],
+            timestamp=None if self.timestamp is None else self.timestamp[rows],
+        )
+
+    def compact(self) -> Interactions:
+        """Drop users and items without interactions and number the others anew, in the order of their ids."""
+        users, user = np.unique(self.user, return_inverse=True)
+        items, item = np.unique(self.item, return_inverse=True)
+        return replace(self, user=user, item=item, user_ids=self.user_ids[users], item_ids=self.item_ids[items])
+
+
+def keep_positives(interactions: Interactions, threshold: float | None) -> Interactions:
+    """Ratings of at least ``threshold`` count as a positive, the others as not seen. None keeps everything."""
+    if threshold is None:
+        return interactions
+    if interactions.rating is None:
+        raise InputError(
+            f"a positive threshold of {threshold:g} needs ratings and there are none; map a rating column or pass threshold none"
+        )
+    return interactions.take(interactions.rating >= threshold)
+
+
+def drop_duplicates(interactions: Interactions, policy: DuplicatePolicy = "last") -> Interactions:
+    """Keep one interaction per (user, item): the last or first by time (by row where there is none), the highest rated, or refuse."""
+    keys = interactions.user * interactions.n_items + interactions.item
+    rows = np.arange(len(interactions))
+    clock = rows if interactions.timestamp is None else interactions.timestamp
+    if policy == "max":
+        if interactions.rating is None:
+            raise InputError(
+                "duplicates='max' keeps the highest rating and there are no ratings; use 'last' or 'first'"
+            )
+        preference: NDArray[Any] = interactions.rating
+    else:
+        preference = -clock if policy == "first" else clock
+    # Sorted by pair, then by preference, then by row: the last of each run of equal pairs is the one to keep.
+    tie = -rows if policy == "first" else rows
+    order = np.lexsort((tie, preference, keys))
+    is_last = np.append(keys[order][1:] != keys[order][:-1], True) if len(order) else np.empty(0, bool)
+    if policy == "error" and not is_last.all():
+        at = order[np.flatnonzero(~is_last)[0]]
+        user, item = interactions.user_ids[interactions.user[at]], interactions.item_ids[interactions.item[at]]
+        raise InputError(
+            f"user {user!r} and item {item!r} stand together more than once; choose duplicates='last', 'first' or 'max'"
+        )
+    return interactions.take(np.sort(order[is_last]))
+
+
+def keep_frequent(interactions: Interactions, min_user: int, min_item: int) -> Interactions:
+    """Drop users and items with too few interactions, again and again until nothing changes."""
+    keep = np.ones(len(interactions), bool)
+    while True:
+        users = np.bincount(interactions.user[keep], minlength=interactions.n_users)
+        items = np.bincount(interactions.item[keep], minlength=interactions.n_items)
+        stay = keep & (users[interactions.user] >= min_user) & (items[interactions.item] >= min_item)
+        if stay.sum() == keep.sum():
+            return interactions.take(keep).compact()
+        keep = stay

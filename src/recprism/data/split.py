@@ -1,0 +1,183 @@
+"""Splits: what the model may learn from, what settings are chosen on, and what is reported once at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.incidence import Incidence
+from recprism.data.interactions import Interactions
+from recprism.errors import InputError
+
+Part = Literal["train", "validation", "test"]
+TRAIN, VALIDATION, TEST = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Three users x items matrices over the same users and items; ``validation`` may be empty (the paper's protocol)."""
+
+    train: Incidence
+    validation: Incidence
+    test: Incidence
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_users(self) -> int:
+        return self.train.n_rows
+
+    @property
+    def n_items(self) -> int:
+        return self.train.n_cols
+
+    def part(self, name: Part) -> Incidence:
+        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+
+    def seen_before(self, name: Part) -> Incidence:
+        """What a list judged on part ``name`` must not contain: everything the user did in the parts before it."""
+        if name == "test":
+            return self.seen_before_test
+        return self.train if name == "validation" else Incidence.empty(self.train.shape)
+
+    @cached_property
+    def seen_before_test(self) -> Incidence:
+        return self.train.union(self.validation) if len(self.validation) else self.train
+
+    def refit(self) -> Split:
+        """The split for a last training: validation joins the training part, test stays."""
+        return Split(
+            self.seen_before_test,
+            Incidence.empty(self.train.shape),
+            self.test,
+            self.user_ids,
+            self.item_ids,
+            {**self.settings, "refit": True},
+        )
+
+
+def split_interactions(
+    interactions: Interactions, method: str = "random", *, seed: int | np.random.Generator | None = 0, **options: Any
+) -> Split:
+    """Split by a named method: random (8:1:1 per user), paper (80/20 per user), leave-last, temporal.
+
+    The same seed gives the same split on every machine and under any PYTHONHASHSEED, whatever the order of the rows was.
+    """
+    if method not in METHODS:
+        raise InputError(f"unknown split {method!r}; choose one of {', '.join(METHODS)}")
+    ordered = _in_canonical_order(interactions)
+    generator = np.random.default_rng(seed)
+    parts = METHODS[method](ordered, generator, **options)
+    shape = (ordered.n_users, ordered.n_items)
+    train, validation, test = (
+        Incidence.from_pairs(ordered.user[parts == part], ordered.item[parts == part], shape) for part in range(3)
+    )
+    settings = {"method": method, "seed": seed if isinstance(seed, int) else None, **options}
+    return Split(train, validation, test, ordered.user_ids, ordered.item_ids, settings)
+
+
+def per_user_random(
+    interactions: Interactions, generator: np.random.Generator, *, validation: float = 0.1, test: float = 0.1
+) -> NDArray[np.int8]:
+    """Each user's interactions are shuffled and cut.
+
+    A user with n >= 3 interactions gives floor(n * share + 1/2), and at least one, to each held-out part; at least one stays
+    in training. Users with one or two interactions are too small to split: all they have is training.
+    """
+    if validation < 0 or test <= 0 or validation + test >= 1:
+        raise InputError(f"validation={validation} and test={test} must be shares whose sum is below 1, test above 0")
+    rank, size = _rank_in_user(interactions, generator.permutation(len(interactions)))
+    n_test = _held_out(size, test)
+    n_validation = _held_out(size, validation)
+    return _cut_from_the_end(rank, size, n_validation, n_test)
+
+
+def paper(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int8]:
+    """Per-user 80/20 without validation, as in the released code of the paper: the optimiser and the report share the 20 %."""
+    rank, size = _rank_in_user(interactions, generator.permutation(len(interactions)))
+    return _cut_from_the_end(rank, size, np.zeros_like(size), size - (size * 4) // 5)
+
+
+def leave_last(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int8]:
+    """Per user the last interaction is tested and the one before it validates; equal times are ordered at random.
+
+    Users with two interactions give one to test and none to validation; users with one only train.
+    """
+    rank, size = _rank_in_user(interactions, _by_time(interactions, generator))
+    return _cut_from_the_end(rank, size, (size >= 3).astype(np.int64), (size >= 2).astype(np.int64))
+
+
+def temporal(
+    interactions: Interactions, generator: np.random.Generator, *, validation: float = 0.1, test: float = 0.1
+) -> NDArray[np.int8]:
+    """One point in time for all users: the last share of all interactions is tested, the share before it validates.
+
+    Users who only come later have no training items and are judged as the cold users they are.
+    """
+    position = _by_time(interactions, generator)
+    n = len(interactions)
+    n_test, n_validation = round(n * test), round(n * validation)
+    parts = np.full(n, TRAIN, np.int8)
+    parts[position >= n - n_test - n_validation] = VALIDATION
+    parts[position >= n - n_test] = TEST
+    return parts
+
+
+METHODS: dict[str, Callable[..., NDArray[np.int8]]] = {
+    "random": per_user_random,
+    "paper": paper,
+    "leave-last": leave_last,
+    "temporal": temporal,
+}
+
+
+def _in_canonical_order(interactions: Interactions) -> Interactions:
+    """Sorted by user, then item: the split must not depend on the order of rows in a file."""
+    return interactions.take(np.lexsort((interactions.item, interactions.user)))
+
+
+def _by_time(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int64]:
+    """(n,) rank in time over all interactions; equal times in random order."""
+    if interactions.timestamp is None:
+        raise InputError(
+            "this split goes by time and the data has no timestamps; map a timestamp column or use the random split"
+        )
+    order = np.lexsort((generator.permutation(len(interactions)), interactions.timestamp))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    return position
+
+
+def _rank_in_user(
+    interactions: Interactions, position: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each interaction its rank among its user's own (by ``position``), and how many the user has."""
+    order = np.lexsort((position, interactions.user))
+    sizes = np.bincount(interactions.user, minlength=interactions.n_users)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    rank = np.empty(len(interactions), np.int64)
+    rank[order] = np.arange(len(interactions)) - np.repeat(starts, sizes)
+    return rank, sizes[interactions.user]
+
+
+def _held_out(size: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+    wanted = np.floor(size * share + 0.5).astype(np.int64)
+    return np.where(size >= 3, np.maximum(wanted, 1 if share else 0), 0)
+
+
+def _cut_from_the_end(
+    rank: NDArray[np.int64], size: NDArray[np.int64], n_validation: NDArray[np.int64], n_test: NDArray[np.int64]
+) -> NDArray[np.int8]:
+    """The last ``n_test`` of each user are tested, ``n_validation`` before them validate, the rest (at least one) trains."""
+    n_test = np.minimum(n_test, np.maximum(size - 1, 0))
+    n_validation = np.minimum(n_validation, np.maximum(size - 1 - n_test, 0))
+    parts = np.full(len(rank), TRAIN, np.int8)
+    parts[rank >= size - n_test - n_validation] = VALIDATION
+    parts[rank >= size - n_test] = TEST
+    return parts

@@ -1,0 +1,62 @@
+"""What each item is about: genres, categories, any label an item can have several of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.incidence import Incidence
+
+
+@dataclass(frozen=True, eq=False)
+class Subtopics:
+    """names: the subtopics, sorted; items: n_items x n_subtopics; weights: (n_entries,) one per entry of ``items``, or None for 1 each."""
+
+    names: tuple[str, ...]
+    items: Incidence
+    weights: NDArray[np.float32] | None = None
+
+    @classmethod
+    def from_pairs(
+        cls,
+        item: NDArray[Any],
+        subtopic: Sequence[str] | NDArray[Any],
+        n_items: int,
+        weights: NDArray[Any] | None = None,
+    ) -> Subtopics:
+        """Parallel arrays of item numbers and subtopic names; of a pair that stands twice the last weight counts."""
+        names, number = np.unique(np.asarray(subtopic, dtype=str), return_inverse=True)
+        item = np.asarray(item, np.int64)
+        items = Incidence.from_pairs(item, number, (n_items, len(names)))
+        aligned = None
+        if weights is not None:
+            aligned = np.ones(len(items), np.float32)
+            aligned[np.searchsorted(items.keys, item * len(names) + number)] = weights
+        return cls(tuple(str(name) for name in names), items, aligned)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def items_without(self) -> int:
+        """How many items carry no subtopic at all: allowed, and reported."""
+        return int((self.items.row_counts == 0).sum())
+
+    def dense(self) -> NDArray[np.float32]:
+        """(n_items, n_subtopics) weights, 0 where the item does not have the subtopic."""
+        full = np.zeros(self.items.shape, np.float32)
+        full[self.items.row_of_entry, self.items.indices] = 1.0 if self.weights is None else self.weights
+        return full
+
+    def take_items(self, items: NDArray[Any]) -> Subtopics:
+        """The given items; subtopics that none of them has are dropped."""
+        kept = self.items.take_rows(items)
+        weights = None
+        if self.weights is not None:
+            weights = self.dense()[np.asarray(items)[kept.row_of_entry], kept.indices]
+        names = np.asarray(self.names, dtype=object)[kept.indices]
+        return Subtopics.from_pairs(kept.row_of_entry, names, len(items), weights)

@@ -1,0 +1,189 @@
+"""What all the rest needs of a recommender: a vector per user and per item, and whose vectors they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data.files import atomic_path, write_text
+from recprism.data.ids import as_id_array, id_positions
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.ranking import topk
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The state of a trained recommender: score(u, v) = user[u] . item[v] + item_bias[v].
+
+    user: (n_users, d) float32
+    item: (n_items, d) float32
+    user_ids, item_ids: the caller's own ids, int64 or str objects, all distinct
+    item_bias: (n_items,) float32 or None; kept apart from the factors because it is no feature and must not be perturbed
+    settings: how the factors came about (model, hyper-parameters, epochs, seed)
+    """
+
+    user: FloatArray
+    item: FloatArray
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+    item_bias: FloatArray | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        user: ArrayLike,
+        item: ArrayLike,
+        *,
+        user_ids: ArrayLike | None = None,
+        item_ids: ArrayLike | None = None,
+        item_bias: ArrayLike | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Factors:
+        """Check plain arrays and give them ids (0, 1, 2, ... unless named)."""
+        users, items = _as_matrix(user, "user"), _as_matrix(item, "item")
+        if users.shape[1] != items.shape[1]:
+            raise InputError(
+                f"user vectors have {users.shape[1]} columns and item vectors {items.shape[1]}; they must agree"
+            )
+        bias = None if item_bias is None else _as_bias(item_bias, len(items))
+        return cls(
+            users,
+            items,
+            _ids_for(user_ids, len(users), "user"),
+            _ids_for(item_ids, len(items), "item"),
+            bias,
+            dict(settings or {"model": "arrays"}),
+        )
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item)
+
+    @property
+    def dim(self) -> int:
+        return int(self.user.shape[1])
+
+    @cached_property
+    def search_vectors(self) -> tuple[FloatArray, FloatArray]:
+        """User and item matrices whose plain dot product is the score: a bias becomes one more column."""
+        if self.item_bias is None:
+            return self.user, self.item
+        ones = np.ones((self.n_users, 1), np.float32)
+        return np.hstack([self.user, ones]), np.hstack([self.item, self.item_bias[:, None]])
+
+    def with_vectors(self, *, user: FloatArray | None = None, item: FloatArray | None = None) -> Factors:
+        """The same recommender with other vectors (perturbed ones, say)."""
+        return replace(self, user=self.user if user is None else user, item=self.item if item is None else item)
+
+    def rank(
+        self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Item numbers (n, k), -1 where nothing is left, and scores (n, k) of the best k items; ``users`` are row numbers."""
+        user, item = self.search_vectors
+        if users is not None:
+            user = user[users]
+            exclude = None if exclude is None else Incidence.coerce(exclude).take_rows(users)
+        return topk(user, item, k, exclude=exclude)
+
+    def recommend(
+        self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Item ids and scores for one user id (arrays of k) or several (arrays of n x k).
+
+        ``exclude`` holds what each user has seen, one row per user of the model. Where fewer than k items are left the id is
+        None (or -1 for integer ids) and the score -inf.
+        """
+        single = np.isscalar(users) or isinstance(users, str)
+        wanted = as_id_array([users] if single else users, "user", distinct=False)
+        numbers, scores = self.rank(k, exclude=exclude, users=id_positions(wanted, self.user_ids, "user"))
+        missing = -1 if self.item_ids.dtype.kind == "i" else None
+        ids = np.where(numbers >= 0, self.item_ids[numbers], missing)
+        return (ids[0], scores[0]) if single else (ids, scores)
+
+    def save(self, path: str | Path) -> None:
+        """Write ``path`` (safetensors) and, beside it, the same name with .json for ids and settings."""
+        from safetensors.numpy import save_file
+
+        path = Path(path)
+        tensors = {"user": self.user, "item": self.item}
+        if self.item_bias is not None:
+            tensors["item_bias"] = self.item_bias
+        with atomic_path(path) as temporary:
+            save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, temporary)
+        about = {
+            "user_ids": self.user_ids.tolist(),
+            "item_ids": self.item_ids.tolist(),
+            "settings": dict(self.settings),
+        }
+        write_text(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Factors:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        path = Path(path)
+        try:
+            tensors = load_file(path)
+            about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            user, item = tensors["user"], tensors["item"]
+            user_ids, item_ids = about["user_ids"], about["item_ids"]
+        except FileNotFoundError as missing:
+            raise InputError(
+                f"{missing.filename or path}: no such file; factors are a .safetensors file with a .json file beside it"
+            ) from None
+        except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as broken:
+            raise InputError(
+                f"{path}: not factors written by recprism ({broken}); train or export them again"
+            ) from None
+        return cls.from_arrays(
+            user,
+            item,
+            user_ids=user_ids,
+            item_ids=item_ids,
+            item_bias=tensors.get("item_bias"),
+            settings=about.get("settings", {}),
+        )
+
+
+def _as_matrix(values: ArrayLike, side: str) -> FloatArray:
+    matrix = np.ascontiguousarray(values, np.float32)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"{side} vectors have shape {matrix.shape}; a matrix of one row per {side} is needed")
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{side} vectors hold NaN or infinity, first in row {bad[0]} ({len(bad)} rows in all); check the training"
+        )
+    return matrix
+
+
+def _as_bias(values: ArrayLike, n_items: int) -> FloatArray:
+    bias = np.ascontiguousarray(values, np.float32)
+    if bias.shape != (n_items,) or not np.isfinite(bias).all():
+        raise InputError(f"item_bias has shape {bias.shape}; {n_items} finite numbers are needed, one per item")
+    return bias
+
+
+def _ids_for(ids: ArrayLike | Sequence[Any] | None, size: int, side: str) -> NDArray[Any]:
+    if ids is None:
+        return np.arange(size)
+    array = as_id_array(ids, side)
+    if len(array) != size:
+        raise InputError(f"{len(array)} {side} ids for {size} {side} vectors; one id per row is needed")
+    return array
