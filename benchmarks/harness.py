@@ -68,7 +68,8 @@ def report(claims: list[Claim], *, as_json: bool, packages: tuple[str, ...] = ()
         rows = [{**asdict(claim), "holds": claim.holds} for claim in claims]
         print(json.dumps({"machine": where, "claims": rows, **({"details": details} if details is not None else {})}))
         return
-    print(f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, Python {where['python']}, {where['packages']}\n")
+    packaged = ", ".join(f"{name} {number}" for name, number in where["packages"].items())
+    print(f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, Python {where['python']}, {packaged}\n")
     print("| claim | value | bar | holds |\n|---|---|---|---|")
     for claim in claims:
         verdict = {True: "yes", False: "no", None: ""}[claim.holds]

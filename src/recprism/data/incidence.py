@@ -109,7 +109,7 @@ class Incidence:
     def union(self, other: Incidence) -> Incidence:
         if self.shape != other.shape:
             raise InputError(
-                f"cannot join matrices of shapes {self.shape} and {other.shape}; they must describe the same users and items"
+                f"cannot join shapes {self.shape} and {other.shape}; both must describe the same users and items"
             )
         rows = np.concatenate([self.row_of_entry, other.row_of_entry])
         return Incidence.from_pairs(rows, np.concatenate([self.indices, other.indices]), self.shape)
@@ -132,5 +132,5 @@ class Incidence:
 def _require_inside(numbers: IntArray, size: int, axis: str) -> None:
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
         raise InputError(
-            f"{axis} numbers run from {numbers.min()} to {numbers.max()}, outside 0 .. {size - 1}; check the matrix shape"
+            f"{axis} numbers run from {numbers.min()} to {numbers.max()}, outside 0 .. {size - 1}; check the shape"
         )

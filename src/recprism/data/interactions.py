@@ -69,13 +69,13 @@ def keep_positives(interactions: Interactions, threshold: float | None) -> Inter
         return interactions
     if interactions.rating is None:
         raise InputError(
-            f"a positive threshold of {threshold:g} needs ratings and there are none; map a rating column or pass threshold none"
+            f"threshold {threshold:g} needs ratings and there are none; map a rating column or use no threshold"
         )
     return interactions.take(interactions.rating >= threshold)
 
 
 def drop_duplicates(interactions: Interactions, policy: DuplicatePolicy = "last") -> Interactions:
-    """Keep one interaction per (user, item): the last or first by time (by row where there is none), the highest rated, or refuse."""
+    """Keep one interaction per (user, item): the last or first in time (or row) or the highest rated; or refuse."""
     keys = interactions.user * interactions.n_items + interactions.item
     rows = np.arange(len(interactions))
     clock = rows if interactions.timestamp is None else interactions.timestamp

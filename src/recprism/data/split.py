@@ -20,7 +20,7 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three users x items matrices over the same users and items; ``validation`` may be empty (the paper's protocol)."""
+    """Three users x items matrices over the same users and items; ``validation`` is empty in the paper's protocol."""
 
     train: Incidence
     validation: Incidence
@@ -67,7 +67,7 @@ def split_interactions(
 ) -> Split:
     """Split by a named method: random (8:1:1 per user), paper (80/20 per user), leave-last, temporal.
 
-    The same seed gives the same split on every machine and under any PYTHONHASHSEED, whatever the order of the rows was.
+    The same seed gives the same split on every machine, under any PYTHONHASHSEED and for any order of the rows.
     """
     if method not in METHODS:
         raise InputError(f"unknown split {method!r}; choose one of {', '.join(METHODS)}")
@@ -87,8 +87,8 @@ def per_user_random(
 ) -> NDArray[np.int8]:
     """Each user's interactions are shuffled and cut.
 
-    A user with n >= 3 interactions gives floor(n * share + 1/2), and at least one, to each held-out part; at least one stays
-    in training. Users with one or two interactions are too small to split: all they have is training.
+    A user with n >= 3 interactions gives floor(n * share + 1/2), and at least one, to each held-out part; at least one
+    stays in training. Users with one or two interactions are too small to split: all they have is training.
     """
     if validation < 0 or test <= 0 or validation + test >= 1:
         raise InputError(f"validation={validation} and test={test} must be shares whose sum is below 1, test above 0")
@@ -99,7 +99,7 @@ def per_user_random(
 
 
 def paper(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Per-user 80/20 without validation, as in the released code of the paper: the optimiser and the report share the 20 %."""
+    """Per-user 80/20 without validation, as in the paper's released code: optimiser and report share the 20 %."""
     rank, size = _rank_in_user(interactions, generator.permutation(len(interactions)))
     return _cut_from_the_end(rank, size, np.zeros_like(size), size - (size * 4) // 5)
 
@@ -146,7 +146,7 @@ def _by_time(interactions: Interactions, generator: np.random.Generator) -> NDAr
     """(n,) rank in time over all interactions; equal times in random order."""
     if interactions.timestamp is None:
         raise InputError(
-            "this split goes by time and the data has no timestamps; map a timestamp column or use the random split"
+            "this split goes by time and there are no timestamps; map a timestamp column or split at random"
         )
     order = np.lexsort((generator.permutation(len(interactions)), interactions.timestamp))
     position = np.empty(len(order), np.int64)
@@ -174,7 +174,7 @@ def _held_out(size: NDArray[np.int64], share: float) -> NDArray[np.int64]:
 def _cut_from_the_end(
     rank: NDArray[np.int64], size: NDArray[np.int64], n_validation: NDArray[np.int64], n_test: NDArray[np.int64]
 ) -> NDArray[np.int8]:
-    """The last ``n_test`` of each user are tested, ``n_validation`` before them validate, the rest (at least one) trains."""
+    """The user's last ``n_test`` are tested, ``n_validation`` before them validate, the rest (at least one) trains."""
     n_test = np.minimum(n_test, np.maximum(size - 1, 0))
     n_validation = np.minimum(n_validation, np.maximum(size - 1 - n_test, 0))
     parts = np.full(len(rank), TRAIN, np.int8)

@@ -14,7 +14,12 @@ from recprism.data.incidence import Incidence
 
 @dataclass(frozen=True, eq=False)
 class Subtopics:
-    """names: the subtopics, sorted; items: n_items x n_subtopics; weights: (n_entries,) one per entry of ``items``, or None for 1 each."""
+    """Items x subtopics.
+
+    names: the subtopics, sorted
+    items: n_items x n_subtopics
+    weights: (n_entries,) one per entry of ``items``, or None for 1 each
+    """
 
     names: tuple[str, ...]
     items: Incidence

@@ -1,0 +1,185 @@
+"""Data sets by name: what they are, where they are looked for, and how they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from recprism.data import amazon, movielens
+from recprism.data.dataset import Dataset, Preparation, Tables
+from recprism.data.frames import Columns, explode_subtopics
+from recprism.data.sources import Source
+from recprism.data.tables import read_table
+from recprism.errors import InputError
+
+STARS = Preparation(threshold=4.0, min_user=5, min_item=5)
+POSITIVES = Preparation(threshold=None, min_user=5, min_item=5)
+GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
+GROUPLENS_LICENCE = (
+    "GroupLens usage licence: research use, no redistribution of ml-1m and ml-10m; see the README inside"
+)
+AMAZON_2014 = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/"
+AMAZON_LICENCE = "Published by UCSD (J. McAuley) for research; no licence file is given"
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """What is known of a data set that goes by a name.
+
+    load: reads its tables from a folder or archive; ``variant`` is what stands behind a colon in the name
+    downloads: (address, address of its md5 file or None), ``{}`` standing for the variant
+    """
+
+    title: str
+    load: Callable[[Source, str | None], Tables]
+    preparation: Preparation
+    licence: str
+    archive: str | None = None
+    downloads: tuple[tuple[str, str | None], ...] = ()
+    needs_variant: bool = False
+
+
+def _grouplens(name: str) -> tuple[tuple[str, str | None], ...]:
+    return ((f"{GROUPLENS}{name}.zip", f"{GROUPLENS}{name}.zip.md5"),)
+
+
+NAMED: dict[str, NamedSet] = {
+    "ml-latest-small": NamedSet(
+        "MovieLens latest small: 100,836 ratings, 610 users (embedded)",
+        lambda source, _: movielens.load_csv(source),
+        STARS,
+        "GroupLens usage licence: redistribution under the same terms; shown by `recprism data show ml-latest-small`",
+        "ml-latest-small",
+        _grouplens("ml-latest-small"),
+    ),
+    "ml-1m": NamedSet(
+        "MovieLens 1M: 1,000,209 ratings, 6,040 users",
+        lambda source, _: movielens.load_dat(source),
+        STARS,
+        GROUPLENS_LICENCE,
+        "ml-1m",
+        _grouplens("ml-1m"),
+    ),
+    "ml-10m": NamedSet(
+        "MovieLens 10M: 10,000,054 ratings, 69,878 users",
+        lambda source, _: movielens.load_dat(source),
+        STARS,
+        GROUPLENS_LICENCE,
+        "ml-10m",
+        _grouplens("ml-10m"),
+    ),
+    "amazon": NamedSet(
+        "Amazon reviews of 2014 or 2018, one category, as in amazon:CDs_and_Vinyl",
+        amazon.load_category,
+        STARS,
+        AMAZON_LICENCE,
+        None,
+        ((f"{AMAZON_2014}ratings_{{}}.csv", None), (f"{AMAZON_2014}meta_{{}}.json.gz", None)),
+        needs_variant=True,
+    ),
+    "amazon-cds-2014": NamedSet(
+        "Amazon CDs and Vinyl, positives of 2014 with 30 subtopics",
+        lambda source, _: amazon.load_cds_2014(source),
+        POSITIVES,
+        AMAZON_LICENCE,
+        "amazon-cds-2014",
+    ),
+}
+
+PAPER_COUNTS = {"min_user": 10, "min_item": 5}
+# Other names an archive unpacks to: ml-10m.zip holds a folder ml-10M100K.
+UNPACKED = {"ml-10m": "ml-10M100K"}
+
+
+def load_dataset(
+    name: str, *, preset: str = "default", data_root: str | Path | None = None, **preparation: Any
+) -> Dataset:
+    """Load a named data set and prepare it.
+
+    preset: "default" (five positives per user and item) or "paper" (ten per user, five per item)
+    preparation: single settings of :class:`Preparation` that differ from the preset
+    """
+    base, _, variant = name.partition(":")
+    known = find_named(base)
+    wanted = replace(known.preparation, **(_preset(preset) | preparation))
+    return Dataset.from_tables(name, _read(base, known, variant or None, data_root), wanted)
+
+
+def load_files(
+    interactions: str | Path,
+    *,
+    columns: Columns | None = None,
+    subtopics: str | Path | None = None,
+    items: str | Path | None = None,
+    subtopic_column: str | None = None,
+    separator: str = "|",
+    preparation: Preparation | None = None,
+) -> Dataset:
+    """Load your own files.
+
+    interactions: a table with user and item columns (CSV, TSV, Parquet, RecBole .inter), named by ``columns``
+    items: a table with an item_id column and anything worth showing (title, year, ...)
+    subtopics: a long table item_id, subtopic[, weight]; or name the delimited ``subtopic_column`` of the item table
+    """
+    columns = columns or Columns()
+    item_table = None if items is None else read_table(items)
+    topics = None if subtopics is None else read_table(subtopics)
+    if subtopic_column is not None:
+        if item_table is None:
+            raise InputError(
+                f"the subtopic column {subtopic_column!r} is one of an item table; name its file with --items"
+            )
+        topics = explode_subtopics(item_table, subtopic_column, separator, where=str(items))
+    tables = Tables(read_table(interactions), topics, item_table, str(interactions))
+    return Dataset.from_tables(Path(interactions).stem, tables, preparation, columns)
+
+
+def find_named(name: str) -> NamedSet:
+    if name not in NAMED:
+        raise InputError(f"unknown data set {name!r}; known are {', '.join(NAMED)}, or name a file of interactions")
+    return NAMED[name]
+
+
+def data_roots(data_root: str | Path | None = None) -> list[Path]:
+    """Folders that are searched, in this order: the one given, RECPRISM_DATA, the user's own data folder."""
+    named = [data_root, os.environ.get("RECPRISM_DATA") or None]
+    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "recprism"
+    return [Path(root) for root in named if root is not None] + [home]
+
+
+def locate(name: str, data_root: str | Path | None = None) -> Source | None:
+    """The archive or folder of a named set, or None. A root that is itself the data set's folder counts too."""
+    archive = find_named(name).archive
+    for root in data_roots(data_root):
+        if archive is None:
+            if root.is_dir() and amazon.categories(Source(root)):
+                return Source(root)
+            continue
+        folders = (root / archive, root / UNPACKED.get(name, archive))
+        if (root / f"{archive}.zip").is_file():
+            return Source(root / f"{archive}.zip")
+        for folder in (*folders, *([root] if root.name in (archive, UNPACKED.get(name)) else [])):
+            if folder.is_dir():
+                return Source(folder)
+    return None
+
+
+def _read(base: str, known: NamedSet, variant: str | None, data_root: str | Path | None) -> Tables:
+    source = locate(base, data_root)
+    if source is not None:
+        return known.load(source, variant)
+    if base == "ml-latest-small":
+        return movielens.load_embedded()
+    roots = ", ".join(str(root) for root in data_roots(data_root))
+    hint = f"run `recprism data fetch {base}`" if known.downloads else "put its archive there"
+    raise InputError(f"{base} is not under {roots}; {hint}, or name another folder with --data-root")
+
+
+def _preset(preset: str) -> dict[str, int]:
+    presets: dict[str, dict[str, int]] = {"default": {}, "paper": PAPER_COUNTS}
+    if preset not in presets:
+        raise InputError(f"unknown preset {preset!r}; choose default or paper")
+    return presets[preset]

@@ -1,0 +1,222 @@
+"""From frames of any origin to numbered interactions, subtopics and item attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data.ids import as_id_array
+from recprism.data.interactions import Interactions
+from recprism.data.subtopics import Subtopics
+from recprism.data.tables import ROW
+from recprism.errors import InputError
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a table holds what. ``rating`` and ``timestamp`` are taken where they exist."""
+
+    user: str = "user_id"
+    item: str = "item_id"
+    rating: str = "rating"
+    timestamp: str = "timestamp"
+
+
+def interactions_from_frame(frame: Any, columns: Columns | None = None, *, where: str = "interactions") -> Interactions:
+    """Interactions from a polars or pandas frame; ``where`` names the frame in errors."""
+    columns = columns or Columns()
+    table = as_polars(frame, where)
+    for name in (columns.user, columns.item):
+        require_column(table, name, where)
+    if table.is_empty():
+        raise InputError(f"{where}: no rows; at least one interaction is needed")
+    user_ids, user = number_ids(interpret_ids(table, columns.user, where))
+    item_ids, item = number_ids(interpret_ids(table, columns.item, where))
+    rating = numbers(table, columns.rating, where) if columns.rating in table.columns else None
+    timestamp = times(table, columns.timestamp, where) if columns.timestamp in table.columns else None
+    return Interactions(
+        user, item, user_ids, item_ids, None if rating is None else rating.astype(np.float32), timestamp
+    )
+
+
+def interactions_from_csr(
+    matrix: Any, user_ids: ArrayLike | None = None, item_ids: ArrayLike | None = None
+) -> Interactions:
+    """Interactions from a SciPy sparse matrix (users x items) of ratings; ids count from 0 unless named."""
+    if not hasattr(matrix, "tocoo"):
+        raise InputError(f"a SciPy sparse matrix is needed, got {type(matrix).__name__}")
+    coo = matrix.tocoo()
+    values = np.asarray(coo.data, np.float32)
+    if not np.isfinite(values).all():
+        raise InputError("the matrix holds NaN or infinity; ratings must be finite")
+    ids = [
+        np.arange(size) if given is None else as_id_array(given, side)
+        for side, given, size in (("user", user_ids, coo.shape[0]), ("item", item_ids, coo.shape[1]))
+    ]
+    for side, array, size in (("user", ids[0], coo.shape[0]), ("item", ids[1], coo.shape[1])):
+        if len(array) != size:
+            raise InputError(f"{len(array)} {side} ids for a matrix of shape {coo.shape}; one id per {side} is needed")
+    user, users = _sorted_by_id(np.asarray(coo.row, np.int64), ids[0])
+    item, items = _sorted_by_id(np.asarray(coo.col, np.int64), ids[1])
+    return Interactions(user, item, users, items, values)
+
+
+def subtopics_from_frame(
+    frame: Any, item_ids: NDArray[Any], *, where: str = "subtopics", item: str = "item_id"
+) -> Subtopics:
+    """Subtopics of the given items from a long table item_id, subtopic[, weight]; other items are passed over."""
+    table = as_polars(frame, where)
+    for name in (item, "subtopic"):
+        require_column(table, name, where)
+    table = table.filter(pl.col("subtopic").is_not_null())
+    numbered = _match(interpret_ids(table, item, where), item_ids, where)
+    names = table["subtopic"].cast(pl.String).filter(numbered.is_not_null())
+    weights = None
+    if "weight" in table.columns:
+        weights = numbers(table, "weight", where)[numbered.is_not_null().to_numpy()]
+        if (weights < 0).any():
+            raise InputError(f"{where}: a weight is negative ({weights.min():g}); weights must be 0 or more")
+    return Subtopics.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
+
+
+def explode_subtopics(frame: Any, column: str, separator: str, *, where: str, item: str = "item_id") -> pl.DataFrame:
+    """The long table of a delimited column such as ``Comedy|Drama``."""
+    table = as_polars(frame, where)
+    for name in (item, column):
+        require_column(table, name, where)
+    parts = pl.col(column).cast(pl.String).str.split(separator)
+    long = table.select(pl.col(item), parts.alias("subtopic")).explode("subtopic", empty_as_null=True, keep_nulls=True)
+    return long.with_columns(pl.col("subtopic").str.strip_chars()).filter(pl.col("subtopic").str.len_bytes() > 0)
+
+
+def attributes_from_frame(
+    frame: Any, item_ids: NDArray[Any], *, where: str = "items", item: str = "item_id"
+) -> pl.DataFrame:
+    """One row per given item, in that order, with every column of the table; items it does not have get nulls."""
+    table = as_polars(frame, where)
+    require_column(table, item, where)
+    keyed = table.drop(ROW, strict=False).with_columns(
+        interpret_ids(table, item, where).alias(item).cast(_id_series(item_ids).dtype, strict=False)
+    )
+    keyed = keyed.filter(pl.col(item).is_not_null()).unique(maintain_order=True)
+    clash = keyed.filter(pl.col(item).is_duplicated())
+    if not clash.is_empty():
+        raise InputError(
+            f"{where}: item {clash[item][0]!r} stands more than once with different values; keep one row each"
+        )
+    return pl.DataFrame({"item_id": _id_series(item_ids)}).join(
+        keyed.rename({item: "item_id"}), on="item_id", how="left", maintain_order="left"
+    )
+
+
+def as_polars(frame: Any, where: str) -> pl.DataFrame:
+    """A polars frame from a polars (lazy or not) or pandas one."""
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect()
+    if type(frame).__module__.startswith("pandas"):
+        return pl.DataFrame({str(name): _from_pandas(frame[name]) for name in frame.columns})
+    raise InputError(f"{where}: a polars or pandas frame is needed, got {type(frame).__name__}")
+
+
+def _from_pandas(column: Any) -> pl.Series:
+    """Without pyarrow: numbers as they are, anything else as Python objects with pandas' missing values as null."""
+    if column.dtype.kind in "iufb":
+        return pl.Series(column.to_numpy())
+    if column.dtype.kind == "M":
+        return pl.Series(column.to_numpy())
+    return pl.Series(
+        [None if missing else value for value, missing in zip(column, column.isna(), strict=True)], strict=False
+    )
+
+
+def require_column(table: pl.DataFrame, name: str, where: str) -> None:
+    if name not in table.columns:
+        present = ", ".join(column for column in table.columns if column != ROW)
+        raise InputError(f"{where}: no column {name!r}; the columns are {present}; map yours to it")
+
+
+def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
+    """Ids as integers where every one is written as a plain integer (no 007, no +7), else as text."""
+    column = table[name]
+    _refuse_missing(table, column.is_null(), name, where, "is empty")
+    if column.dtype.is_integer():
+        return column.cast(pl.Int64)
+    if column.dtype.is_float():
+        whole = column.cast(pl.Int64, strict=False)
+        _refuse_missing(table, (whole.cast(pl.Float64) != column).fill_null(True), name, where, "is not a whole number")
+        return whole
+    text = column.cast(pl.String)
+    _refuse_missing(table, text.str.strip_chars().str.len_bytes() == 0, name, where, "is empty")
+    as_integers = text.cast(pl.Int64, strict=False)
+    canonical = as_integers.cast(pl.String) == text
+    return as_integers if canonical.fill_null(False).all() else text
+
+
+def numbers(table: pl.DataFrame, name: str, where: str) -> NDArray[np.float64]:
+    """A column of finite numbers."""
+    column = table[name]
+    values = column.cast(pl.Float64, strict=False)
+    _refuse_missing(table, values.is_null() | ~values.is_finite(), name, where, "is not a finite number")
+    return values.to_numpy()
+
+
+def times(table: pl.DataFrame, name: str, where: str) -> NDArray[np.int64]:
+    """A column of times as integers; dates become microseconds, fractions are cut off."""
+    column = table[name]
+    if column.dtype.is_temporal():
+        _refuse_missing(table, column.is_null(), name, where, "is empty")
+        return column.cast(pl.Datetime("us")).dt.epoch("us").to_numpy()
+    return np.floor(numbers(table, name, where)).astype(np.int64)
+
+
+def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted distinct ids, and each row's position among them."""
+    distinct = ids.unique().sort()
+    position = ids.rank("dense").cast(pl.Int64) - 1
+    return _to_id_array(distinct), position.to_numpy()
+
+
+def _refuse_missing(table: pl.DataFrame, bad: pl.Series, name: str, where: str, problem: str) -> None:
+    count = int(bad.sum())
+    if count:
+        first = int(bad.arg_true()[0])
+        row = table[ROW][first] if ROW in table.columns else first + 1
+        value = table[name][first]
+        shown = "" if value is None else f" ({value!r})"
+        others = f"; {count} such rows" if count > 1 else ""
+        raise InputError(f"{where}, row {row}: {name} {problem}{shown}{others}; mend or remove it")
+
+
+def _match(ids: pl.Series, item_ids: NDArray[Any], where: str) -> pl.Series:
+    """Positions among ``item_ids``, null where an id is not there; no match at all means that the ids clash."""
+    known = pl.DataFrame({"id": _id_series(item_ids), "position": np.arange(len(item_ids))})
+    wanted = pl.DataFrame({"id": ids.cast(known["id"].dtype, strict=False)})
+    position = wanted.join(known, on="id", how="left", maintain_order="left")["position"]
+    if len(ids) and position.is_null().all():
+        raise InputError(
+            f"{where}: none of its item ids (such as {ids[0]!r}) is an item of the interactions"
+            f" (such as {item_ids[0]!r}); the two files must use the same ids"
+        )
+    return position
+
+
+def _id_series(ids: NDArray[Any]) -> pl.Series:
+    return pl.Series(ids.tolist(), dtype=pl.Int64 if ids.dtype.kind == "i" else pl.String)
+
+
+def _to_id_array(ids: pl.Series) -> NDArray[Any]:
+    return ids.to_numpy() if ids.dtype == pl.Int64 else np.array(ids.to_list(), dtype=object)
+
+
+def _sorted_by_id(numbers: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Renumber so that ids rise, as everywhere else."""
+    order = np.argsort(ids, kind="stable")
+    position = np.empty(len(ids), np.int64)
+    position[order] = np.arange(len(ids))
+    return position[numbers], ids[order]

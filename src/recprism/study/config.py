@@ -1,0 +1,96 @@
+"""What a run was asked to do: read from and written to config.toml, unknown keys refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from recprism.data.files import write_text
+from recprism.errors import InputError
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(_Strict):
+    """Which data: a named set, or files of your own."""
+
+    source: str = "ml-latest-small"
+    """A named set (see `recprism data list`) or the path of a table of interactions."""
+    preset: Literal["default", "paper"] = "default"
+    """Minimum counts of a named set: default (5 and 5) or paper (10 per user, 5 per item)."""
+    data_root: str | None = None
+    """Where named sets are looked for before RECPRISM_DATA."""
+    threshold: float | Literal["none"] | None = None
+    """Lowest rating that is a positive; "none" takes all; unset follows the data set (4 for named sets with stars)."""
+    duplicates: Literal["last", "first", "max", "error"] = "last"
+    min_user: int | None = Field(default=None, ge=1)
+    min_item: int | None = Field(default=None, ge=1)
+    user_column: str = "user_id"
+    item_column: str = "item_id"
+    rating_column: str = "rating"
+    timestamp_column: str = "timestamp"
+    subtopics: str | None = None
+    """A long table item_id, subtopic[, weight]."""
+    items: str | None = None
+    """A table of item attributes with a column item_id."""
+    subtopic_column: str | None = None
+    """The column of the item table that holds several subtopics in one field."""
+    subtopic_separator: str = "|"
+
+
+class SplitConfig(_Strict):
+    """How interactions are divided."""
+
+    method: Literal["random", "paper", "leave-last", "temporal"] = "random"
+    validation: float = Field(default=0.1, ge=0, lt=1)
+    test: float = Field(default=0.1, gt=0, lt=1)
+
+    def options(self) -> dict[str, float]:
+        """The shares, for the methods that know them."""
+        return {"validation": self.validation, "test": self.test} if self.method in ("random", "temporal") else {}
+
+
+class ModelConfig(_Strict):
+    """Which base model, from which preset, and what differs from it."""
+
+    name: str = "bprmf"
+    preset: str = "default"
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunConfig(_Strict):
+    """A whole run."""
+
+    seed: int = 0
+    device: str = "auto"
+    data: DataConfig = DataConfig()
+    split: SplitConfig = SplitConfig()
+    model: ModelConfig = ModelConfig()
+
+
+def write_config(path: Path, config: RunConfig) -> None:
+    write_text(path, tomli_w.dumps(config.model_dump(exclude_none=True)))
+
+
+def read_config(path: Path) -> RunConfig:
+    try:
+        return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: not valid TOML ({problem})") from None
+    except ValidationError as problem:
+        raise InputError(f"{path}: {in_one_sentence(problem)}") from None
+
+
+def in_one_sentence(problem: ValidationError) -> str:
+    """The first complaint of pydantic, with the place it speaks of."""
+    first = problem.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place or 'configuration'}: {first['msg'].lower()}"

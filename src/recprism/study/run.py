@@ -1,0 +1,198 @@
+"""The run directory: everything a run was asked, did and found, in files that other tools can read.
+
+config.toml            what was asked
+events.jsonl           what happened, one object a line
+split.parquet          user_id, item_id, part
+items.parquet          item_id and attributes
+subtopics.parquet      item_id, subtopic, weight
+checkpoint.*           where an interrupted training goes on (gone once it ended)
+factors.safetensors    user and item vectors, with factors.json for ids and settings
+recommendations.parquet  user_id, item_id, rank, score
+metrics.parquet        metric, k, part, mean, low, high, ...
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.dataset import Dataset
+from recprism.data.files import atomic_path, write_text
+from recprism.data.frames import number_ids, subtopics_from_frame
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.study.config import RunConfig, read_config, write_config
+
+log = logging.getLogger(__name__)
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+class Run:
+    """Reads and writes one run directory; no other part of the package knows its files."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Run:
+        """A fresh directory; one that already holds a run is refused unless ``overwrite``."""
+        run = cls(path)
+        if run.path.exists() and not run.path.is_dir():
+            raise InputError(f"{run.path}: is a file; name a directory for the run")
+        if (run.path / "config.toml").exists():
+            if not overwrite:
+                raise InputError(f"{run.path}: already holds a run; use --resume, --overwrite or another -o")
+            run._clear()
+        elif run.path.exists() and any(run.path.iterdir()):
+            raise InputError(f"{run.path}: is not empty and holds no run; name an empty or new directory")
+        run.path.mkdir(parents=True, exist_ok=True)
+        write_config(run.path / "config.toml", config)
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run; anything else is refused."""
+        run = cls(path)
+        read_config(run.path / "config.toml")
+        return run
+
+    @property
+    def config(self) -> RunConfig:
+        return read_config(self.path / "config.toml")
+
+    def event(self, kind: str, **facts: Any) -> None:
+        """Append one line to events.jsonl."""
+        line = json.dumps({"time": round(time.time(), 3), "event": kind, **facts}, ensure_ascii=False)
+        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    # -- data ---------------------------------------------------------------------------------------------------------
+
+    def save_data(self, dataset: Dataset, split: Split) -> None:
+        """Keep the split, the attributes and the subtopics: a run stands without the original files."""
+        self._write_frame("items", dataset.attributes)
+        self._write_frame("subtopics", _long_subtopics(dataset.subtopics, split.item_ids))
+        self._write_frame("split", _long_split(split))
+
+    def has_data(self) -> bool:
+        return (self.path / "split.parquet").exists()
+
+    def split(self) -> Split:
+        frame = self._read_frame("split")
+        user_ids, user = number_ids(frame["user_id"])
+        item_ids, item = number_ids(frame["item_id"])
+        shape = (len(user_ids), len(item_ids))
+        masks = [(frame["part"] == part).to_numpy() for part in PARTS]
+        train, validation, test = (Incidence.from_pairs(user[mask], item[mask], shape) for mask in masks)
+        return Split(train, validation, test, user_ids, item_ids, self.config.split.model_dump())
+
+    def subtopics(self) -> Subtopics:
+        items = self._read_frame("items")["item_id"]
+        return subtopics_from_frame(self._read_frame("subtopics"), number_ids(items)[0], where="subtopics.parquet")
+
+    def items(self) -> pl.DataFrame:
+        """item_id and attributes, in the order of the item numbers."""
+        return self._read_frame("items")
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(self, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """State of an unfinished training; the facts travel inside the same file, so that the two cannot disagree."""
+        from safetensors.numpy import save_file
+
+        arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+        with atomic_path(self.path / "checkpoint.safetensors") as temporary:
+            save_file(arrays, temporary, metadata={"facts": json.dumps(dict(facts))})
+
+    def load_checkpoint(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+        from safetensors import SafetensorError, safe_open
+
+        path = self.path / "checkpoint.safetensors"
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="numpy") as file:
+                facts = json.loads((file.metadata() or {})["facts"])
+                return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118 - not a mapping
+        except (SafetensorError, KeyError, json.JSONDecodeError) as broken:
+            raise InputError(f"{path}: damaged checkpoint ({broken}); delete it and train again") from None
+
+    def drop_checkpoint(self) -> None:
+        (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def save_factors(self, factors: Factors) -> None:
+        factors.save(self.path / "factors.safetensors")
+
+    def has_factors(self) -> bool:
+        return (self.path / "factors.safetensors").exists()
+
+    def factors(self) -> Factors:
+        if not self.has_factors():
+            raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
+        return Factors.load(self.path / "factors.safetensors")
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def save_recommendations(self, frame: pl.DataFrame) -> Path:
+        return self._write_frame("recommendations", frame)
+
+    def save_metrics(self, frame: pl.DataFrame) -> Path:
+        return self._write_frame("metrics", frame)
+
+    def metrics(self) -> pl.DataFrame:
+        return self._read_frame("metrics")
+
+    def save_card(self, text: str) -> None:
+        write_text(self.path / "CARD.md", text)
+
+    def _write_frame(self, name: str, frame: pl.DataFrame) -> Path:
+        path = self.path / f"{name}.parquet"
+        with atomic_path(path) as temporary:
+            frame.write_parquet(temporary)
+        return path
+
+    def _read_frame(self, name: str) -> pl.DataFrame:
+        path = self.path / f"{name}.parquet"
+        try:
+            return pl.read_parquet(path)
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such file; this run has not come so far, or lost it") from None
+        except (pl.exceptions.PolarsError, OSError) as problem:
+            raise InputError(f"{path}: damaged ({str(problem).splitlines()[0]})") from None
+
+    def _clear(self) -> None:
+        for file in self.path.iterdir():
+            if file.is_file():
+                file.unlink()
+
+
+def _long_split(split: Split) -> pl.DataFrame:
+    frames = []
+    for name in PARTS:
+        part = split.part(name)
+        columns = {"user_id": split.user_ids[part.row_of_entry], "item_id": split.item_ids[part.indices]}
+        frames.append(pl.DataFrame(columns).with_columns(part=pl.lit(name)))
+    return pl.concat(frames)
+
+
+def _long_subtopics(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFrame:
+    names = np.asarray(subtopics.names, dtype=object)
+    weights = np.ones(len(subtopics.items), np.float32) if subtopics.weights is None else subtopics.weights
+    columns = {
+        "item_id": item_ids[subtopics.items.row_of_entry],
+        "subtopic": names[subtopics.items.indices],
+        "weight": weights,
+    }
+    schema = {"subtopic": pl.String, "weight": pl.Float32}
+    return pl.DataFrame(columns, schema_overrides=schema)
