@@ -32,7 +32,10 @@ FORMS = (
 def load_category(source: Source, category: str | None) -> Tables:
     """One product category; None where the folder holds exactly one."""
     category = category or _only_category(source)
-    name = _first_present(source, category)
+    name = _find(source, category)
+    if name is None:
+        wanted = ", ".join(form.format(category) for form in FORMS)
+        raise InputError(f"{source.path}: no file of Amazon category {category!r}; looked for {wanted}, plain or .gz")
     read = _read_ratings if name.removesuffix(".gz").endswith(".csv") else _read_reviews
     interactions = read(source, name)
     meta = _present(source, f"meta_{category}.json")
@@ -75,6 +78,11 @@ def frequent_categories(paths: dict[str, list[list[str]]], n: int = N_SUBTOPICS)
     return pl.DataFrame(rows, schema={"item_id": pl.String, "subtopic": pl.String}, orient="row")
 
 
+def holds(source: Source, category: str | None) -> bool:
+    """Whether the folder has the category, or any at all where none is named."""
+    return bool(categories(source)) if category is None else _find(source, category) is not None
+
+
 def _only_category(source: Source) -> str:
     found = categories(source)
     if len(found) == 1:
@@ -83,13 +91,9 @@ def _only_category(source: Source) -> str:
     raise InputError(f"{source.path}: name one Amazon category, as in amazon:CDs_and_Vinyl; found here: {known}")
 
 
-def _first_present(source: Source, category: str) -> str:
-    for form in FORMS:
-        name = _present(source, form.format(category))
-        if name is not None:
-            return name
-    wanted = ", ".join(form.format(category) for form in FORMS)
-    raise InputError(f"{source.path}: no file of Amazon category {category!r}; looked for {wanted}, each plain or .gz")
+def _find(source: Source, category: str) -> str | None:
+    present = (_present(source, form.format(category)) for form in FORMS)
+    return next((name for name in present if name is not None), None)
 
 
 def _present(source: Source, name: str) -> str | None:

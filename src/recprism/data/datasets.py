@@ -30,6 +30,8 @@ class NamedSet:
     """What is known of a data set that goes by a name.
 
     load: reads its tables from a folder or archive; ``variant`` is what stands behind a colon in the name
+    archive: the name of its zip archive, and of the folder that the archive unpacks to
+    holds: for sets that come as loose files: whether a folder has them
     downloads: (address, address of its md5 file or None), ``{}`` standing for the variant
     """
 
@@ -38,6 +40,7 @@ class NamedSet:
     preparation: Preparation
     licence: str
     archive: str | None = None
+    holds: Callable[[Source, str | None], bool] | None = None
     downloads: tuple[tuple[str, str | None], ...] = ()
     needs_variant: bool = False
 
@@ -53,7 +56,7 @@ NAMED: dict[str, NamedSet] = {
         STARS,
         "GroupLens usage licence: redistribution under the same terms; shown by `recprism data show ml-latest-small`",
         "ml-latest-small",
-        _grouplens("ml-latest-small"),
+        downloads=_grouplens("ml-latest-small"),
     ),
     "ml-1m": NamedSet(
         "MovieLens 1M: 1,000,209 ratings, 6,040 users",
@@ -61,7 +64,7 @@ NAMED: dict[str, NamedSet] = {
         STARS,
         GROUPLENS_LICENCE,
         "ml-1m",
-        _grouplens("ml-1m"),
+        downloads=_grouplens("ml-1m"),
     ),
     "ml-10m": NamedSet(
         "MovieLens 10M: 10,000,054 ratings, 69,878 users",
@@ -69,7 +72,7 @@ NAMED: dict[str, NamedSet] = {
         STARS,
         GROUPLENS_LICENCE,
         "ml-10m",
-        _grouplens("ml-10m"),
+        downloads=_grouplens("ml-10m"),
     ),
     "amazon": NamedSet(
         "Amazon reviews of 2014 or 2018, one category, as in amazon:CDs_and_Vinyl",
@@ -77,6 +80,7 @@ NAMED: dict[str, NamedSet] = {
         STARS,
         AMAZON_LICENCE,
         None,
+        amazon.holds,
         ((f"{AMAZON_2014}ratings_{{}}.csv", None), (f"{AMAZON_2014}meta_{{}}.json.gz", None)),
         needs_variant=True,
     ),
@@ -102,10 +106,9 @@ def load_dataset(
     preset: "default" (five positives per user and item) or "paper" (ten per user, five per item)
     preparation: single settings of :class:`Preparation` that differ from the preset
     """
-    base, _, variant = name.partition(":")
-    known = find_named(base)
+    known = find_named(name.partition(":")[0])
     wanted = replace(known.preparation, **(_preset(preset) | preparation))
-    return Dataset.from_tables(name, _read(base, known, variant or None, data_root), wanted)
+    return Dataset.from_tables(name, _read(name, known, data_root), wanted)
 
 
 def load_files(
@@ -152,30 +155,31 @@ def data_roots(data_root: str | Path | None = None) -> list[Path]:
 
 def locate(name: str, data_root: str | Path | None = None) -> Source | None:
     """The archive or folder of a named set, or None. A root that is itself the data set's folder counts too."""
-    archive = find_named(name).archive
+    base, _, variant = name.partition(":")
+    known = find_named(base)
     for root in data_roots(data_root):
-        if archive is None:
-            if root.is_dir() and amazon.categories(Source(root)):
+        if known.archive is None:
+            if root.is_dir() and known.holds is not None and known.holds(Source(root), variant or None):
                 return Source(root)
-            continue
-        folders = (root / archive, root / UNPACKED.get(name, archive))
-        if (root / f"{archive}.zip").is_file():
-            return Source(root / f"{archive}.zip")
-        for folder in (*folders, *([root] if root.name in (archive, UNPACKED.get(name)) else [])):
-            if folder.is_dir():
-                return Source(folder)
+        elif (root / f"{known.archive}.zip").is_file():
+            return Source(root / f"{known.archive}.zip")
+        else:
+            names = (known.archive, UNPACKED.get(base, known.archive))
+            folders = [root / folder for folder in names] + ([root] if root.name in names else [])
+            if found := next((folder for folder in folders if folder.is_dir()), None):
+                return Source(found)
     return None
 
 
-def _read(base: str, known: NamedSet, variant: str | None, data_root: str | Path | None) -> Tables:
-    source = locate(base, data_root)
+def _read(name: str, known: NamedSet, data_root: str | Path | None) -> Tables:
+    source = locate(name, data_root)
     if source is not None:
-        return known.load(source, variant)
-    if base == "ml-latest-small":
+        return known.load(source, name.partition(":")[2] or None)
+    if name == "ml-latest-small":
         return movielens.load_embedded()
     roots = ", ".join(str(root) for root in data_roots(data_root))
-    hint = f"run `recprism data fetch {base}`" if known.downloads else "put its archive there"
-    raise InputError(f"{base} is not under {roots}; {hint}, or name another folder with --data-root")
+    hint = f"run `recprism data fetch {name}`" if known.downloads else "put its archive there"
+    raise InputError(f"{name} is not under {roots}; {hint}, or name another folder with --data-root")
 
 
 def _preset(preset: str) -> dict[str, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.ids import as_id_array
+from recprism.data.ids import as_id_array, show
 from recprism.data.interactions import Interactions
 from recprism.data.subtopics import Subtopics
 from recprism.data.tables import ROW
@@ -201,7 +201,7 @@ def _match(ids: pl.Series, item_ids: NDArray[Any], where: str) -> pl.Series:
     if len(ids) and position.is_null().all():
         raise InputError(
             f"{where}: none of its item ids (such as {ids[0]!r}) is an item of the interactions"
-            f" (such as {item_ids[0]!r}); the two files must use the same ids"
+            f" (such as {show(item_ids[0])}); the two files must use the same ids"
         )
     return position
 

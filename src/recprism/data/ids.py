@@ -21,8 +21,13 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     if distinct:
         values, counts = np.unique(array, return_counts=True)
         if len(values) < len(array):
-            raise InputError(f"{side} id {values[counts > 1][0]!r} stands more than once; ids must be distinct")
+            raise InputError(f"{side} id {show(values[counts > 1][0])} stands more than once; ids must be distinct")
     return array
+
+
+def show(value: Any) -> str:
+    """An id as a person would write it in Python: 7, not np.int64(7)."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
@@ -35,7 +40,7 @@ def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArra
     unknown = np.flatnonzero(known[found] != wanted)
     if len(unknown):
         raise InputError(
-            f"{side} id {wanted[unknown[0]]!r} is unknown ({len(unknown)} such ids); use ids of the training data"
+            f"{side} id {show(wanted[unknown[0]])} is unknown ({len(unknown)} such ids); use ids of the training data"
         )
     return found
 
@@ -47,5 +52,5 @@ def _cast_like(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[
         return np.array([int(i) for i in wanted.tolist()], np.int64)
     except ValueError:
         raise InputError(
-            f"{side} id {wanted[0]!r} is text but the known ids are integers; use ids of the training data"
+            f"{side} id {show(wanted[0])} is text but the known ids are integers; use ids of the training data"
         ) from None

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.ids import show
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 
@@ -95,7 +96,7 @@ def drop_duplicates(interactions: Interactions, policy: DuplicatePolicy = "last"
         at = order[np.flatnonzero(~is_last)[0]]
         user, item = interactions.user_ids[interactions.user[at]], interactions.item_ids[interactions.item[at]]
         raise InputError(
-            f"user {user!r} and item {item!r} stand together more than once; choose duplicates='last', 'first' or 'max'"
+            f"user {show(user)} and item {show(item)} stand together twice; choose duplicates='last', 'first' or 'max'"
         )
     return interactions.take(np.sort(order[is_last]))
 

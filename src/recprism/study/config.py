@@ -82,7 +82,9 @@ def read_config(path: Path) -> RunConfig:
     try:
         return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`") from None
+        raise InputError(
+            f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise InputError(f"{path}: not valid TOML ({problem})") from None
     except ValidationError as problem:

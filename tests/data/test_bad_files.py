@@ -1,0 +1,111 @@
+"""Every bad file gets one sentence that says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recprism.data import load_files
+from recprism.errors import InputError
+
+GOOD = b"user_id,item_id,rating,timestamp\n1,10,4,100\n1,11,5,101\n2,10,3,102\n"
+
+
+def cut_gzip(content: bytes) -> bytes:
+    packed = gzip.compress(content * 50)
+    return packed[: len(packed) // 2]
+
+
+CASES: dict[str, tuple[str, bytes, str]] = {
+    "missing column": (
+        "a.csv",
+        b"user_id,movie\n1,2\n",
+        r"a\.csv: no column 'item_id'; the columns are user_id, movie; map yours to it",
+    ),
+    "NaN rating": ("a.csv", GOOD + b"3,12,nan,103\n", r"a\.csv, row 5: rating is not a finite number \('nan'\)"),
+    "rating in words": ("a.csv", GOOD + b"3,12,good,103\n", r"a\.csv, row 5: rating is not a finite number \('good'\)"),
+    "empty rating": ("a.csv", GOOD + b"3,12,,103\n", r"a\.csv, row 5: rating is not a finite number"),
+    "empty id": ("a.csv", GOOD + b",12,3,103\n", r"a\.csv, row 5: user_id is empty"),
+    "row too long": ("a.csv", GOOD + b"3,12,3,103,9,9\n", r"a\.csv, row 5: 6 fields where the header has 4"),
+    "row too short": ("a.csv", GOOD + b"3\n", r"a\.csv, row 5: item_id is empty"),
+    "wrong encoding": ("a.csv", GOOD + "é,12,3,1\n".encode("latin-1"), r"a\.csv, row 5: not UTF-8 text \(byte 0xe9\)"),
+    "empty file": ("a.csv", b"", r"a\.csv: the file is empty"),
+    "header only": ("a.csv", b"user_id,item_id\n", r"a\.csv: has a header but no rows"),
+    "gzip cut short": ("a.csv.gz", cut_gzip(GOOD), r"a\.csv\.gz: gzip file is cut short or damaged"),
+    "not gzip": ("a.csv.gz", GOOD, r"a\.csv\.gz: gzip file is cut short or damaged"),
+    "not Parquet": ("a.parquet", GOOD, r"a\.parquet: not a Parquet file"),
+    "unknown ending": ("a.xlsx", GOOD, r"a\.xlsx: unknown kind of file '\.xlsx'; use one of \.csv"),
+    "doubled column": ("a.csv", b"user_id,item_id,item_id\n1,2,3\n", r"a\.csv: column 'item_id' stands twice"),
+    "unclosed quote": ("a.csv", GOOD + b'3,"12,3,103\n', r"a\.csv"),
+    "inter without types": ("a.inter", b"user_id\titem_id\n1\t2\n", r"a\.inter: column 'user_id' has no type"),
+    "binary": ("a.csv", bytes(range(256)), r"a\.csv, row \d+: not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_interactions(case: str, tmp_path: Path) -> None:
+    name, content, message = CASES[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        load_files(path)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.csv: no such file"):
+        load_files(tmp_path / "gone.csv")
+    (tmp_path / "dir.csv").mkdir()
+    with pytest.raises(InputError, match=r"dir\.csv: is a folder"):
+        load_files(tmp_path / "dir.csv")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, bytes], Path]:
+    def put(name: str, content: bytes) -> Path:
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return put
+
+
+def test_ids_that_clash_between_files(write: Callable[[str, bytes], Path]) -> None:
+    with pytest.raises(
+        InputError, match=r"none of its item ids \(such as 'B0'\) is an item of the interactions \(such as 10\)"
+    ):
+        load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\nB0,x\n"))
+
+
+def test_an_item_with_two_rows(write: Callable[[str, bytes], Path]) -> None:
+    with pytest.raises(InputError, match=r"item 10 stands more than once with different values"):
+        load_files(write("a.csv", GOOD), items=write("i.csv", b"item_id,title\n10,A\n10,B\n"))
+
+
+def test_negative_and_broken_weights(write: Callable[[str, bytes], Path]) -> None:
+    with pytest.raises(InputError, match="a weight is negative"):
+        load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic,weight\n10,x,-1\n"))
+    with pytest.raises(InputError, match="row 2: weight is not a finite number"):
+        load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic,weight\n10,x,much\n"))
+
+
+def test_nothing_left(write: Callable[[str, bytes], Path]) -> None:
+    from recprism.data import Preparation
+
+    with pytest.raises(InputError, match="nothing is left of 3 interactions after ratings >= 9, at least 1 per user"):
+        load_files(write("a.csv", GOOD), preparation=Preparation(threshold=9))
+
+
+def test_a_subtopic_column_needs_an_item_table(write: Callable[[str, bytes], Path]) -> None:
+    with pytest.raises(InputError, match="name its file with --items"):
+        load_files(write("a.csv", GOOD), subtopic_column="genres")
+
+
+def test_items_without_subtopics_are_allowed_and_counted(write: Callable[[str, bytes], Path]) -> None:
+    data = load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\n10,x\n99,y\n"))
+    assert data.stats()["items_without_subtopics"] == 1
+    assert data.subtopics.names == ("x",)
+    assert data.stats()["users_with_one_interaction"] == 1

@@ -1,0 +1,127 @@
+"""The same little data set through every door gives the same data set."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_matrix
+
+from recprism.data import (
+    Columns,
+    Dataset,
+    Interactions,
+    Preparation,
+    interactions_from_csr,
+    interactions_from_frame,
+    load_files,
+)
+from recprism.errors import InputError
+
+CSV = "user_id,item_id,rating,timestamp\n7,10,4,100\n7,11,5,101\n8,10,3,102\n"
+TABLE = pl.DataFrame({"user_id": [7, 7, 8], "item_id": [10, 11, 10], "rating": [4, 5, 3], "timestamp": [100, 101, 102]})
+
+
+def content(data: Interactions) -> list[tuple[object, ...]]:
+    columns = [data.user_ids[data.user].tolist(), data.item_ids[data.item].tolist()]
+    columns += [column.tolist() for column in (data.rating, data.timestamp) if column is not None]
+    return sorted(zip(*columns, strict=True))
+
+
+EXPECTED = [(7, 10, 4.0, 100), (7, 11, 5.0, 101), (8, 10, 3.0, 102)]
+
+
+def test_every_file_format(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "a.tsv").write_text(CSV.replace(",", "\t"))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    header, _, rows = CSV.partition("\n")
+    typed = "\t".join(
+        f"{name}:{kind}" for name, kind in zip(header.split(","), ("token", "token", "float", "float"), strict=True)
+    )
+    (tmp_path / "a.inter").write_text(f"{typed}\n{rows.replace(',', chr(9))}")
+    TABLE.write_parquet(tmp_path / "a.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        assert content(load_files(path).interactions) == EXPECTED, path.name
+
+
+def test_frames() -> None:
+    assert content(interactions_from_frame(TABLE)) == EXPECTED
+    assert content(interactions_from_frame(TABLE.lazy())) == EXPECTED
+    assert content(interactions_from_frame(pd.DataFrame(TABLE.to_dict(as_series=False)))) == EXPECTED
+    texts = pd.DataFrame({"user_id": ["a", "b"], "item_id": ["x", None]})
+    with pytest.raises(InputError, match="row 2: item_id is empty"):
+        interactions_from_frame(texts)
+    with pytest.raises(InputError, match="a polars or pandas frame is needed, got dict"):
+        interactions_from_frame({})
+
+
+def test_csr() -> None:
+    matrix = csr_matrix(np.array([[4.0, 5.0], [3.0, 0.0]]))
+    data = interactions_from_csr(matrix, user_ids=["z", "a"], item_ids=[11, 10])
+    assert content(data) == [("a", 11, 3.0), ("z", 10, 5.0), ("z", 11, 4.0)]
+    assert data.user_ids.tolist() == ["a", "z"]
+    with pytest.raises(InputError, match=r"3 user ids for a matrix of shape \(2, 2\)"):
+        interactions_from_csr(matrix, user_ids=[1, 2, 3])
+    with pytest.raises(InputError, match="'a' stands more than once"):
+        interactions_from_csr(matrix, user_ids=["a", "a"])
+    with pytest.raises(InputError, match="NaN"):
+        interactions_from_csr(csr_matrix(np.array([[np.nan]])))
+
+
+def test_columns_are_mapped(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("who,what,stars,at\n7,10,4,100\n")
+    columns = Columns(user="who", item="what", rating="stars", timestamp="at")
+    assert content(load_files(tmp_path / "a.csv", columns=columns).interactions) == [(7, 10, 4.0, 100)]
+
+
+def test_ids_keep_their_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user_id,item_id\n007,1\n7,2\n")
+    data = load_files(tmp_path / "a.csv").interactions
+    assert data.user_ids.tolist() == ["007", "7"], "007 and 7 are different people"
+    assert data.item_ids.tolist() == [1, 2]
+
+
+def test_dates_become_a_clock() -> None:
+    frame = pl.DataFrame({"user_id": [1, 1], "item_id": [1, 2], "timestamp": ["2020-01-02", "2020-01-01"]})
+    data = interactions_from_frame(frame.with_columns(pl.col("timestamp").str.to_date()))
+    assert data.timestamp is not None
+    assert data.timestamp[0] - data.timestamp[1] == 24 * 3600 * 10**6
+
+
+def test_subtopics_from_a_long_table_with_weights(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "s.csv").write_text("item_id,subtopic,weight\n10,b,0.25\n10,a,0.75\n11,b,2\n")
+    topics = load_files(tmp_path / "a.csv", subtopics=tmp_path / "s.csv").subtopics
+    assert topics.names == ("a", "b")
+    assert topics.dense().tolist() == [[0.75, 0.25], [0.0, 2.0]]
+
+
+def test_subtopics_from_a_delimited_column_and_attributes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "i.csv").write_text("item_id,title,genres\n11,Two,x\n10,One,x| y |\n12,Not seen,z\n")
+    data = load_files(tmp_path / "a.csv", items=tmp_path / "i.csv", subtopic_column="genres")
+    assert data.subtopics.names == ("x", "y")
+    assert data.subtopics.items.row_counts.tolist() == [2, 1]
+    assert data.attributes["title"].to_list() == ["One", "Two"]
+    assert data.stats()["attributes"] == ["title", "genres"]
+
+
+def test_recbole_item_file(tmp_path: Path) -> None:
+    (tmp_path / "a.inter").write_text("user_id:token\titem_id:token\n1\t10\n1\t11\n")
+    (tmp_path / "a.item").write_text("item_id:token\tclass:token_seq\n10\tdrama comedy\n11\tdrama\n")
+    data = load_files(tmp_path / "a.inter", items=tmp_path / "a.item", subtopic_column="class", separator=" ")
+    assert data.subtopics.names == ("comedy", "drama")
+
+
+def test_preparation_from_a_csr() -> None:
+    raw = interactions_from_csr(csr_matrix(np.array([[5, 5, 1], [5, 5, 0], [0, 0, 5]])))
+    data = Dataset.from_interactions("mine", raw, preparation=Preparation(threshold=4, min_user=2, min_item=2))
+    assert data.interactions.user_ids.tolist() == [0, 1]
+    assert data.interactions.item_ids.tolist() == [0, 1]
+    with pytest.raises(InputError, match="must be at least 1"):
+        Preparation(min_user=0)

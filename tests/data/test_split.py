@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recprism.data import Dataset, Interactions, Split, split_interactions
+from recprism.data.split import METHODS
+from recprism.errors import InputError
+
+
+def sizes(split: Split) -> list[tuple[int, int, int]]:
+    parts = (split.train, split.validation, split.test)
+    return list(zip(*(part.row_counts.tolist() for part in parts), strict=True))
+
+
+def test_the_stated_rule_for_small_users(toy_interactions: Interactions) -> None:
+    assert sizes(split_interactions(toy_interactions)) == [
+        (1, 0, 0),
+        (2, 0, 0),
+        (1, 1, 1),
+        (3, 1, 1),
+        (8, 1, 1),
+        (16, 2, 2),
+    ]
+    assert sizes(split_interactions(toy_interactions, "leave-last")) == [
+        (1, 0, 0),
+        (1, 0, 1),
+        (1, 1, 1),
+        (3, 1, 1),
+        (8, 1, 1),
+        (18, 1, 1),
+    ]
+    paper = [(1, 0, 0), (1, 0, 1), (2, 0, 1), (4, 0, 1), (8, 0, 2), (16, 0, 4)]
+    assert sizes(split_interactions(toy_interactions, "paper")) == paper
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parts_are_disjoint_and_complete(method: str, toy_interactions: Interactions) -> None:
+    split = split_interactions(toy_interactions, method)
+    whole = toy_interactions.matrix().dense()
+    total = split.train.dense().astype(int) + split.validation.dense() + split.test.dense()
+    assert (total == whole).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_order_of_rows_does_not_matter(method: str, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    keys = generator.choice(40, size=25, replace=False)
+    rows = Interactions(keys // 8, keys % 8, np.arange(5), np.arange(8), None, generator.permutation(25))
+    shuffled = rows.take(generator.permutation(25))
+    for part in ("train", "validation", "test"):
+        ours = split_interactions(rows, method, seed=3).part(part)  # type: ignore[arg-type]
+        assert (ours.dense() == split_interactions(shuffled, method, seed=3).part(part).dense()).all()  # type: ignore[arg-type]
+
+
+def test_leave_last_and_temporal_follow_the_clock(toy_interactions: Interactions) -> None:
+    assert toy_interactions.timestamp is not None
+    clock = np.zeros((6, 20), np.int64)
+    clock[toy_interactions.user, toy_interactions.item] = toy_interactions.timestamp + 1
+    split = split_interactions(toy_interactions, "leave-last")
+    for user in range(2, 6):
+        assert clock[user][split.test.row(user)] == clock[user].max()
+    temporal = split_interactions(toy_interactions, "temporal")
+    latest_training = clock[temporal.train.dense()].max()
+    assert latest_training < clock[temporal.validation.dense()].min()
+    assert clock[temporal.validation.dense()].max() < clock[temporal.test.dense()].min()
+
+
+def test_seeds_differ_and_repeat(small: Dataset) -> None:
+    first, again, other = (small.split(seed=seed).test.indices for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert not np.array_equal(first, other)
+
+
+def test_seen_before_test_holds_training_and_validation(small: Dataset) -> None:
+    split = small.split()
+    seen = split.seen_before("test")
+    assert len(seen) == len(split.train) + len(split.validation)
+    assert split.seen_before("validation") is split.train
+    refit = split.refit()
+    assert len(refit.train) == len(seen)
+    assert len(refit.validation) == 0
+
+
+def test_bad_splits_are_refused(toy_interactions: Interactions) -> None:
+    with pytest.raises(InputError, match="unknown split 'half'; choose one of random"):
+        split_interactions(toy_interactions, "half")
+    with pytest.raises(InputError, match="sum is below 1"):
+        split_interactions(toy_interactions, validation=0.6, test=0.6)
+    untimed = Interactions(toy_interactions.user, toy_interactions.item, np.arange(6), np.arange(20))
+    for method in ("leave-last", "temporal"):
+        with pytest.raises(InputError, match="no timestamps"):
+            split_interactions(untimed, method)
+
+
+PRINT_SPLIT = """
+from recprism.data import load_dataset
+import hashlib
+split = load_dataset("ml-latest-small").split(seed=5)
+print(hashlib.sha256(split.test.indices.tobytes() + split.test.indptr.tobytes()).hexdigest())
+"""
+
+
+def test_the_same_under_any_hash_seed() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_SPLIT],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "12345")
+    }
+    assert len(digests) == 1
