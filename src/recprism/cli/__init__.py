@@ -1,0 +1,64 @@
+"""The command line: thin. It parses, calls and prints; what it prints is made elsewhere.
+
+stdout is data, stderr is progress and logs; exit code 0 is success, 1 a failure, 2 a usage or input error.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from recprism.cli import data, demo, doctor, evaluate, recommend, train
+from recprism.cli.output import complain, configure_logging
+from recprism.errors import RecprismError
+
+app = typer.Typer(
+    name="recprism",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help=(
+        "What diversity would cost your recommender, who would pay, and which factors drive it.\n\n"
+        "Start with `recprism demo`. A run is one directory: `train` makes it, `recommend` and `evaluate` use it."
+    ),
+)
+app.add_typer(data.app, name="data")
+app.command("train")(train.train)
+app.command("recommend")(recommend.recommend)
+app.command("evaluate")(evaluate.evaluate)
+app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"recprism {version('recprism')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the library's log on stderr.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    configure_logging(verbose)
+
+
+def main() -> None:
+    """Entry point: an error of ours becomes its one sentence and its exit code."""
+    try:
+        app()
+    except RecprismError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough; 141 is what a shell reports then.
+        sys.stderr.close()
+        sys.exit(141)

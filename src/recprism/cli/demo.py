@@ -1,0 +1,75 @@
+"""recprism demo: the main job end to end on the embedded data, told as it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli.evaluate import print_evaluation
+from recprism.cli.output import AsJson, Device, Seed, next_step, print_json, print_table, say
+from recprism.cli.train import start_run, train_with_progress
+from recprism.study.config import ModelConfig, RunConfig
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from recprism.metrics import Evaluation
+    from recprism.study.run import Run
+
+
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The run directory to make anew.")] = Path("runs/demo"),
+    model: Annotated[str, typer.Option(help="bprmf or lightgcn.")] = "bprmf",
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Train a recommender on the embedded MovieLens data and measure how accurate and how diverse its lists are.
+
+    Takes well under a minute on two cores and downloads nothing.
+    """
+    from recprism.study.pipeline import evaluate_run, recommend
+
+    say("1/4 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
+    run = start_run(output, RunConfig(seed=seed, device=device, model=ModelConfig(name=model)), overwrite=True)
+    say(f"2/4 train {model}, stopping when validation NDCG@10 no longer rises")
+    factors = train_with_progress(run)
+    trained = factors.settings
+    say(f"    {factors.dim} factors, best after {trained['best_epoch']} of {trained['epochs_trained']} epochs")
+    say("3/4 recommend ten unseen items to everybody")
+    lists = recommend(run, 10)
+    run.save_recommendations(lists)
+    say("4/4 measure accuracy and diversity on the test part")
+    result = evaluate_run(run)
+    run.save_metrics(result.to_frame())
+    if as_json:
+        print_json({"run": str(run.path), **result.to_dict()})
+    else:
+        _show_one_user(run, lists)
+        print_evaluation(result, (), as_json=False)
+        say(_verdict(result))
+    say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
+    next_step(
+        f"recprism recommend {run.path} --users 1,2",
+        "recprism train --model lightgcn -o runs/gcn && recprism evaluate runs/gcn --against runs/demo",
+        "recprism evaluate YOUR_LISTS.csv --items YOUR_ITEMS.csv --subtopic-column genres",
+    )
+
+
+def _show_one_user(run: Run, lists: pl.DataFrame) -> None:
+    first = lists.filter(lists["user_id"] == lists["user_id"][0]).join(
+        run.items(), on="item_id", how="left", maintain_order="left"
+    )
+    say(f"\nthe list of user {first['user_id'][0]}:")
+    print_table(("rank", "title", "genres"), first.select("rank", "title", "genres").rows(), numeric=("rank",))
+
+
+def _verdict(result: Evaluation) -> str:
+    """The figures in a sentence."""
+    covered, reached, tail = (result[name].mean for name in ("sc@10", "pc@10", "tail_share@10"))
+    return (
+        f"in words: a list of ten shows {covered:.0%} of the genres, all lists together {reached:.0%} of the catalogue,"
+        f" and {tail:.0%} of the places go to items outside the popular head"
+    )

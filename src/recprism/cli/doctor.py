@@ -1,0 +1,24 @@
+"""recprism doctor: what is installed, what is found, and what is missing."""
+
+from __future__ import annotations
+
+from recprism.cli.output import AsJson, DataRoot, next_step, print_facts, print_json, say
+
+
+def doctor(data_root: DataRoot = None, as_json: AsJson = False) -> None:
+    """Versions, threads, devices, where data is looked for, and what is missing.
+
+    Example: `recprism doctor --json`
+    """
+    from recprism.study.doctor import examine
+
+    found = examine(data_root)
+    if as_json:
+        print_json(found)
+        return
+    for title in ("versions", "extras", "machine", "data"):
+        say(f"{title}:")
+        print_facts(found[title])
+    for complaint in found["missing"]:
+        say(f"missing: {complaint}")
+    next_step("recprism demo")

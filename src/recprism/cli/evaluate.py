@@ -1,0 +1,105 @@
+"""recprism evaluate: accuracy and diversity of a run, or of any file of lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable
+from recprism.cli.output import AsJson, next_step, print_json, print_table, say
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.metrics import Comparison, Evaluation
+
+
+def evaluate(
+    target: Annotated[Path, typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.")],
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "-m", "--metrics", help="Names with cuts, as in ndcg@10,sc@20; or paper.", show_default="a dozen at 10"
+        ),
+    ] = None,
+    part: Annotated[str, typer.Option(help="Judge on test or on validation.")] = "test",
+    against: Annotated[Path | None, typer.Option(help="A second run of the same users: paired comparison.")] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Judge a file of lists by this run's held-out items and subtopics.")
+    ] = None,
+    held_out: Annotated[
+        Path | None, typer.Option(help="For a file of lists: user_id,item_id that users really took.")
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="For a file of lists: user_id,item_id that were known before.")
+    ] = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = "|",
+    catalogue_size: Annotated[
+        int | None, typer.Option(help="How many items there are, if no file tells.", min=1)
+    ] = None,
+    bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0 for none.", min=0)] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Measure accuracy and diversity, with intervals.
+
+    Examples: `recprism evaluate runs/x`, `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,sc@20`,
+    `recprism evaluate runs/x --against runs/y`,
+    `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
+    """
+    from recprism.metrics import compare
+    from recprism.study.audit import Beside, audit_against_run, audit_lists
+    from recprism.study.pipeline import evaluate_run, metric_names, part_named
+    from recprism.study.run import Run
+
+    names, where = metric_names(metrics), part_named(part)
+    if not target.exists():
+        raise InputError(f"{target}: no such run directory or file of lists")
+    notes: tuple[str, ...] = ()
+    if target.is_dir():
+        ours = Run.open(target)
+        result = evaluate_run(ours, names, part=where, bootstrap=bootstrap)
+        ours.save_metrics(result.to_frame())
+    elif run is not None:
+        audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap)
+        result, notes = audit.evaluation, audit.notes
+    else:
+        beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator, catalogue_size)
+        audit = audit_lists(target, beside, names, bootstrap=bootstrap)
+        result, notes = audit.evaluation, audit.notes
+    if against is not None:
+        other = evaluate_run(Run.open(against), [score.name for score in result.scores], part=where, bootstrap=0)
+        _print_comparison(compare(other, result), as_json, target, against)
+        return
+    print_evaluation(result, notes, as_json)
+    if target.is_dir():
+        next_step(f"recprism evaluate {target} --against OTHER_RUN", f"recprism recommend {target} --users ID")
+
+
+def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        found = result.to_dict()
+        print_json({**found, "notes": [*notes, *found["notes"]]})
+        return
+    rows = [(score.name, score.mean, _interval(score.low, score.high), score.n_users) for score in result.scores]
+    print_table(("metric", "value", f"{result.level:.0%} interval", "users"), rows, numeric=("value", "users"))
+    for note in (*notes, *result.notes):
+        say(f"note: {note}")
+
+
+def _print_comparison(comparison: Comparison, as_json: bool, ours: Path, theirs: Path) -> None:
+    if as_json:
+        print_json({"run": str(ours), "against": str(theirs), **comparison.to_dict()})
+        return
+    rows = [
+        (row.name, row.a, row.b, row.difference, _interval(row.low, row.high), row.p_value) for row in comparison.rows
+    ]
+    columns = ("metric", str(theirs), str(ours), "difference", "interval", "p")
+    print_table(columns, rows, numeric=columns[1:])
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.4f} .. {high:.4f}"

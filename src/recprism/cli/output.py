@@ -1,0 +1,90 @@
+"""How the command line speaks: tables and JSON on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
+Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+DataRoot = Annotated[
+    str | None, typer.Option(help="Folder of named data sets; searched before RECPRISM_DATA.", show_default=False)
+]
+
+stdout = Console(soft_wrap=True)
+stderr = Console(stderr=True, soft_wrap=True)
+
+
+def configure_logging(verbose: bool) -> None:
+    handler = RichHandler(console=stderr, show_path=False)
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], format="%(message)s")
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal."""
+    stderr.print(text, markup=False, highlight=False)
+
+
+def complain(text: str) -> None:
+    stderr.print("error:", text, style="bold red" if stderr.is_terminal else None, markup=False, highlight=False)
+
+
+def next_step(*commands: str) -> None:
+    """The last line of a command names what to try next."""
+    for lead, command in zip(("next:", *("  or:",) * len(commands)), commands, strict=False):
+        say(f"{lead} {command}")
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numeric: Sequence[str] = ()) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(format_cell(cell) for cell in row))
+    stdout.print(table)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    print_table(("", ""), [(name, value) for name, value in facts.items()])
+
+
+def format_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {format_cell(part)}" for name, part in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+@contextmanager
+def progress_bar(*columns: Any) -> Iterator[Progress]:
+    """A bar with the time left, on stderr, gone when it is done."""
+    described = columns or (TextColumn("{task.fields[note]}"),)
+    bar = (TextColumn("{task.description}"), BarColumn(), *described, TextColumn("left:"), TimeRemainingColumn())
+    with Progress(*bar, console=stderr, transient=True) as progress:
+        yield progress
+
+
+def download_columns() -> tuple[Any, ...]:
+    return DownloadColumn(), TransferSpeedColumn()

@@ -1,0 +1,51 @@
+"""recprism recommend: lists from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli.output import AsJson, next_step, print_json, print_table, say
+
+
+def recommend(
+    run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
+    k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
+    users: Annotated[str | None, typer.Option(help="User ids, separated by commas; all users if left out.")] = None,
+    part: Annotated[
+        str, typer.Option(help="test hides training and validation items, validation only training items.")
+    ] = "test",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations.parquet"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Exact top-k lists, without what a user has already seen.
+
+    Examples: `recprism recommend runs/x -k 20 -o lists.csv`, `recprism recommend runs/x --users 1,42`
+    """
+    from recprism.study.lists import write_lists
+    from recprism.study.pipeline import part_named, recommend
+    from recprism.study.run import Run
+
+    run = Run.open(run_directory)
+    wanted = None if users is None else [word.strip() for word in users.split(",") if word.strip()]
+    lists = recommend(run, k, part=part_named(part), users=wanted)
+    if wanted is not None and output is None:
+        if as_json:
+            print_json(lists.to_dicts())
+        else:
+            shown = lists.join(run.items(), on="item_id", how="left", maintain_order="left")
+            columns = [
+                name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
+            ]
+            print_table(columns, shown.select(columns).rows(), numeric=("rank", "score"))
+    else:
+        path = run.save_recommendations(lists) if output is None else write_lists(lists, output)
+        say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
+        if as_json:
+            print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k})
+    next_step(f"recprism evaluate {run_directory}")

@@ -1,0 +1,142 @@
+"""recprism train: load, split and train into a run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from recprism.cli.options import (
+    ColumnMap,
+    ItemTable,
+    MinItem,
+    MinUser,
+    Preset,
+    SubtopicColumn,
+    SubtopicSeparator,
+    SubtopicTable,
+    Threshold,
+    data_config,
+    typed_values,
+)
+from recprism.cli.output import AsJson, DataRoot, Device, Seed, next_step, print_facts, print_json, progress_bar, say
+from recprism.errors import InputError
+from recprism.study.config import ModelConfig, RunConfig, SplitConfig, in_one_sentence
+
+if TYPE_CHECKING:
+    from recprism.models import Factors
+    from recprism.study.run import Run
+
+
+def train(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The run directory to make.", show_default="runs/DATA-MODEL")
+    ] = None,
+    data: Annotated[str, typer.Option(help="A named data set, or a table of interactions.")] = "ml-latest-small",
+    model: Annotated[str, typer.Option(help="bprmf, lightgcn or als (extra [adapters]).")] = "bprmf",
+    model_preset: Annotated[
+        str, typer.Option(help="default, or paper (the paper's fixed number of epochs).")
+    ] = "default",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the model, as in dim=64; repeatable.", show_default=False),
+    ] = None,
+    split: Annotated[str, typer.Option(help="random (8:1:1), paper (80/20), leave-last or temporal.")] = "random",
+    preset: Preset = "default",
+    threshold: Threshold = None,
+    min_user: MinUser = None,
+    min_item: MinItem = None,
+    columns: ColumnMap = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = "|",
+    data_root: DataRoot = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run.", show_default=False)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a base recommender: load, clean, split, fit; everything is kept in one run directory.
+
+    Examples: `recprism train`, `recprism train --data ml-1m --model lightgcn -o runs/gcn`,
+    `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`,
+    `recprism train --resume runs/gcn`
+    """
+    from recprism.study.run import Run
+
+    if resume is not None:
+        run = Run.open(resume)
+    else:
+        chosen = data_config(
+            data,
+            preset=preset,
+            threshold=threshold,
+            min_user=min_user,
+            min_item=min_item,
+            columns=columns,
+            subtopics=subtopics,
+            items=items,
+            subtopic_column=subtopic_column,
+            subtopic_separator=subtopic_separator,
+            data_root=data_root,
+        )
+        try:
+            config = RunConfig(
+                seed=seed,
+                device=device,
+                data=chosen,
+                split=SplitConfig(method=split),  # type: ignore[arg-type]
+                model=ModelConfig(name=model, preset=model_preset, settings=typed_values(settings or [], "--set")),
+            )
+        except ValidationError as problem:
+            raise InputError(in_one_sentence(problem)) from None
+        run = start_run(
+            output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
+        )
+    factors = train_with_progress(run)
+    if as_json:
+        print_json({"run": str(run.path), **factors.settings})
+    else:
+        print_facts(
+            {"run": str(run.path), **{name: value for name, value in factors.settings.items() if value is not None}}
+        )
+    next_step(f"recprism evaluate {run.path}", f"recprism recommend {run.path} -k 10")
+
+
+def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
+    """A new run with its data, told in one line."""
+    from recprism.study.pipeline import start
+
+    run = start(path, config, overwrite=overwrite)
+    split, subtopics = run.split(), run.subtopics()
+    parts = f"{len(split.train):,} train, {len(split.validation):,} validation, {len(split.test):,} test"
+    without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
+    size = f"{split.n_users:,} users, {split.n_items:,} items, {len(subtopics)} subtopics{without}"
+    say(f"    {config.data.source}: {size}; {parts}")
+    return run
+
+
+def train_with_progress(run: Run) -> Factors:
+    """Train, with a bar that shows loss, validation and the time left."""
+    from recprism.models import Epoch
+    from recprism.study.pipeline import train as train_run
+
+    name = run.config.model.name
+    with progress_bar() as progress:
+        task = progress.add_task(f"training {name}", total=None, note="")
+
+        def show(epoch: Epoch) -> None:
+            note = f"loss {epoch.loss:.4f}" + (
+                "" if epoch.validation is None else f", validation {epoch.validation:.4f}"
+            )
+            progress.update(task, completed=epoch.epoch, total=epoch.epochs, note=note)
+
+        try:
+            return train_run(run, show)
+        except KeyboardInterrupt:
+            say(f"stopped; go on with: recprism train --resume {run.path}")
+            raise

@@ -1,0 +1,204 @@
+"""Lists from anywhere: user_id, item_id, rank is all that is needed; whatever else is known makes the audit richer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.frames import (
+    explode_subtopics,
+    interpret_ids,
+    number_ids,
+    numbers,
+    require_column,
+    subtopics_from_frame,
+)
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part
+from recprism.data.subtopics import Subtopics
+from recprism.data.tables import ROW, read_table
+from recprism.errors import InputError
+from recprism.metrics import Context, Evaluation, evaluate
+from recprism.study.run import Run
+
+CATALOGUE_METRICS = ("pc", "gini", "exposure_entropy")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Files that may stand beside the lists.
+
+    held_out: user_id, item_id; what the users really took
+    train: user_id, item_id; what was known before (popularity, the users' own subtopics)
+    subtopics: item_id, subtopic[, weight]
+    items: item_id and attributes; ``subtopic_column`` is its delimited column of subtopics
+    catalogue_size: how many items there are, where no file tells
+    """
+
+    held_out: str | Path | None = None
+    train: str | Path | None = None
+    subtopics: str | Path | None = None
+    items: str | Path | None = None
+    subtopic_column: str | None = None
+    subtopic_separator: str = "|"
+    catalogue_size: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """An evaluation of foreign lists, and what could not be known."""
+
+    evaluation: Evaluation
+    notes: tuple[str, ...]
+
+
+def audit_lists(path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000) -> Audit:
+    """Judge a file of lists by itself and by the files beside it."""
+    lists = _read_lists(path)
+    tables = {
+        name: _read_pairs(file) for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file
+    }
+    item_table = None if beside.items is None else read_table(beside.items)
+    topics = _topic_table(beside, item_table)
+    item_ids = _catalogue(path, lists, tables, item_table, topics)
+    user_ids, user = number_ids(lists["user_id"])
+    items = _as_matrix(user, _positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
+    matrices = {name: _incidence(table, user_ids, item_ids) for name, table in tables.items()}
+    size_known = beside.catalogue_size is not None or len(tables) > 0 or item_table is not None
+    n_items = max(len(item_ids), beside.catalogue_size or 0)
+    context = Context(
+        relevant=_padded(matrices.get("held_out"), n_items),
+        train=_padded(matrices.get("train"), n_items),
+        subtopics=None if topics is None else _subtopics(topics, item_ids, n_items),
+        n_items=n_items,
+    )
+    evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids)
+    notes = (
+        f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
+    )
+    if not size_known:
+        notes += (
+            f"the catalogue is not known, so items that no list shows are missing from {', '.join(CATALOGUE_METRICS)}:"
+            " name an item table or a catalogue size",
+        )
+    return Audit(evaluation, notes)
+
+
+def audit_against_run(
+    path: str | Path, run: Run, metrics: Sequence[str] | None, *, part: Part = "test", bootstrap: int = 1000
+) -> Audit:
+    """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
+    lists, split = _read_lists(path), run.split()
+    items = _as_matrix(
+        _positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
+        _positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
+        lists["rank"].to_numpy(),
+        split.n_users,
+    )
+    vectors = run.factors().item if run.has_factors() else None
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
+    without = int((items[:, 0] < 0).sum())
+    notes = (
+        (f"{without:,} of {split.n_users:,} users of the run have no list in the file and count as empty",)
+        if without
+        else ()
+    )
+    return Audit(evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids), notes)
+
+
+def _read_lists(path: str | Path) -> pl.DataFrame:
+    """user_id, item_id and rank; ranks may start anywhere, rows may come in any order."""
+    frame = read_table(path)
+    where = str(path)
+    for name in ("user_id", "item_id", "rank"):
+        require_column(frame, name, where)
+    rank = numbers(frame, "rank", where)
+    table = frame.select(ROW).with_columns(
+        interpret_ids(frame, "user_id", where).alias("user_id"),
+        interpret_ids(frame, "item_id", where).alias("item_id"),
+        pl.Series("rank", rank),
+    )
+    for twice in ("rank", "item_id"):
+        doubled = table.filter(table.select("user_id", twice).is_duplicated())
+        if not doubled.is_empty():
+            row, user, value = doubled[ROW][0], doubled["user_id"][0], doubled[twice][0]
+            raise InputError(
+                f"{where}, row {row}: user {user!r} has {twice} {value!r} more than once; each may stand once"
+            )
+    return table.with_columns(pl.col("rank").rank("ordinal").over("user_id").cast(pl.Int64) - 1)
+
+
+def _read_pairs(path: str | Path) -> pl.DataFrame:
+    frame = read_table(path)
+    for name in ("user_id", "item_id"):
+        require_column(frame, name, str(path))
+    return pl.DataFrame({name: interpret_ids(frame, name, str(path)) for name in ("user_id", "item_id")})
+
+
+def _topic_table(beside: Beside, item_table: pl.DataFrame | None) -> pl.DataFrame | None:
+    if beside.subtopic_column is not None:
+        if item_table is None:
+            raise InputError(
+                f"the subtopic column {beside.subtopic_column!r} is one of an item table; name its file too"
+            )
+        return explode_subtopics(item_table, beside.subtopic_column, beside.subtopic_separator, where=str(beside.items))
+    return None if beside.subtopics is None else read_table(beside.subtopics)
+
+
+def _catalogue(
+    path: str | Path,
+    lists: pl.DataFrame,
+    tables: dict[str, pl.DataFrame],
+    item_table: pl.DataFrame | None,
+    topics: pl.DataFrame | None,
+) -> NDArray[Any]:
+    """Every item that any of the files names, in order; the files must write ids alike."""
+    columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
+    columns += [interpret_ids(table, "item_id", "items") for table in (item_table, topics) if table is not None]
+    kinds = {column.dtype for column in columns}
+    if len(kinds) > 1:
+        raise InputError(f"{path}: some files write item ids as integers and others as text; write them alike")
+    return number_ids(pl.concat([column.rename("item_id") for column in columns]))[0]
+
+
+def _positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:
+    from recprism.data.ids import as_id_array, id_positions
+
+    try:
+        return id_positions(as_id_array(ids.to_list(), what, distinct=False), known, what)
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from None
+
+
+def _as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_users: int) -> NDArray[np.int64]:
+    """(n_users, longest list) item numbers, -1 in empty places."""
+    matrix = np.full((n_users, int(rank.max()) + 1), -1, np.int64)
+    matrix[user, rank] = item
+    return matrix
+
+
+def _incidence(table: pl.DataFrame, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Incidence:
+    """Pairs of the listed users; users without a list are passed over."""
+    users = pl.DataFrame(
+        {"user_id": pl.Series(user_ids.tolist(), dtype=table["user_id"].dtype), "row": np.arange(len(user_ids))}
+    )
+    kept = table.join(users, on="user_id", how="inner")
+    shape = (len(user_ids), len(item_ids))
+    return Incidence.from_pairs(kept["row"].to_numpy(), _positions(kept["item_id"], item_ids), shape)
+
+
+def _padded(matrix: Incidence | None, n_items: int) -> Incidence | None:
+    return None if matrix is None else Incidence(matrix.indptr, matrix.indices, n_items)
+
+
+def _subtopics(topics: pl.DataFrame, item_ids: NDArray[Any], n_items: int) -> Subtopics:
+    known = subtopics_from_frame(topics, item_ids)
+    empty_rows = np.full(n_items - len(item_ids), known.items.indptr[-1])
+    items = Incidence(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
+    return Subtopics(known.names, items, known.weights)

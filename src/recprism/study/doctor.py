@@ -1,0 +1,67 @@
+"""The state of an installation, as plain facts."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from recprism.data.datasets import NAMED, data_roots, locate
+
+EXTRAS = {"adapters": ("implicit",), "test": ("pytest", "hypothesis", "ranx", "ir_measures", "pyversity")}
+
+
+def examine(data_root: str | Path | None = None) -> dict[str, Any]:
+    """Versions, extras, machine, data and what is missing."""
+    extras = {name: [module for module in modules if find_spec(module) is None] for name, modules in EXTRAS.items()}
+    data = {name: _where(name, data_root) for name in NAMED}
+    missing = [
+        f"extra [{name}]: {', '.join(gone)} (pip install 'recprism[{name}]')" for name, gone in extras.items() if gone
+    ]
+    missing += [f"data set {name}: {state}" for name, state in data.items() if state.startswith("not found")]
+    if find_spec("numba") is None:
+        missing.append("numba: ranking on the CPU falls back to the slower torch engine")
+    return {
+        "versions": {"python": platform.python_version(), "recprism": version("recprism"), **_dependencies()},
+        "extras": {name: "complete" if not gone else f"missing {', '.join(gone)}" for name, gone in extras.items()},
+        "machine": _machine(),
+        "data": {"looked for in": [str(root) for root in data_roots(data_root)], **data},
+        "missing": missing,
+    }
+
+
+def _dependencies() -> dict[str, str]:
+    names = [line.split(";")[0].split(">")[0].strip() for line in requires("recprism") or [] if "extra ==" not in line]
+    return {name: _version(name) for name in names}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _machine() -> dict[str, Any]:
+    devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return {
+        "system": platform.platform(),
+        "processors": os.cpu_count() or 1,
+        "torch threads": torch.get_num_threads(),
+        "cuda": ", ".join(devices) or "none",
+        "device auto means": "cuda" if devices else "cpu",
+    }
+
+
+def _where(name: str, data_root: str | Path | None) -> str:
+    source = locate(name, data_root)
+    if source is not None:
+        return str(source.path)
+    if name == "ml-latest-small":
+        return "embedded"
+    return f"not found (recprism data fetch {name})" if NAMED[name].downloads else "not found"

@@ -1,0 +1,24 @@
+"""Lists as files that any tool can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from recprism.data.files import atomic_path
+from recprism.errors import InputError
+
+
+def write_lists(lists: pl.DataFrame, path: Path) -> Path:
+    """Write a long table by the ending of the name: .csv, .tsv or .parquet."""
+    writers = {
+        ".csv": lists.write_csv,
+        ".tsv": lambda target: lists.write_csv(target, separator="\t"),
+        ".parquet": lists.write_parquet,
+    }
+    if path.suffix not in writers:
+        raise InputError(f"{path}: lists are written as {', '.join(writers)}; choose one of these endings")
+    with atomic_path(path) as temporary:
+        writers[path.suffix](temporary)
+    return path

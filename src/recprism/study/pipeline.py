@@ -1,0 +1,112 @@
+"""The main job, step by step on a run directory: load, split, train, recommend, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.ids import as_id_array, id_positions
+from recprism.data.split import Part
+from recprism.errors import InputError
+from recprism.metrics import DEFAULT_METRICS, PAPER_METRICS, Context, Evaluation, evaluate, parse
+from recprism.models import Epoch, Factors, make_model
+from recprism.study.config import RunConfig
+from recprism.study.data import open_data
+from recprism.study.run import Run
+
+
+def start(path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Run:
+    """Load and split into a new run; nothing is written before data and model are known to work."""
+    make_model(config.model.name, config.model.preset, **config.model.settings)
+    dataset = open_data(config.data)
+    split = dataset.split(config.split.method, seed=config.seed, **config.split.options())
+    run = Run.create(path, config, overwrite=overwrite)
+    run.save_data(dataset, split)
+    run.event("data", name=dataset.name, **dataset.stats())
+    return run
+
+
+def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
+    """Train the run's model from its checkpoint, if it has one, or from the start; the factors are kept in the run."""
+    config = run.config
+    model = make_model(config.model.name, config.model.preset, **config.model.settings)
+
+    def follow(epoch: Epoch) -> None:
+        run.event("epoch", epoch=epoch.epoch, loss=epoch.loss, validation=epoch.validation)
+        if on_epoch is not None:
+            on_epoch(epoch)
+
+    factors = model.fit(
+        run.split(),
+        seed=config.seed,
+        device=config.device,
+        progress=follow,
+        checkpoint=run.save_checkpoint,
+        resume=run.load_checkpoint(),
+    )
+    run.save_factors(factors)
+    run.drop_checkpoint()
+    run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
+    return factors
+
+
+def recommend(run: Run, k: int, *, part: Part = "test", users: Sequence[Any] | None = None) -> pl.DataFrame:
+    """Lists as a long table user_id, item_id, rank (from 1), score; what was seen before ``part`` is left out."""
+    factors, split = run.factors(), run.split()
+    rows = None if users is None else id_positions(as_id_array(users, "user", distinct=False), factors.user_ids, "user")
+    items, scores = factors.rank(k, exclude=split.seen_before(part), users=rows)
+    return lists_to_frame(factors, np.arange(factors.n_users) if rows is None else rows, items, scores)
+
+
+def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:
+    """(n, k) item numbers, -1 where nothing is left, as a long table."""
+    filled = items >= 0
+    rank = np.broadcast_to(np.arange(1, items.shape[1] + 1), items.shape)
+    owner = np.broadcast_to(users[:, None], items.shape)
+    return pl.DataFrame(
+        {
+            "user_id": factors.user_ids[owner[filled]],
+            "item_id": factors.item_ids[items[filled]],
+            "rank": rank[filled].astype(np.int32),
+            "score": scores[filled],
+        }
+    )
+
+
+def evaluate_run(
+    run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", bootstrap: int = 1000
+) -> Evaluation:
+    """Rank for all users and judge the lists on ``part``; distances between items are taken on the item factors."""
+    factors, split = run.factors(), run.split()
+    items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=factors.item)
+    return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)
+
+
+def deepest_cut(metrics: Sequence[str] | None, default: int = 10) -> int:
+    """How long lists must be for all metrics; names without a cut speak of the default length."""
+    return max((parse(name)[1] or default for name in metrics or DEFAULT_METRICS), default=default)
+
+
+def metric_names(words: str | None) -> tuple[str, ...] | None:
+    """From ``ndcg@10,sc@20`` to names that exist; ``paper`` stands for the columns of the paper's tables."""
+    if words is None:
+        return None
+    names = (
+        PAPER_METRICS if words.strip() == "paper" else tuple(word.strip() for word in words.split(",") if word.strip())
+    )
+    for name in names:
+        parse(name)
+    return names
+
+
+def part_named(word: str) -> Part:
+    parts: dict[str, Part] = {"test": "test", "validation": "validation"}
+    if word not in parts:
+        raise InputError(f"lists are judged on test or validation, not on {word!r}")
+    return parts[word]
