@@ -1,0 +1,158 @@
+"""What all lists together do with the catalogue: how much of it they show, how evenly, how far from the best-sellers.
+
+exposure: (n_items,) number of lists each item stands in.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from recprism.errors import InputError
+from recprism.metrics.context import Context
+from recprism.metrics.lists import Lists
+from recprism.metrics.registry import Metric, register
+
+
+def prediction_coverage(exposure: Tensor) -> Tensor:
+    """Share of the catalogue that stands in at least one list.
+
+    >>> prediction_coverage(torch.tensor([3, 0, 1, 0])).item()
+    0.5
+    """
+    return (exposure > 0).to(torch.float64).mean()
+
+
+def gini(exposure: Tensor) -> Tensor:
+    """0 if all items are shown equally often, towards 1 if one takes every place; NaN if nothing is shown.
+
+    >>> gini(torch.tensor([2, 2, 2])).item(), gini(torch.tensor([0, 0, 0, 8])).item()
+    (0.0, 0.75)
+    """
+    rising = exposure.to(torch.float64).sort().values
+    n = len(rising)
+    rank = torch.arange(1, n + 1, dtype=torch.float64, device=rising.device)
+    return ((2 * rank - n - 1) * rising).sum() / (n * rising.sum())
+
+
+def exposure_entropy(exposure: Tensor) -> Tensor:
+    """Entropy of the share of places each item takes, over that of a uniform one; NaN if nothing is shown."""
+    share = exposure.to(torch.float64) / exposure.sum()
+    nats: Tensor = torch.special.entr(share).sum()
+    return nats / math.log(max(len(exposure), 2))
+
+
+def personalisation(weights: Tensor, n_lists: Tensor | int) -> Tensor:
+    """1 - mean over pairs of lists of (items in both) / sqrt(product of their lengths), without visiting a pair.
+
+    weights: (n_items,) sum of 1 / sqrt(length) over the lists that hold the item. The squares add up to the overlap of
+    all ordered pairs, each list with itself (which is 1) included. NaN with fewer than two lists.
+
+    >>> weights = torch.tensor([1.0, 2.0, 1.0, 1.0, 1.0]) / 2**0.5  # the lists {0, 1}, {1, 2} and {3, 4}
+    >>> round(personalisation(weights, 3).item(), 4)
+    0.8333
+    """
+    overlap = (weights.to(torch.float64) ** 2).sum() - n_lists
+    return 1 - overlap / (n_lists * (n_lists - 1))
+
+
+def tail_items(popularity: Tensor, head_share: float = 0.8) -> Tensor:
+    """(n_items,) bool: not among the most popular items that together make ``head_share`` of all training interactions.
+
+    >>> tail_items(torch.tensor([7.0, 1.0, 2.0, 0.0])).tolist()
+    [False, True, False, True]
+    """
+    if not 0 < head_share < 1:
+        raise InputError(
+            f"head_share is the share of interactions that makes an item popular, above 0 and below 1; got {head_share}"
+        )
+    order = torch.argsort(popularity, descending=True, stable=True)
+    falling = popularity[order]
+    tail = torch.empty_like(popularity, dtype=torch.bool)
+    tail[order] = falling.cumsum(0) - falling >= head_share * falling.sum()
+    return tail
+
+
+def self_information(popularity: Tensor) -> Tensor:
+    """(n_items,) -log2 of the item's share of training interactions; an item without any counts as if it had one."""
+    return torch.log2(popularity.sum().clamp(min=1)) - torch.log2(popularity.clamp(min=1))
+
+
+def _personalisation(lists: Lists, context: Context) -> Tensor:  # noqa: ARG001
+    weights = lists.weighted_exposure("by length", lists.lengths.clamp(min=1).rsqrt())
+    return personalisation(weights, (lists.lengths > 0).sum())
+
+
+def _tail_share(lists: Lists, context: Context, *, head_share: float = 0.8) -> Tensor:
+    key = ("tail", head_share)
+    tail = context.keep(key, lambda: tail_items(context.popularity, head_share))
+    return lists.totals(key, tail) / lists.lengths
+
+
+def _novelty(lists: Lists, context: Context) -> Tensor:
+    key = "self_information"
+    return lists.totals(key, context.keep(key, lambda: self_information(context.popularity))) / lists.lengths
+
+
+_EMPTY_LISTS = "Empty places are not counted."
+_LEFT_OUT = "Users with an empty list are left out."
+
+register(
+    Metric(
+        "pc",
+        lambda lists, context: prediction_coverage(lists.exposure),  # noqa: ARG005
+        summary="Prediction coverage: share of the catalogue that stands in at least one list.",
+        per_user=False,
+        empties=_EMPTY_LISTS,
+    )
+)
+register(
+    Metric(
+        "gini",
+        lambda lists, context: gini(lists.exposure),  # noqa: ARG005
+        summary="How unequally the places are given to items.",
+        higher_is_better=False,
+        per_user=False,
+        empties=_EMPTY_LISTS,
+    )
+)
+register(
+    Metric(
+        "exposure_entropy",
+        lambda lists, context: exposure_entropy(lists.exposure),  # noqa: ARG005
+        summary="How evenly the places are given to items; 1 if evenly to all.",
+        per_user=False,
+        empties=_EMPTY_LISTS,
+    )
+)
+register(
+    Metric(
+        "personalisation",
+        _personalisation,
+        summary="How little the lists of two users have in common, on average.",
+        per_user=False,
+        empties=_LEFT_OUT,
+    )
+)
+register(
+    Metric(
+        "tail_share",
+        _tail_share,
+        summary="Share of the places given to items outside the most popular (80 % of training interactions).",
+        needs=("popularity",),
+        empties=_LEFT_OUT,
+        options={"head_share": 0.8},
+    )
+)
+register(
+    Metric(
+        "novelty",
+        _novelty,
+        summary="Mean self-information of the items: -log2 of their share of training interactions.",
+        bounds=(0.0, math.inf),
+        needs=("popularity",),
+        empties=_LEFT_OUT,
+    )
+)

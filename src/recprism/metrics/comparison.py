@@ -1,0 +1,161 @@
+"""Do two sets of lists differ, for the same users? The difference of every metric, its interval and a paired test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from recprism.errors import InputError
+from recprism.metrics.evaluation import Evaluation, Score, frame_of, plain_row
+from recprism.metrics.statistics import PAIRED_TESTS, Array, bootstrap_means, percentile_interval
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row: what changed in a metric from a to b.
+
+    a, b: means over the users judged in both
+    difference: b - a; relative: the same as a share of a, None where a is 0
+    low, high: ends of the bootstrap interval of the difference
+    p_value: of the paired test; None, like the interval, for values of all lists together
+    n_users: users judged in both
+    better: is b better? None if equal, or if neither direction is better
+    """
+
+    metric: str
+    k: int
+    a: float
+    b: float
+    difference: float
+    relative: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    n_users: int
+    better: bool | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.metric}@{self.k}"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What changed from one evaluation to the other.
+
+    rows: one per metric both have; test: the paired test behind the p-values; level: coverage of the intervals
+    """
+
+    rows: tuple[Difference, ...]
+    test: str
+    level: float
+
+    def __getitem__(self, name: str) -> Difference:
+        rows = {row.name: row for row in self.rows}
+        if name not in rows:
+            raise InputError(f"{name} was not compared; there are {', '.join(rows)}")
+        return rows[name]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON."""
+        return {"rows": [plain_row(row) for row in self.rows], "test": self.test, "level": self.level}
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per metric, one column per field of Difference."""
+        return frame_of(Difference, self.rows)
+
+
+def compare(
+    a: Evaluation,
+    b: Evaluation,
+    *,
+    test: Literal["permutation", "wilcoxon"] = "permutation",
+    flips: int = 9_999,
+    bootstrap: int = 1000,
+    level: float = 0.95,
+    seed: int | np.random.Generator | None = 0,
+) -> Comparison:
+    """Compare b with a, user by user, on the metrics both have.
+
+    test: "permutation" reverses the users' differences at random, ``flips`` times; "wilcoxon" is the signed-rank test
+    bootstrap, level, seed: as in ``evaluate``
+
+    The p-values are not corrected for the number of metrics.
+    """
+    _require_same_users(a, b)
+    if test not in PAIRED_TESTS:
+        raise InputError(f"unknown test {test!r}; choose one of {', '.join(PAIRED_TESTS)}")
+    names = [score.name for score in a.scores if score.name in {other.name for other in b.scores}]
+    if not names:
+        raise InputError("the two evaluations have no metric in common; evaluate both with the same names")
+    paired = [name for name in names if name in a.values]
+    tested: dict[str, _Tested] = {}
+    if paired:
+        generator = np.random.default_rng(seed)
+        differences = np.stack([b.values[name] - a.values[name] for name in paired], axis=1)
+        p_values = PAIRED_TESTS[test](differences, flips, generator)
+        low, high = percentile_interval(bootstrap_means(differences, bootstrap, generator), level)
+        rows = zip(p_values.tolist(), _or_none(low), _or_none(high), strict=True)
+        tested = {name: _Tested(*row) for name, row in zip(paired, rows, strict=True)}
+    return Comparison(tuple(_difference(a, b, name, tested.get(name)) for name in names), test, level)
+
+
+@dataclass(frozen=True)
+class _Tested:
+    p_value: float
+    low: float | None
+    high: float | None
+
+
+def _difference(a: Evaluation, b: Evaluation, name: str, tested: _Tested | None) -> Difference:
+    score = a[name]
+    if tested is None:
+        return _row(score, score.mean, b[name].mean, score.n_users, None)
+    both = ~np.isnan(a.values[name] - b.values[name])
+    if not both.any():
+        return _row(score, math.nan, math.nan, 0, tested)
+    return _row(score, float(a.values[name][both].mean()), float(b.values[name][both].mean()), int(both.sum()), tested)
+
+
+def _row(score: Score, a: float, b: float, n_users: int, tested: _Tested | None) -> Difference:
+    change = b - a
+    better = None if score.higher_is_better is None or not change else (change > 0) == score.higher_is_better
+    return Difference(
+        score.metric,
+        score.k,
+        a,
+        b,
+        change,
+        change / a if a else None,
+        tested.low if tested else None,
+        tested.high if tested else None,
+        tested.p_value if tested else None,
+        n_users,
+        better,
+    )
+
+
+def _or_none(ends: Array) -> list[float | None]:
+    return [None if np.isnan(end) else float(end) for end in ends]
+
+
+def _require_same_users(a: Evaluation, b: Evaluation) -> None:
+    if len(a.users) != len(b.users):
+        raise InputError(
+            f"the evaluations cover {len(a.users)} and {len(b.users)} users; a paired comparison needs the same"
+        )
+    if not np.array_equal(a.users, b.users):
+        where = int(np.argmax(a.users != b.users))
+        raise InputError(
+            f"the evaluations are of different users (row {where}: {a.users[where]!r} and {b.users[where]!r}); "
+            "put them into the same order first"
+        )

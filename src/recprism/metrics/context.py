@@ -1,0 +1,236 @@
+"""What lists are judged against: held-out items, subtopics, vectors, popularity; each optional, all on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.metrics.tables import Rows, Topics, Vectors, as_tensor
+
+T = TypeVar("T")
+
+HOW_TO_GIVE = {
+    "relevant": "the held-out items: Context(relevant=<users x items>)",
+    "subtopics": "what the items are about: Context(subtopics=<Subtopics, or items x subtopics>)",
+    "vectors": "item vectors to take distances between: Context(vectors=<n_items x d>)",
+    "attributes": "item attribute vectors: Context(attributes=<n_items x d>)",
+    "popularity": "training interactions per item: Context(train=<users x items>) or Context(popularity=<counts>)",
+    "user_subtopics": "the subtopics of each user's own interactions: Context(train=..., relevant=..., subtopics=...)",
+}
+
+
+class Context:
+    """The static side of an evaluation; one context serves any number of lists.
+
+    relevant: users x items, the held-out items a list should find (Incidence, SciPy sparse or dense)
+    train: users x items, what the model learnt from; gives ``popularity`` and, with ``subtopics``, ``user_subtopics``
+    subtopics: a Subtopics, or items x subtopics (values that are not 0 are weights)
+    vectors, attributes: (n_items, d) arrays for distances; only directions matter
+    popularity: (n_items,) training interactions per item
+    user_subtopics: (n_users, n_subtopics) bool, the subtopics a gated metric lets a user gain from
+    n_items: needed only when nothing else says it
+
+    >>> context = Context(relevant=[[1, 0, 1]], subtopics=[[1, 0], [0, 1], [1, 1]])
+    >>> context.n_items, context.has("subtopics"), context.has("vectors")
+    (3, True, False)
+    """
+
+    n_items: int
+    device: torch.device
+
+    def __init__(
+        self,
+        *,
+        relevant: Any = None,
+        train: Any = None,
+        subtopics: Any = None,
+        vectors: ArrayLike | Tensor | None = None,
+        attributes: ArrayLike | Tensor | None = None,
+        popularity: ArrayLike | Tensor | None = None,
+        user_subtopics: ArrayLike | Tensor | None = None,
+        n_items: int | None = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        relevant, train, subtopics = _incidence(relevant), _incidence(train), _as_subtopics(subtopics)
+        self.device = torch.device(device)
+        vectors, attributes, popularity, user_subtopics = (
+            None if array is None else as_tensor(array, self.device)
+            for array in (vectors, attributes, popularity, user_subtopics)
+        )
+        self.n_items = _agreed_size(
+            n_items=n_items,
+            relevant=None if relevant is None else relevant.n_cols,
+            train=None if train is None else train.n_cols,
+            subtopics=None if subtopics is None else subtopics.items.n_rows,
+            vectors=None if vectors is None else len(vectors),
+            attributes=None if attributes is None else len(attributes),
+            popularity=None if popularity is None else len(popularity),
+        )
+        if popularity is None and train is not None:
+            popularity = as_tensor(train.col_counts, self.device)
+        if user_subtopics is None and train is not None and subtopics is not None:
+            interactions = train if relevant is None else train.union(relevant)
+            user_subtopics = as_tensor(subtopics_of_users(interactions, subtopics), self.device)
+        self._kept: dict[Any, Tensor] = {}
+        self._relevant = None if relevant is None else Rows.of(relevant, self.device)
+        self._topics = None if subtopics is None else Topics.of(subtopics, self.device)
+        self._vectors = self._as_vectors(vectors, "vectors")
+        self._attributes = self._as_vectors(attributes, "attributes")
+        self._popularity = None if popularity is None else self._as_counts(popularity)
+        self._user_subtopics = None if user_subtopics is None else self._as_gate(user_subtopics)
+
+    @classmethod
+    def from_split(cls, split: Split, part: Part = "test", **more: Any) -> Context:
+        """Judge on ``part`` of a split; popularity is counted on its training part.
+
+        ``user_subtopics`` come from everything up to and including ``part``: choosing on validation never looks at the
+        test. ``more`` goes to the constructor: subtopics, vectors, attributes, device.
+        """
+        relevant = split.part(part)
+        subtopics = _as_subtopics(more.pop("subtopics", None))
+        if subtopics is not None and "user_subtopics" not in more:
+            more["user_subtopics"] = subtopics_of_users(split.seen_before(part).union(relevant), subtopics)
+        return cls(relevant=relevant, train=split.train, subtopics=subtopics, **more)
+
+    def has(self, need: str) -> bool:
+        return need not in self.missing((need,))
+
+    def missing(self, needs: Iterable[str]) -> tuple[str, ...]:
+        """Those of ``needs`` (keys of HOW_TO_GIVE) that this context was not given."""
+        unknown = [need for need in needs if need not in HOW_TO_GIVE]
+        if unknown:
+            raise InputError(f"a context never holds {unknown[0]!r}; a metric can need {', '.join(HOW_TO_GIVE)}")
+        return tuple(need for need in needs if getattr(self, _FIELD[need]) is None)
+
+    @property
+    def relevant(self) -> Rows:
+        return _present(self._relevant, "relevant")
+
+    @property
+    def topics(self) -> Topics:
+        return _present(self._topics, "subtopics")
+
+    @property
+    def vectors(self) -> Vectors:
+        return _present(self._vectors, "vectors")
+
+    @property
+    def attributes(self) -> Vectors:
+        return _present(self._attributes, "attributes")
+
+    @property
+    def popularity(self) -> Tensor:
+        """(n_items,) float64 training interactions per item."""
+        return _present(self._popularity, "popularity")
+
+    @property
+    def user_subtopics(self) -> Tensor:
+        """(n_users, n_subtopics) bool."""
+        return _present(self._user_subtopics, "user_subtopics")
+
+    @cached_property
+    def subtopic_vectors(self) -> Vectors:
+        """Items as their subtopic weights."""
+        return Vectors.of(self.topics.weight_matrix)
+
+    @property
+    def n_users(self) -> int | None:
+        """How many users the context knows, or None if it has nothing per user."""
+        if self._relevant is not None:
+            return self._relevant.n_rows
+        return None if self._user_subtopics is None else len(self._user_subtopics)
+
+    def with_vectors(self, vectors: ArrayLike | Tensor) -> Context:
+        """The same context with other item vectors (say, perturbed ones); all else is shared."""
+        changed = copy(self)
+        changed._vectors = self._as_vectors(vectors, "vectors")
+        return changed
+
+    def keep(self, key: Any, compute: Callable[[], Tensor]) -> Tensor:
+        """``compute()`` the first time, then its result; for what hangs on the context and not on its vectors."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]
+
+    def _as_vectors(self, vectors: ArrayLike | Tensor | None, name: str) -> Vectors | None:
+        if vectors is None:
+            return None
+        matrix = as_tensor(vectors, self.device)
+        if matrix.ndim != 2 or len(matrix) != self.n_items:
+            raise InputError(
+                f"{name} must have shape (n_items, d) with n_items = {self.n_items}, got {tuple(matrix.shape)}"
+            )
+        return Vectors.of(matrix)
+
+    def _as_counts(self, popularity: ArrayLike | Tensor) -> Tensor:
+        counts = as_tensor(popularity, self.device).to(torch.float64)
+        if counts.ndim != 1 or bool((counts < 0).any()):
+            raise InputError(
+                "popularity must be (n_items,) counts of training interactions, none below 0; "
+                f"got shape {tuple(counts.shape)}, smallest {float(counts.min())}"
+            )
+        return counts
+
+    def _as_gate(self, user_subtopics: ArrayLike | Tensor) -> Tensor:
+        gate = as_tensor(user_subtopics, self.device).bool()
+        if gate.ndim != 2 or gate.shape[1] != self.topics.n_cols:
+            raise InputError(
+                f"user_subtopics must have one column per subtopic, {self.topics.n_cols}; got shape {tuple(gate.shape)}"
+            )
+        if self._relevant is not None and len(gate) != self._relevant.n_rows:
+            raise InputError(f"user_subtopics has {len(gate)} rows and relevant {self._relevant.n_rows}; one per user")
+        return gate
+
+
+_FIELD = {name: "_topics" if name == "subtopics" else f"_{name}" for name in HOW_TO_GIVE}
+
+
+def subtopics_of_users(interactions: Incidence, subtopics: Subtopics) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(n_users, n_subtopics) bool: the subtopics found among each user's items."""
+    items = subtopics.items
+    of_entry = items.take_rows(interactions.indices)  # one row per interaction
+    found = np.zeros((interactions.n_rows, items.n_cols), dtype=bool)
+    found[interactions.row_of_entry[of_entry.row_of_entry], of_entry.indices] = True
+    return found
+
+
+def _incidence(matrix: Any) -> Incidence | None:
+    return None if matrix is None else Incidence.coerce(matrix)
+
+
+def _as_subtopics(matrix: Any) -> Subtopics | None:
+    """From a Subtopics, an Incidence, or items x subtopics weights, dense or sparse."""
+    if matrix is None or isinstance(matrix, Subtopics):
+        return matrix
+    if isinstance(matrix, Incidence):
+        return Subtopics(tuple(str(s) for s in range(matrix.n_cols)), matrix)
+    weights = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float32)
+    items = Incidence.coerce(weights)
+    return Subtopics(tuple(str(s) for s in range(items.n_cols)), items, weights[items.row_of_entry, items.indices])
+
+
+def _agreed_size(**sizes: int | None) -> int:
+    given = {name: size for name, size in sizes.items() if size is not None}
+    if not given:
+        raise InputError("an empty context cannot judge anything; give at least relevant=, subtopics= or n_items=")
+    if len(set(given.values())) > 1:
+        told = ", ".join(f"{name}: {size}" for name, size in given.items())
+        raise InputError(f"the parts of a context disagree on the number of items ({told}); index all of them alike")
+    return next(iter(given.values()))
+
+
+def _present(value: T | None, need: str) -> T:
+    if value is None:
+        raise InputError(f"needed but not given: {HOW_TO_GIVE[need]}")
+    return value

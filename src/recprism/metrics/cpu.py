@@ -1,0 +1,118 @@
+"""The kernels for processors: compiled loops over users, shared between plain threads.
+
+Threads and not OpenMP: torch has its own OpenMP threads, and two pools on the same cores wait for each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recprism.metrics import loops
+from recprism.metrics.kernels import Growth, Hits, discounts
+from recprism.metrics.tables import Rows, Topics, Vectors
+
+MIN_USERS = 256  # of a thread's share: fewer are not worth the hand-over
+WORTH_UNIT = 1 << 40  # a subtopic's worth is compared in parts of 1 / this
+
+
+class CompiledKernels:
+    """Kernels through numba; see Kernels for what each one means."""
+
+    def first_fault(self, items: Tensor, n_items: int) -> int | None:
+        user = int(loops.first_fault(items.numpy(), n_items))
+        return user if user >= 0 else None
+
+    def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
+        return _filled(loops.totals, items, of_item)
+
+    def exposure(self, items: Tensor, of_user: Tensor, n_items: int) -> Tensor:
+        out = torch.zeros(n_items + 1, dtype=torch.float64)
+        loops.exposure(_array(items), of_user.numpy(), out.numpy())
+        return out[:-1]
+
+    def hits(self, items: Tensor, relevant: Rows) -> Hits:
+        hit = torch.empty(items.shape, dtype=torch.bool)
+        out = torch.empty((3, *items.shape), dtype=torch.float64)
+        discount = discounts(items.shape[1])
+        _run(loops.hits, items, relevant.indptr, relevant.indices, relevant.n_cols, discount, hit, out)
+        return Hits(hit, *out.unbind(0))
+
+    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        return _filled(loops.alpha_dcg, items, *_gain_terms(items, topics, alpha, open_to))
+
+    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        terms = _gain_terms(items, topics, alpha, open_to)
+        return _filled(loops.best_alpha_dcg, items, *terms, (WORTH_UNIT * terms[3]).long())
+
+    def growth(self, items: Tensor, topics: Topics) -> Growth:
+        out = torch.empty((3, *items.shape), dtype=torch.float64)
+        _run(loops.growth, items, topics.rows.indptr, topics.rows.indices, topics.shares, topics.n_cols, out)
+        return Growth(*out.unbind(0))
+
+    def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
+        return _filled(loops.distance_sums, items, vectors.unit, vectors.known)
+
+    def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
+        return _filled(loops.nearest, items, vectors.unit, vectors.known)
+
+
+COMPILED = CompiledKernels()
+
+
+def _gain_terms(items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> tuple[Tensor, ...]:
+    """Item subtopics, times before, worth and discounts, as the loops want them.
+
+    A subtopic closed to the user counts as come up k + 1 times before, from where on it is worth nothing. Without
+    ``open_to`` a single row stands for all users.
+    """
+    k = items.shape[1]
+    worth = torch.zeros(2 * k + 2, dtype=torch.float64)
+    worth[: k + 1] = (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
+    if open_to is None:
+        open_to = torch.ones(1, topics.n_cols, dtype=torch.bool)
+    times_before = torch.from_numpy(np.where(open_to.numpy(), np.int32(0), np.int32(k + 1)))
+    return topics.rows.indptr, topics.rows.indices, times_before, worth, discounts(k)
+
+
+def _filled(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> Tensor:
+    out = torch.empty(items.shape, dtype=torch.float64)
+    _run(loop, items, *others, out)
+    return out
+
+
+def _run(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> None:
+    """``loop(first, last, ...)`` over runs of users, shared among as many threads as torch uses, this one included."""
+    arrays = [_array(x) if isinstance(x, Tensor) else x for x in (items, *others)]
+    n_users, threads = len(items), torch.get_num_threads()
+    step = max(MIN_USERS, -(-n_users // (4 * threads)))  # four turns each: a thread held up elsewhere is made up for
+    starts = iter(range(0, n_users, step))
+
+    def work() -> None:
+        for first in starts:  # each run goes to whoever comes first
+            loop(first, min(first + step, n_users), *arrays)
+
+    helpers = [_threads(threads - 1).submit(work) for _ in range(threads - 1)] if n_users > step else []
+    work()
+    for helper in helpers:
+        helper.result()
+
+
+def _array(tensor: Tensor) -> Any:
+    return np.ascontiguousarray(tensor.numpy())
+
+
+@lru_cache(maxsize=1)
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="recprism-metrics")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)

@@ -1,0 +1,206 @@
+"""How different the items of one list are: by their subtopics, or by the distance between their vectors.
+
+Membership in a subtopic is yes or no for alpha-nDCG and coverage; weights decide how an item's one unit is shared among
+its subtopics in ``sc_shared`` and ``subtopic_entropy``, and the direction of subtopic vectors. The functions take and
+give (n_users,) arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from recprism.errors import InputError
+from recprism.metrics.context import Context
+from recprism.metrics.ideal import catalogue_alpha_dcg
+from recprism.metrics.lists import Lists
+from recprism.metrics.registry import Metric, register
+from recprism.metrics.tables import Vectors
+
+PAPER_DEPTH = 20
+
+
+def alpha_ndcg(dcg: Tensor, best: Tensor) -> Tensor:
+    """alpha-DCG over that of an ideal list, 0 where the ideal gains nothing; above 1 where a greedy ideal is beaten."""
+    return torch.where(best > 0, dcg / best, 0.0)
+
+
+def subtopic_coverage(covered: Tensor, n_subtopics: int) -> Tensor:
+    """covered: (n_users,) subtopics, whole or in parts, that the list covers; (n_users,) share of all subtopics."""
+    return covered / max(n_subtopics, 1)
+
+
+def subtopic_entropy(nats: Tensor, n_subtopics: int) -> Tensor:
+    """nats: (n_users,) entropy of the list's spread over subtopics; (n_users,) over that of an even spread over all."""
+    return nats / math.log(max(n_subtopics, 2))
+
+
+def mean_distance(distance_sums: Tensor, lengths: Tensor, *, halved: bool = False) -> Tensor:
+    """Mean over pairs of items; 0 for lists of fewer than two.
+
+    distance_sums: (n_users,) over each pair once; lengths: (n_users,) items in the list
+    halved: divide by n (n - 1) instead of n (n - 1) / 2, as the paper's tables do
+    """
+    pairs = lengths * (lengths - 1) / (1 if halved else 2)
+    return distance_sums / pairs.clamp(min=1)
+
+
+def smallest_distance(nearest: Tensor) -> Tensor:
+    """nearest: (n_users,), infinite for lists of fewer than two items, which score 0."""
+    return torch.where(nearest.isinf(), 0.0, nearest)
+
+
+def _alpha_ndcg(
+    lists: Lists,
+    context: Context,
+    *,
+    alpha: float = 0.5,
+    ideal: Literal["catalogue", "list"] = "catalogue",
+    gated: bool = False,
+    ideal_depth: int | None = None,
+) -> Tensor:
+    """alpha: how much of a subtopic's worth is lost each time it comes up again.
+
+    ideal: the greedy list over the whole catalogue, or the greedy re-ordering of the list itself
+    gated: only the user's own subtopics count, above and below the line
+    ideal_depth: places that the "list" ideal re-orders; the cut k unless given
+    """
+    if not 0 <= alpha <= 1:
+        raise InputError(f"alpha must lie between 0 (repetition is free) and 1 (worth nothing), got {alpha}")
+    if ideal not in IDEALS:
+        raise InputError(f"unknown ideal {ideal!r}; choose one of {', '.join(IDEALS)}")
+    depth = lists.k if ideal_depth is None else ideal_depth
+    if depth < lists.k:
+        raise InputError(
+            f"ideal_depth={depth} is less than the cut at {lists.k}; it must reach as deep as the list is judged"
+        )
+    values = alpha_ndcg(lists.alpha_dcg(alpha, gated=gated), IDEALS[ideal](lists, context, alpha, gated, depth))
+    if not gated:
+        return values
+    return torch.where(context.keep("has subtopics", lambda: context.user_subtopics.any(1)), values, torch.nan)
+
+
+def _list_ideal(lists: Lists, context: Context, alpha: float, gated: bool, depth: int) -> Tensor:  # noqa: ARG001
+    return lists.best_alpha_dcg(alpha, gated=gated, depth=depth)
+
+
+def _catalogue_ideal(lists: Lists, context: Context, alpha: float, gated: bool, depth: int) -> Tensor:
+    """Greedy beginnings do not depend on the depth, so one search as deep as the lists serves every cut."""
+    depth = max(depth, lists.depth)
+
+    def compute() -> Tensor:
+        if not gated:
+            return catalogue_alpha_dcg(context.topics, alpha, depth)
+        gates, gate_of_user = torch.unique(context.user_subtopics, dim=0, return_inverse=True)
+        return catalogue_alpha_dcg(context.topics, alpha, depth, gates)[gate_of_user]
+
+    return context.keep(("ideal", alpha, gated, depth), compute)[:, lists.k - 1]
+
+
+IDEALS = {"catalogue": _catalogue_ideal, "list": _list_ideal}
+
+_BY_SUBTOPIC = "An empty list scores 0, and items without subtopics add nothing."
+_GATED = " Users none of whose interactions has a subtopic are left out of the mean."
+_BY_DISTANCE = "Lists of fewer than two items score 0; a pair with an all-zero vector counts as distance 0."
+
+ALPHA_NDCG = register(
+    Metric(
+        "alpha_ndcg",
+        _alpha_ndcg,
+        summary="New subtopics early in the list, repeated ones discounted, over the greedy ideal of the catalogue.",
+        bounds=(0.0, math.inf),  # the ideal is greedy, and greedy can be beaten
+        needs=("subtopics",),
+        empties=_BY_SUBTOPIC,
+        options={"alpha": 0.5, "ideal": "catalogue", "gated": False, "ideal_depth": None},
+    )
+)
+ALPHA_NDCG_GATED = register(
+    ALPHA_NDCG.variant(
+        "alpha_ndcg_gated",
+        {"gated": True},
+        needs=("subtopics", "user_subtopics"),
+        empties=_BY_SUBTOPIC + _GATED,
+        summary="alpha-nDCG where only subtopics of the user's own interactions count.",
+    )
+)
+ALPHA_NDCG_LIST = register(
+    ALPHA_NDCG.variant(
+        "alpha_ndcg_list",
+        {"ideal": "list"},
+        summary="Order alone: alpha-nDCG against the same items re-ordered; a list of one subtopic scores 1.",
+    )
+)
+ALPHA_NDCG_PAPER = register(
+    ALPHA_NDCG_GATED.variant(
+        "alpha_ndcg_paper",
+        {"ideal": "list", "ideal_depth": PAPER_DEPTH},
+        min_places=PAPER_DEPTH,
+        summary="As in the paper's tables: the user's own subtopics, against the same top 20 re-ordered.",
+    )
+)
+
+register(
+    Metric(
+        "sc",
+        lambda lists, context: subtopic_coverage(lists.growth.covered, context.topics.n_present),
+        summary="Share of the catalogue's subtopics that the list covers.",
+        needs=("subtopics",),
+        empties=_BY_SUBTOPIC,
+    )
+)
+register(
+    Metric(
+        "sc_shared",
+        lambda lists, context: subtopic_coverage(lists.growth.shared, context.topics.n_present),
+        summary="Subtopic coverage where each item shares one unit among its subtopics, and a subtopic is full at one.",
+        needs=("subtopics",),
+        empties=_BY_SUBTOPIC,
+    )
+)
+register(
+    Metric(
+        "subtopic_entropy",
+        lambda lists, context: subtopic_entropy(lists.growth.entropy, context.topics.n_present),
+        summary="How evenly the list is spread over subtopics; 1 if evenly over all of the catalogue's.",
+        needs=("subtopics",),
+        empties=_BY_SUBTOPIC,
+    )
+)
+
+
+def _vectors(context: Context, of: str) -> Vectors:
+    return context.subtopic_vectors if of == "subtopics" else getattr(context, of)
+
+
+def _ilad(lists: Lists, context: Context, *, of: str = "vectors", halved: bool = False) -> Tensor:
+    return mean_distance(lists.distance_sums(_vectors(context, of)), lists.lengths, halved=halved)
+
+
+def _mild(lists: Lists, context: Context, *, of: str = "vectors") -> Tensor:
+    return smallest_distance(lists.nearest(_vectors(context, of)))
+
+
+ILAD = Metric(
+    "ilad",
+    _ilad,
+    summary="Mean cosine distance between the items of the list.",
+    bounds=(0.0, 2.0),
+    needs=("vectors",),
+    empties=_BY_DISTANCE,
+)
+MILD = Metric(
+    "mild",
+    _mild,
+    summary="Smallest cosine distance between two items of the list.",
+    bounds=(0.0, 2.0),
+    needs=("vectors",),
+    empties=_BY_DISTANCE,
+)
+for _metric in (ILAD, MILD):
+    register(_metric)
+    register(_metric.variant(f"{_metric.name}_subtopics", {"of": "subtopics"}, needs=("subtopics",)))
+    register(_metric.variant(f"{_metric.name}_attributes", {"of": "attributes"}, needs=("attributes",)))
+register(ILAD.variant("ilad_paper", {"halved": True}, summary="Half of ilad, as in the paper's tables."))

@@ -1,0 +1,200 @@
+"""Ranked lists under judgement, with the work that several metrics share done once for all cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, TypeVar, cast
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from recprism.errors import InputError
+from recprism.metrics.context import Context
+from recprism.metrics.kernels import Growth, Hits, kernels_for
+from recprism.metrics.tables import Vectors, as_tensor
+
+T = TypeVar("T")
+
+
+class Lists:
+    """One ranked list per user.
+
+    items: (n_users, k) item numbers, best first; -1 is an empty place
+    check: look for items outside the catalogue and items named twice; lists from a trusted source can do without
+
+    What is computed for one cut is kept for the others: ``lists.at(10)`` and ``lists.at(20)`` share it.
+
+    >>> lists = Lists([[2, 0, 1], [1, -1, -1]], Context(relevant=[[1, 0, 0], [0, 0, 1]]))
+    >>> lists.hits.tolist()
+    [[False, True, False], [False, False, False]]
+    >>> lists.at(1).items.tolist()
+    [[2], [1]]
+    """
+
+    def __init__(self, items: ArrayLike | Tensor, context: Context, *, check: bool = True) -> None:
+        full = as_tensor(items, context.device)
+        _require_list_shape(full, context)
+        self.context = context
+        self.k = full.shape[1]
+        self._full = full.to(torch.int64).contiguous()
+        self._kept: dict[Any, Any] = {}
+        self._kernels = kernels_for(context.device)
+        if check:
+            user = self._kernels.first_fault(self._full, context.n_items)
+            if user is not None:
+                raise _fault(self._full[user].tolist(), user, context.n_items)
+
+    def at(self, k: int) -> Lists:
+        """The first k places; what is computed on either is kept for both."""
+        if not 1 <= k <= self.depth:
+            raise InputError(f"a cut at {k} is not possible: the lists have {self.depth} places")
+        cut = copy(self)
+        cut.k = k
+        return cut
+
+    @property
+    def depth(self) -> int:
+        """Places of the uncut lists."""
+        return self._full.shape[1]
+
+    @property
+    def n_users(self) -> int:
+        return len(self._full)
+
+    @property
+    def items(self) -> Tensor:
+        """(n_users, k) int64."""
+        return self._full[:, : self.k]
+
+    @property
+    def real(self) -> Tensor:
+        """(n_users, k) bool: the place holds an item."""
+        return self.items >= 0
+
+    @property
+    def hits(self) -> Tensor:
+        """(n_users, k) bool: the item is held out for the user."""
+        return self._all_hits.hit[:, : self.k]
+
+    @property
+    def found(self) -> Hits:
+        """What the lists found of the held-out items; (n_users,) each."""
+        return Hits(*(running[:, self.k - 1] for running in self._all_hits))
+
+    @property
+    def lengths(self) -> Tensor:
+        """(n_users,) float64 items in each list."""
+        return self.totals("lengths", torch.ones(self.context.n_items, device=self.context.device))
+
+    def totals(self, key: Any, of_item: Tensor) -> Tensor:
+        """(n_users,) float64: sum over each list of a property of its items, (n_items,); kept under ``key``."""
+
+        def compute() -> Tensor:
+            values = of_item.to(torch.float64)
+            return self._kernels.totals(self._full, torch.cat([values, values.new_zeros(1)]))
+
+        return self._at_cut(self._keep(("totals", key), compute))
+
+    @property
+    def exposure(self) -> Tensor:
+        """(n_items,) float64: in how many lists each item stands."""
+        return self.weighted_exposure("exposure", torch.ones(self.n_users, device=self.context.device))
+
+    def weighted_exposure(self, key: Any, of_user: Tensor) -> Tensor:
+        """(n_items,) float64: sum of a property of users, (n_users,), over the lists with it; kept under ``key``."""
+
+        def compute() -> Tensor:
+            return self._kernels.exposure(self.items, of_user.to(torch.float64), self.context.n_items)
+
+        return self._keep((key, self.k), compute)
+
+    @property
+    def growth(self) -> Growth:
+        """What the lists cover of the subtopics; (n_users,) each."""
+        growth = self._keep("growth", lambda: self._kernels.growth(self._full, self.context.topics))
+        return Growth(*(self._at_cut(running) for running in growth))
+
+    def distance_sums(self, vectors: Vectors) -> Tensor:
+        """(n_users,) float64: sum of the cosine distances between the items of each list, each pair once."""
+        return self._at_cut(self._keep(("sums", vectors), lambda: self._kernels.distance_sums(self._full, vectors)))
+
+    def nearest(self, vectors: Vectors) -> Tensor:
+        """(n_users,) float64: the smallest of these distances, infinite where there is none."""
+        return self._at_cut(self._keep(("nearest", vectors), lambda: self._kernels.nearest(self._full, vectors)))
+
+    def alpha_dcg(self, alpha: float, *, gated: bool) -> Tensor:
+        """(n_users,) float64: gains from subtopics, repeated ones worth less each time, discounted by place."""
+        return self._at_cut(self._alpha_dcg(alpha, gated))
+
+    def best_alpha_dcg(self, alpha: float, *, gated: bool, depth: int) -> Tensor:
+        """(n_users,) float64: the same, the first ``depth`` places of the uncut lists put into greedy order."""
+        if depth > self.depth:
+            raise InputError(f"an ideal over {depth} places needs lists that long; these have {self.depth}")
+        items, topics = self._full[:, :depth], self.context.topics
+        best = self._at_cut(
+            self._keep(
+                ("best_alpha_dcg", alpha, depth), lambda: self._kernels.best_alpha_dcg(items, topics, alpha, None)
+            )
+        )
+        if not gated:
+            return best
+        users, best_behind_gate = self._keep(("gated", alpha, depth), lambda: self._behind_gate(alpha, depth))
+        return best.index_copy(0, users, self._at_cut(best_behind_gate))
+
+    def _behind_gate(self, alpha: float, depth: int) -> tuple[Tensor, Tensor]:
+        """The users for whom the gate closes a subtopic of their list, and their greedy order's running alpha-DCG.
+
+        For all others, the most of them as a rule, the gate changes nothing.
+        """
+        open_to_all, behind_gate = (self._alpha_dcg(alpha, gated)[:, depth - 1] for gated in (False, True))
+        users = (behind_gate < open_to_all).nonzero().squeeze(1)
+        items = self._full[:, :depth].index_select(0, users)
+        gates = self.context.user_subtopics.index_select(0, users)
+        return users, self._kernels.best_alpha_dcg(items, self.context.topics, alpha, gates)
+
+    def _alpha_dcg(self, alpha: float, gated: bool) -> Tensor:
+        def compute() -> Tensor:
+            gate = self.context.user_subtopics if gated else None
+            return self._kernels.alpha_dcg(self._full, self.context.topics, alpha, gate)
+
+        return self._keep(("alpha_dcg", alpha, gated), compute)
+
+    @property
+    def _all_hits(self) -> Hits:
+        return self._keep("hits", lambda: self._kernels.hits(self._full, self.context.relevant))
+
+    def _at_cut(self, running: Tensor) -> Tensor:
+        return running[:, self.k - 1]
+
+    def _keep(self, key: Any, compute: Callable[[], T]) -> T:
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return cast(T, self._kept[key])
+
+
+def _require_list_shape(items: Tensor, context: Context) -> None:
+    if items.ndim != 2 or items.shape[1] == 0:
+        raise InputError(f"lists must have shape (n_users, k) with k at least 1, got {tuple(items.shape)}")
+    if items.is_floating_point() or items.is_complex() or items.dtype == torch.bool:
+        raise InputError(
+            f"lists must hold item numbers (integers), got {items.dtype}; pass the ids' positions, not scores"
+        )
+    if context.n_users is not None and len(items) != context.n_users:
+        raise InputError(
+            f"there are {len(items)} lists and the context has {context.n_users} users; "
+            "give one list per user, in the same order"
+        )
+
+
+def _fault(items: list[int], user: int, n_items: int) -> InputError:
+    """What is wrong with the list of one user."""
+    outside = [item for item in items if not -1 <= item < n_items]
+    if outside:
+        return InputError(
+            f"the list of user {user} holds item {outside[0]} at place {items.index(outside[0]) + 1}; "
+            f"items go from 0 to {n_items - 1}, and -1 is an empty place"
+        )
+    twice = next(item for item in items if item >= 0 and items.count(item) > 1)
+    return InputError(f"the list of user {user} holds item {twice} more than once; an item has one place in a list")

@@ -1,0 +1,234 @@
+"""Loops over users, compiled: an item has few subtopics, so walking them beats any dense array.
+
+A loop handles the users from ``first`` up to ``last`` and lets go of the interpreter meanwhile. Indexing by hand and
+reused scratch arrays are on purpose: slicing inside the loops costs more than the arithmetic. Apart from
+``first_fault`` they trust the lists: an item number outside the catalogue is not caught here. See Kernels for what each
+one computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+def _compile(**options: Any) -> Callable[..., Any]:
+    def of(function: Callable[..., None]) -> Any:
+        try:
+            return njit(cache=True, nogil=True, **options)(function)
+        except RuntimeError:  # no folder to keep compiled code in: compile in every process
+            return njit(nogil=True, **options)(function)
+
+    return of
+
+
+compiled = _compile()
+# There is no NaN, and sums may be taken in any order: that lets loops over vectors run in vector registers.
+compiled_loosely = _compile(fastmath={"nnan", "nsz", "reassoc", "contract"})
+
+SAME_DIRECTION = np.float32(1.0 - 2e-7)  # as far as float32 can tell; nothing can be nearer
+
+
+@compiled
+def first_fault(items: Any, n_items: int) -> int:
+    seen_by = np.full(n_items, -1)
+    for user in range(len(items)):
+        for place in range(items.shape[1]):
+            item = items[user, place]
+            if item < -1 or item >= n_items:
+                return user
+            if item >= 0:
+                if seen_by[item] == user:
+                    return user
+                seen_by[item] = user
+    return -1
+
+
+# An empty place, -1, finds the last entry of a table: the blank one.
+
+
+@compiled
+def totals(first: int, last: int, items: Any, of_item: Any, out: Any) -> None:
+    for user in range(first, last):
+        total = 0.0
+        for place in range(items.shape[1]):
+            total += of_item[items[user, place]]
+            out[user, place] = total
+
+
+@compiled
+def exposure(items: Any, of_user: Any, out: Any) -> None:
+    for user in range(len(items)):
+        for place in range(items.shape[1]):
+            out[items[user, place]] += of_user[user]
+
+
+@compiled
+def hits(
+    first: int, last: int, items: Any, indptr: Any, indices: Any, n_items: int, discount: Any, hit: Any, out: Any
+) -> None:
+    wanted_by = np.full(n_items + 1, -1)
+    for user in range(first, last):
+        for entry in range(indptr[user], indptr[user + 1]):
+            wanted_by[indices[entry]] = user
+        found, dcg, reciprocal = 0, 0.0, 0.0
+        for place in range(items.shape[1]):
+            is_hit = wanted_by[items[user, place]] == user
+            hit[user, place] = is_hit
+            if is_hit:
+                found += 1
+                dcg += discount[place]
+                reciprocal = max(reciprocal, 1.0 / (place + 1))
+            out[0, user, place] = found
+            out[1, user, place] = dcg
+            out[2, user, place] = reciprocal
+
+
+@compiled
+def alpha_dcg(
+    first: int, last: int, items: Any, indptr: Any, indices: Any, times_before: Any, worth: Any, discount: Any, out: Any
+) -> None:
+    """worth: what a subtopic adds, by how often it came before; times_before: where that count begins."""
+    times = np.empty(times_before.shape[1], np.int64)
+    for user in range(first, last):
+        times[:] = times_before[user % len(times_before)]
+        dcg = 0.0
+        for place in range(items.shape[1]):
+            item = items[user, place]
+            gain = 0.0
+            if item >= 0:
+                for entry in range(indptr[item], indptr[item + 1]):
+                    subtopic = indices[entry]
+                    gain += worth[times[subtopic]]
+                    times[subtopic] += 1
+            dcg += gain * discount[place]
+            out[user, place] = dcg
+
+
+@compiled
+def best_alpha_dcg(
+    first: int,
+    last: int,
+    items: Any,
+    indptr: Any,
+    indices: Any,
+    times_before: Any,
+    worth: Any,
+    discount: Any,
+    parts: Any,
+    out: Any,
+) -> None:
+    """``offers`` holds what each item would add now; taking one lowers the offers that share a subtopic with it.
+
+    parts: ``worth`` in whole numbers. With the place in their lowest bits, one maximum over the offers finds the best
+    item and, among equals, the earliest.
+    """
+    k = items.shape[1]
+    place_bits = np.int64(np.ceil(np.log2(k)))
+    last_place = (1 << place_bits) - 1
+    worth_in_bits = parts << place_bits
+    lost_in_bits = worth_in_bits[:-1] - worth_in_bits[1:]
+    times = np.empty(times_before.shape[1], np.int64)
+    has = np.empty((len(times), k), np.int64)  # all bits set where the item has the subtopic
+    offers, begin, end = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k, np.int64)
+    for user in range(first, last):
+        times[:] = times_before[user % len(times_before)]
+        has[:] = 0
+        for place in range(k):
+            offers[place] = last_place - place
+            begin[place] = end[place] = 0
+            item = items[user, place]
+            if item >= 0:
+                begin[place], end[place] = indptr[item], indptr[item + 1]
+                for entry in range(begin[place], end[place]):
+                    has[indices[entry], place] = -1
+                    offers[place] += worth_in_bits[times[indices[entry]]]
+        dcg = 0.0
+        for rank in range(k):
+            highest = offers[0]
+            for place in range(1, k):
+                highest = max(highest, offers[place])
+            best = last_place - (highest & last_place)
+            gain = 0.0
+            for entry in range(begin[best], end[best]):
+                subtopic = indices[entry]
+                gain += worth[times[subtopic]]
+                lost = lost_in_bits[times[subtopic]]
+                times[subtopic] += 1
+                for place in range(k):
+                    offers[place] -= lost & has[subtopic, place]
+            offers[best] = -1  # taken
+            dcg += gain * discount[rank]
+            out[user, rank] = dcg
+
+
+@compiled
+def growth(
+    first: int, last: int, items: Any, indptr: Any, indices: Any, shares: Any, n_subtopics: int, out: Any
+) -> None:
+    amount, amount_log = np.empty(n_subtopics), np.empty(n_subtopics)
+    log = np.log(np.arange(1, items.shape[1] + 1))  # of 1, 2, ...
+    for user in range(first, last):
+        amount[:] = 0.0
+        amount_log[:] = 0.0
+        covered, shared, total_log = 0, 0.0, 0.0
+        n_items = 0  # with subtopics; their shares add up to 1 each
+        for place in range(items.shape[1]):
+            item = items[user, place]
+            if item >= 0 and indptr[item] < indptr[item + 1]:
+                n_items += 1
+                for entry in range(indptr[item], indptr[item + 1]):
+                    subtopic = indices[entry]
+                    before, before_log = amount[subtopic], amount_log[subtopic]
+                    after = before + shares[entry]
+                    after_log = after * np.log(after)
+                    amount[subtopic], amount_log[subtopic] = after, after_log
+                    covered += before == 0.0
+                    shared += min(1.0, after) - min(1.0, before)
+                    total_log += after_log - before_log
+            out[0, user, place] = covered
+            out[1, user, place] = shared
+            out[2, user, place] = max(0.0, log[n_items - 1] - total_log / n_items) if n_items else 0.0
+
+
+@compiled_loosely
+def distance_sums(first: int, last: int, items: Any, unit: Any, known: Any, out: Any) -> None:
+    earlier = np.empty(unit.shape[1], np.float32)
+    for user in range(first, last):
+        earlier[:] = 0.0
+        n_earlier, total = 0, 0.0
+        for place in range(items.shape[1]):
+            item = items[user, place]
+            cosines = np.float32(0.0)
+            for i in range(len(earlier)):
+                cosines += unit[item, i] * earlier[i]
+                earlier[i] += unit[item, i]
+            total += max(0.0, known[item] * n_earlier - cosines)
+            n_earlier += known[item]
+            out[user, place] = total
+
+
+@compiled_loosely
+def nearest(first: int, last: int, items: Any, unit: Any, known: Any, out: Any) -> None:
+    earlier = np.empty(items.shape[1], np.int64)
+    for user in range(first, last):
+        n_earlier, all_known = 0, True
+        highest_cosine = np.float32(-1.0)
+        for place in range(items.shape[1]):
+            item = items[user, place]
+            if item >= 0:
+                for i in range(n_earlier if highest_cosine < SAME_DIRECTION else 0):
+                    cosine = np.float32(0.0)
+                    for column in range(unit.shape[1]):
+                        cosine += unit[item, column] * unit[earlier[i], column]
+                    highest_cosine = max(highest_cosine, cosine)
+                earlier[n_earlier] = item
+                n_earlier += 1
+                all_known &= known[item]
+            if n_earlier < 2:
+                out[user, place] = np.inf
+            else:
+                out[user, place] = max(0.0, 1.0 - highest_cosine) if all_known else 0.0

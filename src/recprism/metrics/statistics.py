@@ -1,0 +1,94 @@
+"""How sure a mean over users is, and whether two of them differ: resampling with matrix products, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+MAX_CELLS = 1 << 21  # of a temporary resamples x users array
+
+
+def bootstrap_means(values: Array, resamples: int, generator: np.random.Generator) -> Array:
+    """(resamples, m) means over users drawn with replacement, one draw for all m columns; NaN entries are left out.
+
+    values: (n_users, m)
+    """
+    known = ~np.isnan(values)
+    gaps = ~known.all(0)
+    filled = np.where(known, values, 0.0)
+    known_in_gaps = known[:, gaps].astype(np.float64)
+    sums = np.empty((resamples, values.shape[1]))
+    counts = np.full_like(sums, len(values))
+    done = 0
+    for draws in _draws(len(values), resamples, generator):
+        block = slice(done, done + len(draws))
+        sums[block] = draws @ filled  # a draw is a row of counts, so all means of a block are one product
+        counts[block, gaps] = draws @ known_in_gaps
+        done += len(draws)
+    return _divide(sums, counts)
+
+
+def percentile_interval(resampled: Array, level: float) -> tuple[Array, Array]:
+    """resampled: (resamples, m); the (m,) ends of the central ``level`` of each column, NaN entries left out."""
+    outside = (1 - level) / 2
+    low, high = np.full((2, resampled.shape[1]), np.nan)
+    some = ~np.isnan(resampled).all(0)
+    if some.any():
+        low[some], high[some] = np.nanquantile(resampled[:, some], [outside, 1 - outside], axis=0)
+    return low, high
+
+
+def sign_flip_test(differences: Array, flips: int, generator: np.random.Generator) -> Array:
+    """(m,) two-sided p-values of the paired permutation test: without an effect any difference could be reversed.
+
+    differences: (n_users, m), NaN left out
+    flips: random reversals; the smallest possible p is 1 / (flips + 1)
+    """
+    filled = np.nan_to_num(differences)
+    observed = np.abs(filled.sum(0))
+    as_large = np.zeros(differences.shape[1], np.int64)
+    for rows in _blocks(flips, len(filled)):
+        signs = generator.integers(0, 2, size=(rows, len(filled)), dtype=np.int8) * 2.0 - 1.0
+        # the allowance keeps exact ties ties, whatever order a sum was taken in
+        as_large += (np.abs(signs @ filled) >= observed * (1 - 1e-9)).sum(0)
+    return (as_large + 1) / (flips + 1)
+
+
+def wilcoxon_test(differences: Array, flips: int, generator: np.random.Generator) -> Array:  # noqa: ARG001
+    """(m,) two-sided p-values of the signed-rank test; users without a difference are left out, 1 if none has any."""
+    from scipy.stats import wilcoxon
+
+    def of_one(column: Array) -> float:
+        moved = column[~np.isnan(column) & (column != 0)]
+        return float(wilcoxon(moved).pvalue) if len(moved) else 1.0
+
+    return np.array([of_one(column) for column in differences.T])
+
+
+PAIRED_TESTS: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
+    "permutation": sign_flip_test,
+    "wilcoxon": wilcoxon_test,
+}
+
+
+def _draws(n_users: int, resamples: int, generator: np.random.Generator) -> Iterator[Array]:
+    """Blocks of (rows, n_users) counts: how often each user was drawn in n_users draws with replacement."""
+    for rows in _blocks(resamples, n_users):
+        drawn = generator.integers(0, n_users, size=(rows, n_users), dtype=np.int32)
+        flat = (drawn + np.arange(rows)[:, None] * n_users).ravel()
+        yield np.bincount(flat, minlength=rows * n_users).reshape(rows, n_users).astype(np.float64)
+
+
+def _blocks(total: int, width: int) -> Iterator[int]:
+    step = max(1, MAX_CELLS // max(1, width))
+    for start in range(0, total, step):
+        yield min(step, total - start)
+
+
+def _divide(sums: Array, counts: NDArray[Any]) -> Array:
+    quotient: Array = np.divide(sums, counts, out=np.full(np.shape(sums), np.nan), where=counts > 0)
+    return quotient

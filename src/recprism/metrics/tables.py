@@ -1,0 +1,143 @@
+"""The tables metrics look things up in, as tensors on one device: sparse rows, subtopics of items, unit vectors.
+
+Tables indexed by an item have one row more than there are items: the last one is blank, and an empty place of a list,
+-1, finds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recprism.data.incidence import Incidence
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+
+
+def as_tensor(values: Any, device: torch.device) -> Tensor:
+    """On the device, without a copy where possible; arrays torch cannot share (read-only, reversed) are copied."""
+    if isinstance(values, np.ndarray):
+        values = np.require(values, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+    return torch.as_tensor(values, device=device)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """An Incidence on a device. indptr: (n_rows + 1,) int64; indices: (n_entries,) int32."""
+
+    indptr: Tensor
+    indices: Tensor
+    n_cols: int
+
+    @classmethod
+    def of(cls, matrix: Incidence, device: torch.device) -> Rows:
+        return cls(as_tensor(matrix.indptr, device), as_tensor(matrix.indices, device), matrix.n_cols)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """(n_rows,) float64 entries in each row."""
+        return torch.diff(self.indptr).to(torch.float64)
+
+    @cached_property
+    def row_of_entry(self) -> Tensor:
+        """(n_entries,) int64."""
+        return torch.repeat_interleave(torch.arange(self.n_rows, device=self.indptr.device), torch.diff(self.indptr))
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """(n_entries,) ``row * n_cols + column``, rising."""
+        return self.row_of_entry * self.n_cols + self.indices
+
+
+@dataclass(frozen=True, eq=False)
+class Topics:
+    """Which item has which subtopic.
+
+    rows: items x subtopics
+    weights: (n_entries,) float64, all above 0
+    """
+
+    rows: Rows
+    weights: Tensor
+
+    @classmethod
+    def of(cls, subtopics: Subtopics, device: torch.device) -> Topics:
+        weights = np.ones(len(subtopics.items)) if subtopics.weights is None else subtopics.weights.astype(np.float64)
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise InputError(
+                "subtopic weights must be finite and above 0; leave a pair out to say that it does not hold"
+            )
+        return cls(Rows.of(subtopics.items, device), as_tensor(weights, device))
+
+    @property
+    def n_items(self) -> int:
+        return self.rows.n_rows
+
+    @property
+    def n_cols(self) -> int:
+        return self.rows.n_cols
+
+    @cached_property
+    def n_present(self) -> int:
+        """How many subtopics at least one item of the catalogue has."""
+        return len(torch.unique(self.rows.indices))
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """(n_entries,) float64: each item's weights over their sum: every item with subtopics gives 1 in all."""
+        sums = torch.zeros(self.n_items, dtype=torch.float64, device=self.weights.device)
+        sums.index_add_(0, self.rows.row_of_entry, self.weights)
+        return self.weights / sums[self.rows.row_of_entry]
+
+    @cached_property
+    def member(self) -> Tensor:
+        """(n_items + 1, n_subtopics) bool, the last row blank."""
+        return self._dense(torch.ones_like(self.weights)) > 0
+
+    @cached_property
+    def share_matrix(self) -> Tensor:
+        """(n_items + 1, n_subtopics) float64, the last row blank."""
+        return self._dense(self.shares)
+
+    @cached_property
+    def weight_matrix(self) -> Tensor:
+        """(n_items, n_subtopics) float64."""
+        return self._dense(self.weights)[:-1]
+
+    def _dense(self, entries: Tensor) -> Tensor:
+        full = torch.zeros((self.n_items + 1, self.n_cols), dtype=entries.dtype, device=entries.device)
+        full[self.rows.row_of_entry, self.rows.indices.long()] = entries
+        return full
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Directions of items.
+
+    unit: (n_items + 1, width) float32, of length 1; a vector without direction (all zero) stays zero, as does the last
+        row. Columns of zeros fill the width up to a multiple of 16: loops in vector registers then have no remainder.
+    """
+
+    unit: Tensor
+
+    @classmethod
+    def of(cls, matrix: Tensor) -> Vectors:
+        exact = matrix.detach().to(torch.float64)
+        if not bool(torch.isfinite(exact).all()):
+            raise InputError("item vectors hold values that are not finite; a cosine with them means nothing")
+        unit = torch.nn.functional.normalize(exact, dim=1, eps=torch.finfo(torch.float64).tiny)
+        return cls(torch.nn.functional.pad(unit, (0, -unit.shape[1] % 16, 0, 1)).to(torch.float32))
+
+    @cached_property
+    def known(self) -> Tensor:
+        """(n_items + 1,) bool: has a direction."""
+        return (self.unit != 0).any(1)

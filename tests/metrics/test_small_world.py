@@ -1,0 +1,113 @@
+"""Every metric on a world small enough for a pencil."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from recprism.metrics import METRICS, Context, evaluate
+from recprism.metrics import lists as lists_module
+from recprism.metrics.cpu import COMPILED
+from recprism.metrics.kernels import PLAIN, Kernels
+
+NAN = math.nan
+SECOND, FOURTH = 1 / math.log2(3), 1 / math.log2(5)
+IDEAL = 2 + SECOND + 0.5 / 2 + 0.5 * FOURTH  # items 2, 4, 0, 3 gain 2, 1, 1/2, 1/2
+DIAGONAL = 1 - math.sqrt(0.5)  # distance between (1, 0) and (1, 1)
+EVEN_PAIR = math.log(2) / math.log(3)  # two of three subtopics, alike
+
+PER_USER = {
+    "recall@4": [1, 1, NAN],
+    "recall@1": [0.5, 0, NAN],
+    "precision@4": [0.5, 0.25, NAN],
+    "hit_rate@1": [1, 0, NAN],
+    "hit_rate@2": [1, 1, NAN],
+    "mrr@4": [1, 0.5, NAN],
+    "mrr@1": [1, 0, NAN],
+    "ndcg@4": [1.5 / (1 + SECOND), SECOND, NAN],
+    "ndcg@1": [1, 0, NAN],
+    "alpha_ndcg@4": [
+        (1 + 0.5 * SECOND + 0.5 + FOURTH) / IDEAL,
+        (2 + SECOND) / IDEAL,
+        (SECOND + 1.5 / 2 + 0.5 * FOURTH) / IDEAL,
+    ],
+    "alpha_ndcg@1": [0.5, 1, 0],
+    # user 0 has A and B of items 1, 0 and 3; user 1 has A, B and C of items 2 and 4; user 2 has item 5, without any
+    "alpha_ndcg_gated@4": [
+        (1 + 0.5 * SECOND + 0.5) / (2 + 0.5 * SECOND + 0.5 / 2 + 0.25 * FOURTH),
+        (2 + SECOND) / IDEAL,
+        NAN,
+    ],
+    "alpha_ndcg_list@4": [
+        (1 + 0.5 * SECOND + 0.5 + FOURTH) / (1 + SECOND + 0.5 + 0.5 * FOURTH),
+        1,
+        (SECOND + 1.5 / 2 + 0.5 * FOURTH) / (2 + 0.5 * SECOND + 0.5 / 2),
+    ],
+    "sc@4": [1, 1, 2 / 3],
+    "sc@1": [1 / 3, 2 / 3, 0],
+    "sc_shared@4": [1, 2 / 3, 2 / 3],
+    "sc_shared@1": [1 / 3, 1 / 3, 0],
+    "subtopic_entropy@4": [1.5 * EVEN_PAIR, 1.5 * EVEN_PAIR, EVEN_PAIR],
+    "subtopic_entropy@1": [0, EVEN_PAIR, 0],
+    "ilad@4": [(0 + 2 + DIAGONAL + 2 + DIAGONAL + 2 - DIAGONAL) / 6, DIAGONAL, (1 + 2 + 1) / 6],
+    "ilad@1": [0, 0, 0],
+    "ilad_paper@4": [(4 + DIAGONAL + 2) / 12, DIAGONAL / 2, 4 / 12],
+    "mild@4": [0, DIAGONAL, 0],
+    "mild@1": [0, 0, 0],
+    "ilad_subtopics@4": [5 / 6, 1, (DIAGONAL + 1 + DIAGONAL) / 6],
+    "mild_subtopics@2": [0, 1, 0],
+    "ilad_attributes@4": [1, 1, 1],
+    "mild_attributes@4": [1, 1, 1],
+    "tail_share@4": [0.5, 0.5, 0.5],
+    "tail_share@1": [0, 0, 1],
+    "novelty@1": [1, 3, 4],
+    "novelty@2": [1.5, 3.5, 2.5],
+}
+TOGETHER = {
+    "pc@4": 1,
+    "pc@1": 0.5,
+    "gini@4": 8 / 60,
+    "gini@1": 0.5,
+    "exposure_entropy@1": math.log(3) / math.log(6),
+    "personalisation@4": 1 - (1 / math.sqrt(8) + 0.5 + 1 / math.sqrt(8)) / 3,
+    "personalisation@1": 1,
+}
+
+
+@pytest.fixture(params=[PLAIN, COMPILED], ids=["torch", "numba"], autouse=True)
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    monkeypatch.setattr(lists_module, "kernels_for", lambda _device: request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("name", PER_USER)
+def test_values_per_user(name: str, world: Context, items: NDArray[np.int64]) -> None:
+    result = evaluate(items, world, [name], bootstrap=0)
+    np.testing.assert_allclose(result.values[name], PER_USER[name], atol=1e-7)
+    assert result[name].mean == pytest.approx(np.nanmean(PER_USER[name]), abs=1e-7)
+    assert result[name].left_out == np.isnan(PER_USER[name]).sum()
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_values_of_all_lists_together(name: str, world: Context, items: NDArray[np.int64]) -> None:
+    assert evaluate(items, world, [name], bootstrap=0)[name].mean == pytest.approx(TOGETHER[name])
+
+
+def test_paper_alpha_ndcg_takes_ten_places_of_an_ideal_over_twenty() -> None:
+    """Twenty items, all of subtopic A but the last two: the ideal brings these two to the front."""
+    subtopics = np.zeros((20, 3))
+    subtopics[:18, 0] = subtopics[18, 1] = subtopics[19, 2] = 1
+    context = Context(relevant=np.ones((1, 20)), train=np.zeros((1, 20)), subtopics=subtopics)
+    result = evaluate(np.arange(20)[None], context, ["alpha_ndcg_paper@10"], bootstrap=0)
+    discount = 1 / np.log2(np.arange(2, 12))
+    halves = 0.5 ** np.arange(10)
+    ideal = discount[:3].sum() + (halves[1:8] * discount[3:]).sum()  # A, B, C, then A again and again
+    assert result["alpha_ndcg_paper@10"].mean == pytest.approx((halves * discount).sum() / ideal)
+
+
+def test_every_metric_has_been_worked_out() -> None:
+    known = {name.partition("@")[0] for name in (*PER_USER, *TOGETHER)} | {"alpha_ndcg_paper"}
+    assert known == set(METRICS)
