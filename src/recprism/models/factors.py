@@ -28,7 +28,7 @@ class Factors:
     user: (n_users, d) float32
     item: (n_items, d) float32
     user_ids, item_ids: the caller's own ids, int64 or str objects, all distinct
-    item_bias: (n_items,) float32 or None; kept apart from the factors because it is no feature and must not be perturbed
+    item_bias: (n_items,) float32 or None; kept apart because it is no feature and must not be perturbed
     settings: how the factors came about (model, hyper-parameters, epochs, seed)
     """
 
@@ -93,7 +93,7 @@ class Factors:
     def rank(
         self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Item numbers (n, k), -1 where nothing is left, and scores (n, k) of the best k items; ``users`` are row numbers."""
+        """Numbers (-1 where nothing is left) and scores of the best k items, each (n, k); ``users`` are row numbers."""
         user, item = self.search_vectors
         if users is not None:
             user = user[users]
@@ -105,14 +105,15 @@ class Factors:
     ) -> tuple[NDArray[Any], FloatArray]:
         """Item ids and scores for one user id (arrays of k) or several (arrays of n x k).
 
-        ``exclude`` holds what each user has seen, one row per user of the model. Where fewer than k items are left the id is
-        None (or -1 for integer ids) and the score -inf.
+        ``exclude`` holds what each user has seen, one row per user of the model. Where fewer than k items are left the
+        id is None (-1 for integer ids) and the score -inf.
         """
         single = np.isscalar(users) or isinstance(users, str)
         wanted = as_id_array([users] if single else users, "user", distinct=False)
         numbers, scores = self.rank(k, exclude=exclude, users=id_positions(wanted, self.user_ids, "user"))
         missing = -1 if self.item_ids.dtype.kind == "i" else None
-        ids = np.where(numbers >= 0, self.item_ids[numbers], missing)
+        ids = self.item_ids[numbers]
+        ids[numbers < 0] = missing
         return (ids[0], scores[0]) if single else (ids, scores)
 
     def save(self, path: str | Path) -> None:

@@ -1,0 +1,17 @@
+"""Recommenders trained elsewhere, as ``Factors``. A new adapter is a file here and a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recprism.models.adapters.als import ImplicitALS
+from recprism.models.adapters.arrays import from_files
+from recprism.models.adapters.implicit import from_implicit
+from recprism.models.factors import Factors
+
+ADAPTERS: dict[str, Callable[..., Factors]] = {
+    "arrays": from_files,
+    "implicit": from_implicit,
+}
+
+__all__ = ["ADAPTERS", "ImplicitALS", "from_files", "from_implicit"]

@@ -1,0 +1,106 @@
+"""Alternating least squares, fitted by the ``implicit`` library (extra ``[adapters]``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from recprism.data.split import Split
+from recprism.errors import InputError
+from recprism.models.adapters.implicit import from_implicit, require_implicit
+from recprism.models.factors import Factors
+from recprism.models.settings import (
+    NamedSettings,
+    package_version,
+    require_count,
+    require_number,
+    seed_number,
+    training_data,
+)
+from recprism.models.training import Checkpoint, CheckpointSink, Epoch, Progress, require_same
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitALS(NamedSettings):
+    """Least squares on all pairs, positives weighing ``alpha`` times as much (Hu, Koren and Volinsky, 2008)."""
+
+    dim: int = 50
+    epochs: int = 15
+    """Sweeps over users and items."""
+    regularization: float = 0.01
+    alpha: float = 1.0
+    """Weight of a positive; every other pair weighs 1."""
+
+    name: ClassVar[str] = "als"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+
+    def __post_init__(self) -> None:
+        require_count("dim", self.dim)
+        require_count("epochs", self.epochs)
+        require_number("regularization", self.regularization)
+        require_number("alpha", self.alpha, above_zero=True)
+
+    def fit(
+        self,
+        split: Split,
+        *,
+        seed: int | np.random.Generator | None = 0,
+        device: str | torch.device = "auto",
+        progress: Progress | None = None,
+        checkpoint: CheckpointSink | None = None,
+        resume: Checkpoint | None = None,
+    ) -> Factors:
+        """Fit ``split.train`` in a fixed number of epochs on the CPU; arguments as in the other models."""
+        require_implicit()
+        if str(device) not in ("auto", "cpu"):
+            raise InputError(f"als is fitted on the cpu, not on {str(device)!r}; use device='auto'")
+        import implicit.cpu.als
+        from scipy.sparse import csr_matrix
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        number = seed_number(seed, resume)
+        identity = {"model": self.name, **asdict(self), "training data": training_data(split), "seed": number}
+        del identity["epochs"]
+        done = 0
+        # implicit spreads users over threads itself and asks that BLAS does not do so as well
+        with threadpool_limits(1, "blas"):
+            model = implicit.cpu.als.AlternatingLeastSquares(
+                self.dim,
+                self.regularization,
+                self.alpha,
+                calculate_training_loss=True,
+                random_state=number % 2**32,
+            )
+            if resume is not None:
+                arrays, facts = resume
+                require_same(identity, ("user", "item"), ("epoch",), resume)
+                model.user_factors, model.item_factors = arrays["user"].copy(), arrays["item"].copy()
+                done = facts["epoch"]
+            model.iterations = self.epochs - done
+            began = time.perf_counter()
+
+            def after(iteration: int, _: float, loss: float) -> None:
+                epoch = done + iteration + 1
+                if checkpoint is not None:
+                    arrays = {"user": model.user_factors.copy(), "item": model.item_factors.copy()}
+                    checkpoint(arrays, {"identity": identity, "epoch": epoch})
+                if progress is not None:
+                    left = (time.perf_counter() - began) / (iteration + 1) * (self.epochs - epoch)
+                    progress(Epoch(epoch, self.epochs, loss, None, epoch, left))
+
+            model.fit(csr_matrix(split.train.to_scipy()), show_progress=False, callback=after)
+        fitted = from_implicit(model, user_ids=split.user_ids, item_ids=split.item_ids)
+        settings = {"model": self.name, **asdict(self), "epochs_trained": self.epochs, "seed": number}
+        return Factors(
+            fitted.user,
+            fitted.item,
+            fitted.user_ids,
+            fitted.item_ids,
+            None,
+            {**settings, "device": "cpu", "version": package_version()},
+        )

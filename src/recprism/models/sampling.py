@@ -1,0 +1,93 @@
+"""Positives in random batches, each with negatives: items drawn evenly from those the user did not take in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+
+
+class Batch(NamedTuple):
+    """users, positives: (n,) int64, users rising; negatives: (n, m) int64."""
+
+    users: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+
+class NegativeSampler:
+    """Draws evenly from the items a user does not have in ``avoid``, without rejection.
+
+    The r-th such item is r plus the user's own items that stand before it. Of these, sorted, p_0 < p_1 < ..., number k
+    has ``p_k - k`` missing items before it. Such counts never fall along a row, so one binary search over all rows at
+    once tells how many of the user's own items to step over.
+    """
+
+    def __init__(self, avoid: Incidence, device: torch.device) -> None:
+        rank = np.arange(len(avoid)) - avoid.indptr[avoid.row_of_entry]
+        missing_before = avoid.row_of_entry * (avoid.n_cols + 1) + avoid.indices - rank
+        self._missing_before = torch.from_numpy(missing_before).to(device)
+        self._first = torch.from_numpy(avoid.indptr[:-1].copy()).to(device)
+        self._missing = torch.from_numpy(avoid.n_cols - avoid.row_counts).to(device)
+        self._stride = avoid.n_cols + 1
+
+    def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """(n,) users, each of whom lacks at least one item, to (n, count) items; draws are independent."""
+        users = users[:, None]
+        # float64: its 53 bits leave no item measurably favoured
+        uniform = torch.rand(len(users), count, generator=generator, dtype=torch.float64, device=users.device)
+        rank = (uniform * self._missing[users]).long()
+        stepped_over = torch.searchsorted(self._missing_before, users * self._stride + rank, right=True)
+        return rank + stepped_over - self._first[users]
+
+
+class Triples:
+    """All training pairs (user, positive) whose user lacks some item, with negatives drawn anew or once for all.
+
+    avoid: users x items that are never a negative; the training part and perhaps more
+    fixed: draws all negatives now, and each triple is then an example of its own; without it every batch draws its own
+    """
+
+    def __init__(
+        self,
+        train: Incidence,
+        negatives: int,
+        device: torch.device,
+        *,
+        avoid: Incidence | None = None,
+        fixed: torch.Generator | None = None,
+    ) -> None:
+        avoid = train if avoid is None else avoid
+        lacks_some = avoid.row_counts[train.row_of_entry] < train.n_cols
+        if not lacks_some.any():
+            raise InputError(
+                f"no user has both an item and an item missing ({train.n_rows} users, {train.n_cols} items, "
+                f"{len(train)} interactions); there is nothing to learn from"
+            )
+        self._users = torch.from_numpy(train.row_of_entry[lacks_some]).to(device)
+        self._positives = torch.from_numpy(train.indices[lacks_some].astype(np.int64)).to(device)
+        self._sampler = NegativeSampler(avoid, device)
+        self._negatives = negatives
+        self._fixed: Tensor | None = None
+        if fixed is not None:
+            self._fixed = self._sampler.draw(self._users, negatives, fixed).view(-1, 1)
+            self._users = self._users.repeat_interleave(negatives)
+            self._positives = self._positives.repeat_interleave(negatives)
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
+        """Every example once, in random batches; inside a batch they go by user, which is how gradients are summed."""
+        order = torch.randperm(len(self), generator=generator, device=self._users.device)
+        for first in range(0, len(order), size):
+            rows = order[first : first + size].sort().values
+            users = self._users[rows]
+            drawn = self._sampler.draw(users, self._negatives, generator) if self._fixed is None else self._fixed[rows]
+            yield Batch(users, self._positives[rows], drawn)

@@ -1,0 +1,43 @@
+"""Little worlds for the models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recprism.data.incidence import Incidence
+from recprism.data.interactions import Interactions
+from recprism.data.split import Split, split_interactions
+
+USERS_PER_BLOCK, ITEMS_PER_BLOCK = 30, 25
+
+
+@pytest.fixture(scope="session")
+def blocks() -> Split:
+    """Two groups of users who take half of their own group's items and nothing else; 8:1:1."""
+    generator = np.random.default_rng(5)
+    pairs = [
+        (block * USERS_PER_BLOCK + user, block * ITEMS_PER_BLOCK + item)
+        for block in range(2)
+        for user in range(USERS_PER_BLOCK)
+        for item in generator.permutation(ITEMS_PER_BLOCK)[: ITEMS_PER_BLOCK // 2]
+    ]
+    user, item = np.array(pairs).T
+    user_ids = np.array([f"u{number:02d}" for number in range(2 * USERS_PER_BLOCK)], dtype=object)
+    return split_interactions(Interactions(user, item, user_ids, np.arange(100, 100 + 2 * ITEMS_PER_BLOCK)))
+
+
+@pytest.fixture(scope="session")
+def random_matrix() -> Incidence:
+    """40 users x 30 items: the first user has everything, the second nothing, the last item nobody."""
+    generator = np.random.default_rng(3)
+    dense = generator.random((40, 30)) < 0.3
+    dense[0], dense[1], dense[:, 29] = True, False, False
+    dense[0, 29] = True
+    return Incidence.coerce(dense)
+
+
+def without_held_out(train: Incidence) -> Split:
+    """A split that only trains."""
+    empty = Incidence.empty(train.shape)
+    return Split(train, empty, empty, np.arange(train.n_rows), np.arange(train.n_cols))

@@ -1,0 +1,158 @@
+"""Seeds, checkpoints, early stopping and breakdowns, on the real models in a little world."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recprism.data.incidence import Incidence
+from recprism.data.split import Split
+from recprism.errors import InputError, RecprismError
+from recprism.models import BPRMF, Epoch, Factors, LightGCN
+from recprism.models.adapters import ImplicitALS
+from recprism.models.training import Checkpoint
+
+SMALL: dict[str, Any] = {"dim": 6, "epochs": 5, "patience": None, "batch_size": 100}
+MODELS = [
+    BPRMF(**SMALL),
+    BPRMF(**SMALL, start="xavier", loss="sum", weight_decay=1e-3, fixed_negatives=True),
+    LightGCN(**SMALL, layers=2),
+    LightGCN(**{**SMALL, "patience": 2, "epochs": 12}, learning_rate=0.3),
+    ImplicitALS(dim=6, epochs=5),
+]
+
+
+def same_bits(one: Factors, other: Factors) -> bool:
+    vectors = one.user.tobytes() == other.user.tobytes() and one.item.tobytes() == other.item.tobytes()
+    return vectors and one.settings == other.settings
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.epochs}")
+def test_same_seed_same_bits_and_another_seed_others(model: Any, blocks: Split) -> None:
+    first = model.fit(blocks, seed=3, device="cpu")
+    assert same_bits(first, model.fit(blocks, seed=3, device="cpu"))
+    assert not same_bits(first, model.fit(blocks, seed=4, device="cpu"))
+
+
+def through_json(checkpoint: Checkpoint) -> Checkpoint:
+    arrays, facts = checkpoint
+    assert all(array.dtype.kind in "fu" for array in arrays.values())
+    return arrays, json.loads(json.dumps(facts))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.epochs}")
+def test_a_training_stopped_after_any_epoch_ends_with_the_same_bits(model: Any, blocks: Split) -> None:
+    checkpoints: list[Checkpoint] = []
+    undisturbed = model.fit(blocks, seed=1, device="cpu", checkpoint=lambda *state: checkpoints.append(state))
+    assert len(checkpoints) == undisturbed.settings["epochs_trained"]
+    for checkpoint in checkpoints:
+        told: list[int] = []
+        resumed = model.fit(
+            blocks, seed=1, device="cpu", resume=through_json(checkpoint), progress=lambda e: told.append(e.epoch)
+        )
+        assert same_bits(undisturbed, resumed)
+        assert told == list(range(checkpoint[1]["epoch"] + 1, len(checkpoints) + 1))
+
+
+def test_an_interrupted_training_goes_on_from_its_last_checkpoint(blocks: Split) -> None:
+    model, kept = BPRMF(**SMALL), []
+
+    def stop_after_two(arrays: Any, facts: Any) -> None:
+        kept[:] = [(arrays, facts)]
+        if facts["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(blocks, device="cpu", checkpoint=stop_after_two)
+    assert same_bits(model.fit(blocks, device="cpu", resume=kept[0]), model.fit(blocks, device="cpu"))
+
+
+def test_a_resumed_training_needs_no_seed_of_its_own(blocks: Split) -> None:
+    kept: list[Checkpoint] = []
+    model = BPRMF(**SMALL)
+    whole = model.fit(blocks, seed=None, device="cpu", checkpoint=lambda *state: kept.append(state))
+    assert same_bits(whole, model.fit(blocks, seed=None, device="cpu", resume=kept[1]))
+
+
+def test_a_checkpoint_of_another_training_is_refused(blocks: Split) -> None:
+    kept: list[Checkpoint] = []
+    model = BPRMF(**SMALL)
+    model.fit(blocks, seed=1, device="cpu", checkpoint=lambda *state: kept.append(state))
+    with pytest.raises(InputError, match="seed = 1 and now it is 2"):
+        model.fit(blocks, seed=2, device="cpu", resume=kept[0])
+    with pytest.raises(InputError, match="learning_rate"):
+        replace(model, learning_rate=0.5).fit(blocks, seed=1, device="cpu", resume=kept[0])
+    with pytest.raises(InputError, match="model = 'bprmf' and now it is 'lightgcn'"):
+        LightGCN(**SMALL).fit(blocks, seed=1, device="cpu", resume=kept[0])
+    with pytest.raises(InputError, match="training data"):
+        model.fit(replace(blocks, train=blocks.test), seed=1, device="cpu", resume=kept[0])
+    arrays, facts = kept[0]
+    del facts["steps"]
+    with pytest.raises(InputError, match="lacks steps"):
+        model.fit(blocks, seed=1, device="cpu", resume=(arrays, facts))
+
+
+def test_a_resumed_training_may_go_on_for_longer(blocks: Split) -> None:
+    kept: list[Checkpoint] = []
+    BPRMF(**SMALL).fit(blocks, device="cpu", checkpoint=lambda *state: kept.append(state))
+    longer = BPRMF(**{**SMALL, "epochs": 8})
+    assert same_bits(longer.fit(blocks, device="cpu"), longer.fit(blocks, device="cpu", resume=kept[-1]))
+
+
+def test_early_stopping_keeps_the_best_epoch(blocks: Split) -> None:
+    told: list[Epoch] = []
+    model = BPRMF(dim=4, epochs=60, patience=4, learning_rate=0.2, batch_size=100, start="normal")
+    factors = model.fit(blocks, device="cpu", progress=told.append)
+    values = [epoch.validation for epoch in told]
+    best = int(np.argmax(values)) + 1
+    assert factors.settings["best_epoch"] == told[-1].best_epoch == best
+    assert factors.settings["validation_ndcg@10"] == max(values)  # type: ignore[type-var]
+    assert len(told) == factors.settings["epochs_trained"] == best + 4 < 60
+    until_best = replace(model, epochs=best, patience=None).fit(blocks, device="cpu")
+    assert factors.user.tobytes() == until_best.user.tobytes()
+
+
+def test_progress_tells_loss_validation_and_time_left(blocks: Split) -> None:
+    told: list[Epoch] = []
+    BPRMF(dim=4, epochs=6, patience=50, batch_size=100).fit(blocks, device="cpu", progress=told.append)
+    assert [epoch.epoch for epoch in told] == [1, 2, 3, 4, 5, 6]
+    assert all(epoch.epochs == 6 and 0 <= epoch.validation <= 1 for epoch in told)  # type: ignore[operator]
+    assert told[0].loss > told[-1].loss > 0
+    assert told[0].seconds_left > 0 == told[-1].seconds_left
+
+
+def test_without_validation_the_last_epoch_counts(blocks: Split) -> None:
+    told: list[Epoch] = []
+    factors = BPRMF(**SMALL).fit(blocks.refit(), device="cpu", progress=told.append)
+    assert [epoch.validation for epoch in told] == [None] * 5
+    assert factors.settings["best_epoch"] == 5 and factors.settings["validation_ndcg@10"] is None
+
+
+def test_early_stopping_without_validation_is_an_error(blocks: Split) -> None:
+    with pytest.raises(InputError, match="needs a validation part"):
+        BPRMF().fit(blocks.refit(), device="cpu")
+
+
+@pytest.mark.parametrize("model", [BPRMF, LightGCN])
+def test_a_breakdown_says_where(model: Any, blocks: Split) -> None:
+    exploding = model(dim=4, epochs=50, patience=None, learning_rate=1e30, batch_size=200)
+    with pytest.raises(RecprismError, match=r"epoch \d+, batch \d of \d: .* lower learning_rate \(now 1e\+30\)"):
+        exploding.fit(blocks, device="cpu")
+
+
+def test_a_generator_can_be_the_seed(blocks: Split) -> None:
+    model = BPRMF(**SMALL)
+    one, other = (model.fit(blocks, seed=np.random.default_rng(8), device="cpu") for _ in range(2))
+    assert same_bits(one, other)
+    assert same_bits(one, model.fit(blocks, seed=one.settings["seed"], device="cpu"))
+
+
+def test_nobody_to_learn_from_is_an_error() -> None:
+    empty = Incidence.empty((3, 4))
+    split = Split(empty, empty, empty, np.arange(3), np.arange(4))
+    with pytest.raises(InputError, match="nothing to learn from"):
+        BPRMF(patience=None).fit(split, device="cpu")
