@@ -1,0 +1,65 @@
+"""Determinantal point process: greedy maximum a posteriori (Chen, Zhang and Zhou, 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank.features import Directions, Features
+from recprism.rerank.pool import Pool
+from recprism.rerank.registry import register
+from recprism.rerank.similarity import SimilarityReranker
+
+FLOOR = 1e-6  # squared sine of the angle under which an item adds no direction of its own (0.06 degrees)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPP(SimilarityReranker):
+    """Greedily maximises (1 - t) * sum of relevance + t * log det S over the chosen items, S their cosines.
+
+    t is ``trade_off``: 1 - theta of the paper, whose kernel is q_i S_ij q_j with q = exp((1 - t) / (2 t) * relevance).
+    A place goes to the candidate with the largest (1 - t) * relevance + t * log(residual). The residual, the factor by
+    which the candidate would change det S, is the squared sine of its angle to the span of the items chosen before.
+
+    Where the kernel has no rank left, residuals are noise and plain greedy choice is a lottery. So a residual counts as
+    FLOOR at least, and an item at the floor (a double, one inside the span, one with an all-zero vector) adds nothing
+    to the span. When all candidates are at the floor, relevance alone decides.
+    """
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        compiled = compiled_for(pool.device)
+        dpp = plain_dpp if compiled is None else compiled.dpp
+        positions: Tensor = dpp(pool, self.directions(features), k, float(self.trade_off))
+        return positions
+
+
+def plain_dpp(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
+    """(n_users, k) positions, in torch.
+
+    The incremental Cholesky factor of S is kept as orthonormal directions of the chosen vectors: an item's row of the
+    factor is its coordinates along them, so each new choice costs one dot product per candidate.
+    """
+    blocks = pool.blocks(directions.unit.shape[1])
+    return torch.cat([_dpp_of_some(some, directions, k, trade_off) for _, some in blocks])
+
+
+def _dpp_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
+    unit = directions.unit[some.known_items]
+    residual = directions.known[some.known_items].to(unit.dtype)
+    span = unit.new_zeros(len(unit), k, unit.shape[2])  # orthonormal rows; zero where a choice added no direction
+    choices = Choices(some.real, k)
+    for place in range(k):
+        last = choices.choose((1 - trade_off) * some.relevance + trade_off * residual.clamp(min=FLOOR).log())
+        chosen = rows_at(unit, last)
+        outside = chosen - torch.bmm(torch.bmm(chosen, span.transpose(1, 2)), span)
+        new = residual.gather(1, last)[:, :, None] > FLOOR
+        direction = torch.where(new, torch.nn.functional.normalize(outside, dim=2), 0.0)
+        residual = residual - torch.bmm(unit, direction.transpose(1, 2))[:, :, 0] ** 2
+        span[:, place] = direction[:, 0]
+    return choices.positions
+
+
+register("dpp", DPP)

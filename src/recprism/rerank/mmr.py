@@ -1,0 +1,53 @@
+"""Maximal marginal relevance (Carbonell and Goldstein, 1998)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank.features import Directions, Features
+from recprism.rerank.pool import Pool
+from recprism.rerank.registry import register
+from recprism.rerank.similarity import SimilarityReranker
+
+
+@dataclass(frozen=True, kw_only=True)
+class MMR(SimilarityReranker):
+    """Each place goes to the candidate with the largest (1 - t) * relevance - t * similarity.
+
+    t is ``trade_off``: 1 - lambda of the paper. Similarity is the largest cosine to an item chosen before, those below
+    0 counting as 0; the first place goes to the most relevant candidate.
+
+    An item with an all-zero vector earns no diversity: from the second place on it counts as a double of what was
+    chosen (similarity 1), and once chosen it takes nothing from the others (similarity 0).
+    """
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        compiled = compiled_for(pool.device)
+        mmr = plain_mmr if compiled is None else compiled.mmr
+        positions: Tensor = mmr(pool, self.directions(features), k, float(self.trade_off))
+        return positions
+
+
+def plain_mmr(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
+    """(n_users, k) positions, in torch; only similarities to the item chosen last are ever computed."""
+    blocks = pool.blocks(directions.unit.shape[1])
+    return torch.cat([_mmr_of_some(some, directions, k, trade_off) for _, some in blocks])
+
+
+def _mmr_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
+    unit = directions.unit[some.known_items]
+    choices = Choices(some.real, k)
+    last = choices.choose(some.relevance)
+    nearest = (~directions.known[some.known_items]).to(unit.dtype)
+    for _ in range(1, k):
+        similarity = torch.bmm(unit, rows_at(unit, last).transpose(1, 2))[:, :, 0]
+        nearest = torch.maximum(nearest, similarity)
+        last = choices.choose((1 - trade_off) * some.relevance - trade_off * nearest)
+    return choices.positions
+
+
+register("mmr", MMR)

@@ -1,0 +1,50 @@
+"""The one place where names find re-rankers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from recprism.errors import InputError
+from recprism.rerank.reranker import Reranker
+
+RERANKERS: dict[str, Callable[..., Reranker]] = {}
+
+
+def register(name: str, make: Callable[..., Reranker], *, replace: bool = False) -> None:
+    """Make a re-ranker known by a name.
+
+    make: gives the re-ranker when called with settings by name, ``trade_off`` and ``sort_back`` among them
+    replace: allow a name that is taken
+    """
+    if name != _plain(name):
+        raise InputError(f"a re-ranker's name is lower case, with _ between words, not {name!r}")
+    if not replace and name in RERANKERS:
+        raise InputError(f"there is a re-ranker called {name!r} already; choose another name or pass replace=True")
+    RERANKERS[name] = make
+
+
+def reranker(name: str, **settings: Any) -> Reranker:
+    """The re-ranker of that name with these settings; case, spaces and hyphens of the name do not matter.
+
+    >>> reranker("mmr", trade_off=0.3)
+    MMR(trade_off=0.3, sort_back=False, similarity='vectors')
+    >>> reranker("mrm")
+    Traceback (most recent call last):
+        ...
+    recprism.errors.InputError: unknown re-ranker 'mrm'; did you mean 'mmr'?
+    """
+    plain = _plain(name)
+    if plain not in RERANKERS:
+        close = get_close_matches(plain, RERANKERS, n=3)
+        hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(RERANKERS))}"
+        raise InputError(f"unknown re-ranker {name!r}; {hint}")
+    try:
+        return RERANKERS[plain](**settings)
+    except TypeError as problem:  # a setting it does not have
+        raise InputError(f"re-ranker {plain!r}: {problem}") from None
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("-", "_").replace(" ", "_")

@@ -1,0 +1,75 @@
+"""Explicit query aspect diversification (Santos, Macdonald and Ounis, 2010), the aspects being subtopics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank.features import Features
+from recprism.rerank.pool import Pool
+from recprism.rerank.registry import register
+from recprism.rerank.reranker import Reranker, require_one_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class XQuAD(Reranker):
+    """Each place goes to the candidate with the largest (1 - t) * relevance + t * gain.
+
+    The gain is the sum over subtopics of p(subtopic | user) * c(item, subtopic), times (1 - c(chosen, subtopic)) for
+    every item chosen before. c is 1 where the item has the subtopic, so the gain is the probability of what the item is
+    first to cover; with weighted subtopics c is the weight (all divided by the largest, if that is above 1).
+    t is ``trade_off``: lambda of the paper.
+
+    intents: "user" for the user's own p (``Features(user_subtopics=...)``), "uniform" for 1 / n_subtopics each
+    """
+
+    intents: str = "user"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("intents", self.intents, ("user", "uniform"))
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        intents = features.uniform_intents if self.intents == "uniform" else features.intents(pool.n_users)
+        return cover(pool, features, intents, k, trade_off=float(self.trade_off))
+
+
+def cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int = 0) -> Tensor:
+    """(n_users, k) positions by the fastest way there is; see ``plain_cover``."""
+    compiled = compiled_for(pool.device)
+    by = plain_cover if compiled is None else compiled.cover
+    positions: Tensor = by(pool, features, intents, k, trade_off=trade_off, kept=kept)
+    return positions
+
+
+def plain_cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
+    """(n_users, k) positions, in torch.
+
+    intents: (n_users, n_subtopics) probabilities, or one row for all users
+    kept: how many of the best ranks are taken as they are, before the choice begins
+    """
+    parts = []
+    for users, some in pool.blocks(features.topics.n_cols):
+        own = intents if len(intents) == 1 else intents[users]
+        parts.append(_cover_of_some(some, features.chance_matrix, own, k, trade_off=trade_off, kept=kept))
+    return torch.cat(parts)
+
+
+def _cover_of_some(some: Pool, chances: Tensor, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
+    chances = chances[some.known_items]
+    uncovered = intents[:, :, None].expand(some.n_users, -1, 1)
+    choices = Choices(some.real, k)
+    for place in range(k):
+        weight = 0.0 if place < kept else trade_off
+        gain = torch.bmm(chances, uncovered)[:, :, 0]
+        last = choices.choose((1 - weight) * some.relevance + weight * gain)
+        uncovered = uncovered * (1 - rows_at(chances, last).transpose(1, 2))
+    return choices.positions
+
+
+register("xquad", XQuAD)
+register("xquad_uniform", partial(XQuAD, intents="uniform"))
