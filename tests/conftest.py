@@ -7,8 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from recprism.data import Dataset, Interactions, load_dataset
+
+# No deadlines: tests never judge wall-clock time. The same cases every time: a red test can be run again.
+settings.register_profile("recprism", deadline=None, derandomize=True)
+settings.load_profile("recprism")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,9 @@
 The way the data goes, and the folders along it::
 
     interactions + subtopics -> split -> factors (trained or imported) -> lists -> metrics
-           data/                data/        models/                     ranking/  metrics/   ... study/ ties them together
+           data/                data/        models/                     ranking/  metrics/
+
+``study`` ties them together in a run directory; ``cli`` is the command line.
 
     >>> import recprism
     >>> data = recprism.load_dataset("ml-latest-small")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli import data, demo, doctor, evaluate, recommend, train
+from recprism.cli import data, demo, diversify, doctor, evaluate, recommend, reproduce, train
 from recprism.cli.output import complain, configure_logging
 from recprism.errors import RecprismError
 
@@ -27,8 +27,10 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
+app.command("diversify")(diversify.diversify)
 app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

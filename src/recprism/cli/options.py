@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
@@ -77,9 +77,11 @@ def _typed(value: str) -> Any:
         return value
 
 
-def _threshold(word: str | None) -> float | str | None:
-    if word is None or word == "none":
-        return word
+def _threshold(word: str | None) -> float | Literal["none"] | None:
+    if word is None:
+        return None
+    if word == "none":
+        return "none"
     try:
         return float(word)
     except ValueError:

@@ -82,7 +82,7 @@ def progress_bar(*columns: Any) -> Iterator[Progress]:
     """A bar with the time left, on stderr, gone when it is done."""
     described = columns or (TextColumn("{task.fields[note]}"),)
     bar = (TextColumn("{task.description}"), BarColumn(), *described, TextColumn("left:"), TimeRemainingColumn())
-    with Progress(*bar, console=stderr, transient=True) as progress:
+    with Progress(*bar, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
         yield progress
 
 

@@ -23,7 +23,7 @@ from recprism.cli.options import (
 )
 from recprism.cli.output import AsJson, DataRoot, Device, Seed, next_step, print_facts, print_json, progress_bar, say
 from recprism.errors import InputError
-from recprism.study.config import ModelConfig, RunConfig, SplitConfig, in_one_sentence
+from recprism.study.config import RunConfig, in_one_sentence
 
 if TYPE_CHECKING:
     from recprism.models import Factors
@@ -85,12 +85,14 @@ def train(
             data_root=data_root,
         )
         try:
-            config = RunConfig(
-                seed=seed,
-                device=device,
-                data=chosen,
-                split=SplitConfig(method=split),  # type: ignore[arg-type]
-                model=ModelConfig(name=model, preset=model_preset, settings=typed_values(settings or [], "--set")),
+            config = RunConfig.model_validate(
+                {
+                    "seed": seed,
+                    "device": device,
+                    "data": chosen,
+                    "split": {"method": split},
+                    "model": {"name": model, "preset": model_preset, "settings": typed_values(settings or [], "--set")},
+                }
             )
         except ValidationError as problem:
             raise InputError(in_one_sentence(problem)) from None

@@ -79,7 +79,7 @@ def audit_lists(path: str | Path, beside: Beside, metrics: Sequence[str] | None,
         n_items=n_items,
     )
     evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids)
-    notes = (
+    notes: tuple[str, ...] = (
         f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
     )
     if not size_known:
@@ -104,7 +104,7 @@ def audit_against_run(
     vectors = run.factors().item if run.has_factors() else None
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
     without = int((items[:, 0] < 0).sum())
-    notes = (
+    notes: tuple[str, ...] = (
         (f"{without:,} of {split.n_users:,} users of the run have no list in the file and count as empty",)
         if without
         else ()

@@ -64,6 +64,13 @@ class ModelConfig(_Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class DiversifyConfig(_Strict):
+    """A search for a perturbation: a preset of CMB and what differs from it."""
+
+    preset: str = "default"
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
 class RunConfig(_Strict):
     """A whole run."""
 
@@ -72,6 +79,7 @@ class RunConfig(_Strict):
     data: DataConfig = DataConfig()
     split: SplitConfig = SplitConfig()
     model: ModelConfig = ModelConfig()
+    diversify: DiversifyConfig | None = None
 
 
 def write_config(path: Path, config: RunConfig) -> None:

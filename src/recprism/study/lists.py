@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -12,7 +14,7 @@ from recprism.errors import InputError
 
 def write_lists(lists: pl.DataFrame, path: Path) -> Path:
     """Write a long table by the ending of the name: .csv, .tsv or .parquet."""
-    writers = {
+    writers: dict[str, Callable[[Path], Any]] = {
         ".csv": lists.write_csv,
         ".tsv": lambda target: lists.write_csv(target, separator="\t"),
         ".parquet": lists.write_parquet,

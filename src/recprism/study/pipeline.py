@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from recprism.data.ids import as_id_array, id_positions
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics import DEFAULT_METRICS, PAPER_METRICS, Context, Evaluation, evaluate, parse
+from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import Epoch, Factors, make_model
+from recprism.models.settings import choose_device
 from recprism.study.config import RunConfig
 from recprism.study.data import open_data
 from recprism.study.run import Run
@@ -23,6 +24,7 @@ from recprism.study.run import Run
 def start(path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Run:
     """Load and split into a new run; nothing is written before data and model are known to work."""
     make_model(config.model.name, config.model.preset, **config.model.settings)
+    choose_device(config.device)
     dataset = open_data(config.data)
     split = dataset.split(config.split.method, seed=config.seed, **config.split.options())
     run = Run.create(path, config, overwrite=overwrite)
@@ -86,11 +88,6 @@ def evaluate_run(
     items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=factors.item)
     return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)
-
-
-def deepest_cut(metrics: Sequence[str] | None, default: int = 10) -> int:
-    """How long lists must be for all metrics; names without a cut speak of the default length."""
-    return max((parse(name)[1] or default for name in metrics or DEFAULT_METRICS), default=default)
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:

@@ -5,8 +5,9 @@ events.jsonl           what happened, one object a line
 split.parquet          user_id, item_id, part
 items.parquet          item_id and attributes
 subtopics.parquet      item_id, subtopic, weight
-checkpoint.*           where an interrupted training goes on (gone once it ended)
+*.checkpoint.safetensors  where an interrupted training or search goes on (gone once it ended)
 factors.safetensors    user and item vectors, with factors.json for ids and settings
+delta.safetensors      the perturbation, with cmb.json for its settings and history
 recommendations.parquet  user_id, item_id, rank, score
 metrics.parquet        metric, k, part, mean, low, high, ...
 """
@@ -24,6 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.counterfactual import CMB
 from recprism.data.dataset import Dataset
 from recprism.data.files import atomic_path, write_text
 from recprism.data.frames import number_ids, subtopics_from_frame
@@ -32,7 +34,7 @@ from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.study.config import RunConfig, read_config, write_config
+from recprism.study.config import DiversifyConfig, RunConfig, read_config, write_config
 
 log = logging.getLogger(__name__)
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -107,18 +109,20 @@ class Run:
 
     # -- training -----------------------------------------------------------------------------------------------------
 
-    def save_checkpoint(self, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """State of an unfinished training; the facts travel inside the same file, so that the two cannot disagree."""
+    def save_checkpoint(
+        self, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], step: str = "training"
+    ) -> None:
+        """State of an unfinished step; the facts travel inside the same file, so that the two cannot disagree."""
         from safetensors.numpy import save_file
 
         arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-        with atomic_path(self.path / "checkpoint.safetensors") as temporary:
+        with atomic_path(self._checkpoint(step)) as temporary:
             save_file(arrays, temporary, metadata={"facts": json.dumps(dict(facts))})
 
-    def load_checkpoint(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+    def load_checkpoint(self, step: str = "training") -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
         from safetensors import SafetensorError, safe_open
 
-        path = self.path / "checkpoint.safetensors"
+        path = self._checkpoint(step)
         if not path.exists():
             return None
         try:
@@ -128,8 +132,11 @@ class Run:
         except (SafetensorError, KeyError, json.JSONDecodeError) as broken:
             raise InputError(f"{path}: damaged checkpoint ({broken}); delete it and train again") from None
 
-    def drop_checkpoint(self) -> None:
-        (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+    def drop_checkpoint(self, step: str = "training") -> None:
+        self._checkpoint(step).unlink(missing_ok=True)
+
+    def _checkpoint(self, step: str) -> Path:
+        return self.path / f"{step}.checkpoint.safetensors"
 
     def save_factors(self, factors: Factors) -> None:
         factors.save(self.path / "factors.safetensors")
@@ -141,6 +148,29 @@ class Run:
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
         return Factors.load(self.path / "factors.safetensors")
+
+    # -- diversifying -------------------------------------------------------------------------------------------------
+
+    def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
+        """Note what is about to be searched for; a run holds one perturbation."""
+        if self.config.diversify is not None:
+            if not overwrite:
+                raise InputError(f"{self.path}: already has a perturbation; use --resume, --overwrite or another run")
+            self.drop_checkpoint("search")
+            for name in ("delta.safetensors", "cmb.json"):
+                (self.path / name).unlink(missing_ok=True)
+        write_config(self.path / "config.toml", self.config.model_copy(update={"diversify": config}))
+
+    def save_cmb(self, cmb: CMB) -> None:
+        cmb.save(self.path)
+
+    def is_diversified(self) -> bool:
+        return (self.path / "delta.safetensors").exists()
+
+    def cmb(self) -> CMB:
+        if not self.is_diversified():
+            raise InputError(f"{self.path}: holds no perturbation yet; run `recprism diversify {self.path}`")
+        return CMB.load(self.path)
 
     # -- results ------------------------------------------------------------------------------------------------------
 

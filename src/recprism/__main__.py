@@ -1,0 +1,5 @@
+"""``python -m recprism`` is the command line."""
+
+from recprism.cli import main
+
+main()

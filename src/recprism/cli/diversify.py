@@ -1,0 +1,112 @@
+"""recprism diversify: search for a perturbation of a trained run's factors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli.options import typed_values
+from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.counterfactual import CMB, Step
+    from recprism.study.diversify import Effect
+    from recprism.study.run import Run
+
+
+def diversify(
+    run_directory: Annotated[
+        Path | None, typer.Argument(help="A run made by `recprism train`.", show_default=False)
+    ] = None,
+    diversity: Annotated[str, typer.Option(help="The metric to raise: sc, alpha_ndcg, ilad, pc, or any other.")] = "sc",
+    accuracy: Annotated[
+        str | None, typer.Option(help="The metric to hold: recall, ndcg, ...", show_default="none: diversity alone")
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help="default, or paper (the settings behind the paper's tables).")
+    ] = "default",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="A setting of CMB, as in iterations=500 or policy=ucb; repeatable.", show_default=False
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option("-m", "--metrics", help="What to report, as in ndcg@10,sc@10.", show_default="a dozen at 10"),
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted search.", show_default=False)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run's perturbation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search for a small change of the factors that makes the lists more diverse (CMB), and show what it did.
+
+    Beside the change stand two controls, perturbations of the same kind that know nothing: what they reach too, was
+    not learned.
+
+    Examples: `recprism diversify runs/x --diversity sc --accuracy ndcg --set lambda1=0.1`,
+    `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`, `recprism diversify --resume runs/x`
+    """
+    from recprism.counterfactual import CMB
+    from recprism.study.config import DiversifyConfig
+    from recprism.study.diversify import effect
+    from recprism.study.pipeline import metric_names
+    from recprism.study.run import Run
+
+    names = metric_names(metrics)
+    if (run_directory is None) == (resume is None):
+        raise InputError("name a run to diversify, or --resume one that was interrupted")
+    if resume is not None:
+        run = Run.open(resume)
+    else:
+        run = Run.open(run_directory or "")
+        chosen = {"diversity": diversity, **typed_values(settings or [], "--set")}
+        chosen |= {} if accuracy is None else {"accuracy": accuracy}
+        CMB.preset(preset, **chosen)
+        run.factors()
+        run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
+    model = _search_with_progress(run)
+    found = effect(run, names)
+    if as_json:
+        controls = {name: control.to_dict() for name, control in found.controls.items()}
+        print_json(
+            {"run": str(run.path), "settings": model.settings(), "change": found.change.to_dict(), "controls": controls}
+        )
+        return
+    _print_effect(found)
+    next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
+
+
+def _search_with_progress(run: Run) -> CMB:
+    from recprism.study.diversify import diversify as search
+
+    wanted = run.config.diversify
+    total = int(wanted.settings.get("iterations", 200)) if wanted else 200
+    with progress_bar() as progress:
+        task = progress.add_task("searching", total=total, note="")
+
+        def show(step: Step) -> None:
+            progress.update(task, completed=step.iteration + 1, note=f"psi {step.psi:.4f}, reward {step.reward:.4f}")
+
+        try:
+            return search(run, show)
+        except KeyboardInterrupt:
+            say(f"stopped; go on with: recprism diversify --resume {run.path}")
+            raise
+
+
+def _print_effect(found: Effect) -> None:
+    """Base, perturbed, change in percent with its p-value, and the change that each control reaches."""
+    rows = []
+    for row in found.change.rows:
+        controls = [control[row.name].relative for control in found.controls.values()]
+        rows.append((row.name, row.a, row.b, _percent(row.relative), row.p_value, *map(_percent, controls)))
+    columns = ("metric", "base", "perturbed", "change", "p", *found.controls)
+    print_table(columns, rows, numeric=columns[1:])
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:+.1%}"

@@ -1,0 +1,304 @@
+"""CMB, the estimator: counterfactual multi-player bandits on a trained recommender."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.counterfactual.arms import Arms
+from recprism.counterfactual.gradient import GradientSettings, gradient_search
+from recprism.counterfactual.objective import MetricLike, Objective, name_of
+from recprism.counterfactual.players import Ties
+from recprism.counterfactual.policies import make_policy
+from recprism.counterfactual.search import Follow, Found, Keep, Progress, SearchSettings, Step, search
+from recprism.counterfactual.space import FactorSpace, Perturbation, Scaling, Scorer, ScorerSpace, Side
+from recprism.data.files import atomic_path, write_text
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.metrics import Context, Evaluation, deepest_cut, evaluate
+from recprism.models import Factors
+from recprism.models.settings import choose_device
+
+POLICY_SETTINGS = {"epsilon-greedy": ("epsilon",), "ucb": ("confidence",), "random": (), "gradient": ("learning_rate",)}
+
+
+@dataclass
+class CMB:
+    """Find a small change of the factors that makes lists more diverse, by paying players for what the lists become.
+
+    What is paid for:
+
+    diversity, accuracy, lambda1, lambda2, penalty: see :class:`Objective`
+    k: length of the lists that pay
+    reward_on: the part of the split that pays. "validation" is sound; "test" is the paper's protocol, whose optimiser
+        sees the very items that are reported on.
+
+    How players choose:
+
+    policy: epsilon-greedy, ucb, random, or gradient (ILAD only: Adam instead of players)
+    epsilon, confidence, learning_rate: of these policies
+    reach, n_arms: arms are n_arms values from -reach to reach, in units of the largest absolute factor
+    scaling: that unit: of all factors together ("global") or of each factor ("factor")
+    side: which vectors move: item, user or both
+
+    When it ends and what is kept:
+
+    iterations: T; patience: stop when the best reward has not risen for so long (None: never)
+    ties: of equally good arms the first (players march through their arms from -reach upwards, all together), a random
+        one, or the one nearest to 0 (nothing moves without a reason)
+    keep: the perturbation of the last iteration, every player's best arm, or the best iteration
+
+    Learned: ``delta_`` (in the base model's own units), ``factors_`` (perturbed), ``history_``, ``converged_``.
+    """
+
+    diversity: MetricLike = "sc"
+    accuracy: MetricLike | None = None
+    lambda1: float = 0.0
+    lambda2: float = 0.9
+    penalty: Literal["sum", "mean"] = "mean"
+    k: int = 20
+    reward_on: Part = "validation"
+    policy: str = "epsilon-greedy"
+    epsilon: float = 0.1
+    confidence: float = 1.0
+    learning_rate: float = 0.01
+    reach: float = 0.3
+    n_arms: int = 61
+    scaling: Scaling = "global"
+    side: Side = "item"
+    iterations: int = 200
+    patience: int | None = None
+    ties: Ties = "zero"
+    keep: Keep = "best"
+    seed: int = 0
+    device: str = "auto"
+
+    delta_: Perturbation = field(init=False, repr=False)
+    base_: Factors = field(init=False, repr=False)
+    factors_: Factors = field(init=False, repr=False)
+    history_: tuple[Step, ...] = field(init=False, repr=False)
+    converged_: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._objective, Arms(self.reach, self.n_arms)  # each checks its own settings
+        SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
+        if self.policy not in POLICY_SETTINGS:
+            raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
+
+    @classmethod
+    def preset(cls, name: str, **settings: Any) -> CMB:
+        """ "default", or "paper": the settings behind the paper's tables (the split and metrics are the caller's)."""
+        if name not in PRESETS:
+            raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+        known = {entry.name for entry in fields(cls) if entry.init}
+        unknown = set(settings) - known
+        if unknown:
+            raise InputError(f"CMB has no setting {sorted(unknown)[0]!r}; there are {', '.join(sorted(known))}")
+        return cls(**{**PRESETS[name], **settings})
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        factors: Factors,
+        split: Split,
+        subtopics: Subtopics | None = None,
+        *,
+        follow: Follow | None = None,
+        resume: Progress | None = None,
+    ) -> CMB:
+        """Learn ``delta_`` for a dot-product model.
+
+        ``follow`` sees where the search stands after every iteration; the last of what it saw, handed back as
+        ``resume``, goes on to the same bits.
+        """
+        device = choose_device(self.device)
+        seen = split.seen_before(self.reward_on)
+        space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, device=device)
+        found = self._search(space, self._context(split, subtopics, factors.item, device), follow, resume)
+        self._keep(found, space)
+        self.base_, self.factors_ = factors, self.delta_.applied_to(factors)
+        return self
+
+    def fit_scorer(
+        self,
+        scorer: Scorer,
+        split: Split,
+        subtopics: Subtopics | None = None,
+        *,
+        follow: Follow | None = None,
+        resume: Progress | None = None,
+    ) -> CMB:
+        """Learn ``delta_`` (on the item features) for any model, from nothing but its scores."""
+        if self.policy == "gradient" or self.side != "item":
+            raise InputError("a scorer shows its scores only: use a bandit policy and side='item'")
+        space = ScorerSpace(scorer, split.seen_before(self.reward_on), scaling=self.scaling)
+        context = self._context(split, subtopics, scorer.item_features, scorer.item_features.device)
+        return self._keep(self._search(space, context, follow, resume), space)
+
+    def _search(
+        self, space: FactorSpace | ScorerSpace, context: Context, follow: Follow | None, resume: Progress | None
+    ) -> Found:
+        if isinstance(space, FactorSpace) and self.policy == "gradient":
+            climb = GradientSettings(self.iterations, self.k, self.learning_rate, self.reach)
+            return gradient_search(space, context, self._objective, climb, follow=follow, resume=resume)
+        policy = make_policy(self.policy, **{name: getattr(self, name) for name in POLICY_SETTINGS[self.policy]})
+        settings = SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
+        return search(
+            *(space, context, self._objective, policy, Arms(self.reach, self.n_arms), settings),
+            seed=self.seed,
+            follow=follow,
+            resume=resume,
+        )
+
+    def _context(
+        self, split: Split, subtopics: Subtopics | None, vectors: NDArray[Any] | Tensor, device: torch.device
+    ) -> Context:
+        if not len(split.part(self.reward_on)):
+            raise InputError(
+                f"the split has no {self.reward_on} part to take the reward from;"
+                " split with one, or pass reward_on='test' as the paper does"
+            )
+        more = {} if subtopics is None else {"subtopics": subtopics}
+        return Context.from_split(split, self.reward_on, vectors=vectors, device=device, **more)
+
+    def _keep(self, found: Found, space: FactorSpace | ScorerSpace) -> CMB:
+        self.delta_ = space.perturbation(found.values)
+        self.history_, self.converged_ = found.history, found.converged
+        return self
+
+    @property
+    def _objective(self) -> Objective:
+        return Objective(self.diversity, self.accuracy, self.lambda1, self.lambda2, self.penalty)
+
+    # -- using --------------------------------------------------------------------------------------------------------
+
+    def recommend(
+        self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """As :meth:`Factors.recommend`, with the perturbed vectors."""
+        self._require_fitted()
+        return self.factors_.recommend(users, k, exclude=exclude)
+
+    def evaluate(
+        self,
+        split: Split,
+        subtopics: Subtopics | None = None,
+        metrics: Sequence[str] | None = None,
+        *,
+        part: Part = "test",
+        bootstrap: int = 1000,
+    ) -> tuple[Evaluation, Evaluation]:
+        """Before and after, on the same users; distances between items are taken on the base factors both times."""
+        self._require_fitted()
+        more = {} if subtopics is None else {"subtopics": subtopics}
+        context = Context.from_split(split, part, vectors=self.base_.item, **more)
+        return tuple(  # type: ignore[return-value]
+            evaluate_factors(factors, context, split.seen_before(part), metrics, bootstrap)
+            for factors in (self.base_, self.factors_)
+        )
+
+    def adjust(self, dial: Mapping[int, float]) -> Factors:
+        """Turn factors by hand: number -> how much of what was learned for it stays (0 erases, 1 keeps, 2 doubles)."""
+        self._require_fitted()
+        item = self.delta_.item
+        if item is None:
+            raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
+        amounts = torch.ones(item.shape[1], device=item.device)
+        for factor, amount in dial.items():
+            if not 0 <= factor < len(amounts):
+                raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
+            amounts[factor] = amount
+        return Perturbation(item * amounts, self.delta_.user).applied_to(self.base_)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "factors_"):
+            raise InputError("this CMB has not been fitted to factors; call fit(factors, split, subtopics) first")
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that was set, in plain values; a function of your own goes by its name."""
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
+        return {name: name_of(value) if callable(value) else value for name, value in plain.items()}
+
+    def save(self, folder: str | Path) -> None:
+        """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder."""
+        from safetensors.numpy import save_file
+
+        folder = Path(folder)
+        self._require_fitted()
+        sides = {"item": self.delta_.item, "user": self.delta_.user}
+        arrays = {name: np.ascontiguousarray(side.cpu().numpy()) for name, side in sides.items() if side is not None}
+        self.base_.save(folder / "factors.safetensors")
+        with atomic_path(folder / "delta.safetensors") as temporary:
+            save_file(arrays, temporary)
+        about = {
+            "settings": self.settings(),
+            "history": Progress(self.history_).to_json(),
+            "converged": self.converged_,
+        }
+        write_text(folder / "cmb.json", json.dumps(about))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> CMB:
+        """Read what ``save`` wrote."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        folder = Path(folder)
+        try:
+            about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
+            sides = {name: torch.from_numpy(array) for name, array in load_file(folder / "delta.safetensors").items()}
+            model = cls(**about["settings"])
+            model.history_ = Progress.from_json(about["history"]).steps
+            model.converged_ = bool(about["converged"])
+            model.delta_ = Perturbation(**sides)
+        except FileNotFoundError as missing:
+            raise InputError(
+                f"{missing.filename or folder}: no such file; a saved CMB has cmb.json and delta.safetensors"
+            ) from None
+        except (SafetensorError, ValueError, KeyError, TypeError) as broken:
+            raise InputError(f"{folder}: not a CMB written by recprism ({broken})") from None
+        model.base_ = Factors.load(folder / "factors.safetensors")
+        model.factors_ = model.delta_.applied_to(model.base_)
+        return model
+
+
+def evaluate_factors(
+    factors: Factors, context: Context, seen: Incidence, metrics: Sequence[str] | None, bootstrap: int = 1000
+) -> Evaluation:
+    """Rank with the given vectors and judge the lists; ``seen`` is left out of them."""
+    items, _ = factors.rank(deepest_cut(metrics), exclude=seen)
+    return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)
+
+
+# FINDINGS of reruns against the released code: how the numbers of the paper's tables come about.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "lambda1": 5.0,
+        "lambda2": 0.9,
+        "penalty": "sum",
+        "reward_on": "test",
+        "policy": "epsilon-greedy",
+        "epsilon": 0.1,
+        "reach": 0.3,
+        "n_arms": 61,
+        "scaling": "global",
+        "iterations": 200,
+        "k": 20,
+        "ties": "first",
+        "keep": "last",
+    },
+}

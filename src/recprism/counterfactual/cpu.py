@@ -1,0 +1,112 @@
+"""Compiled loops over players; same results as the torch code in players.py, bit for bit, on any number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit, prange
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.counterfactual import chance
+
+_GOLDEN = np.uint64(chance.GOLDEN)
+_FIRST, _SECOND = np.uint64(chance.FIRST), np.uint64(chance.SECOND)
+_LOW = np.uint64(0xFFFFFFFF)
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_compile = njit(cache=True, parallel=True, nogil=True)
+
+
+def greedy(values: Tensor, order: Tensor, key: int, random_ties: bool) -> Tensor:
+    chosen = torch.empty(len(values), dtype=torch.int64)
+    _greedy(values.numpy(), order.numpy(), _unsigned(key), random_ties, chosen.numpy())
+    return chosen
+
+
+def optimistic(values: Tensor, counts: Tensor, order: Tensor, width: float, key: int, random_ties: bool) -> Tensor:
+    chosen = torch.empty(len(values), dtype=torch.int64)
+    _optimistic(
+        values.numpy(), counts.numpy(), order.numpy(), np.float32(width), _unsigned(key), random_ties, chosen.numpy()
+    )
+    return chosen
+
+
+def explore(chosen: Tensor, limit: int, n_arms: int, key: int) -> Tensor:
+    changed = torch.empty_like(chosen)
+    _explore(chosen.numpy(), np.uint64(limit), np.uint64(n_arms), _unsigned(key), changed.numpy())
+    return changed
+
+
+def learn(values: Tensor, counts: Tensor, chosen: Tensor, reward: float) -> None:
+    _learn(values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward))
+
+
+def _unsigned(key: int) -> np.uint64:
+    return np.uint64(key % (1 << 64))
+
+
+@njit(cache=True, inline="always")
+def _draw(key: Any, player: int) -> Any:
+    word = np.uint64(player + 1) * _GOLDEN + key
+    word = (word ^ (word >> _S30)) * _FIRST
+    word = (word ^ (word >> _S27)) * _SECOND
+    return word ^ (word >> _S31)
+
+
+@njit(cache=True, inline="always")
+def _pick(scores: Any, order: Any, key: Any, player: int, random_ties: bool) -> int:
+    """The best of one player's scores, equals by order or by chance."""
+    top = scores[0]
+    for arm in range(1, len(scores)):
+        top = max(top, scores[arm])
+    best, place, equals = 0, len(scores), 0
+    for arm in range(len(scores)):
+        if scores[arm] == top:
+            equals += 1
+            if order[arm] < place:
+                best, place = arm, order[arm]
+    if random_ties and equals > 1:
+        wanted = np.int64(((_draw(key, player) & _LOW) * np.uint64(equals)) >> _S32)
+        for arm in range(len(scores)):
+            if scores[arm] == top:
+                if wanted == 0:
+                    return arm
+                wanted -= 1
+    return best
+
+
+@_compile
+def _greedy(values: Any, order: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]) -> None:
+    for player in prange(len(values)):
+        chosen[player] = _pick(values[player], order, key, player, random_ties)
+
+
+@_compile
+def _optimistic(
+    values: Any, counts: Any, order: Any, width: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]
+) -> None:
+    for player in prange(len(values)):
+        bound = np.empty(values.shape[1], np.float32)
+        for arm in range(values.shape[1]):
+            n = np.float32(counts[player, arm])
+            bound[arm] = values[player, arm] + width / np.sqrt(n) if n > 0 else np.float32(np.inf)
+        chosen[player] = _pick(bound, order, key, player, random_ties)
+
+
+@_compile
+def _explore(chosen: Any, limit: Any, n_arms: Any, key: Any, changed: Any) -> None:
+    for player in prange(len(chosen)):
+        word = _draw(key, player)
+        explores = (word >> _S32) < limit
+        changed[player] = np.int64(((word & _LOW) * n_arms) >> _S32) if explores else chosen[player]
+
+
+@_compile
+def _learn(values: Any, counts: Any, chosen: Any, reward: Any) -> None:
+    for player in prange(len(chosen)):
+        arm = chosen[player]
+        counts[player, arm] += 1
+        average = values[player, arm]
+        values[player, arm] = average + (reward - average) / np.float32(counts[player, arm])

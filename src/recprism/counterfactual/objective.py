@@ -1,0 +1,100 @@
+"""What players are paid for: psi squared, minus a price for the size of the perturbation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists, Metric, parse
+
+OwnMetric = Callable[[Lists, Context], Any]
+MetricLike = str | Metric | OwnMetric
+
+
+@dataclass(frozen=True)
+class Objective:
+    """psi**2 - lambda1 * |delta|, where psi is one number between accuracy and diversity.
+
+    diversity: the name of a registered metric ("sc", "alpha_ndcg"), a Metric, or any function f(lists, context) that
+        gives a value per user or one number
+    accuracy: likewise; None makes diversity the only objective
+    lambda1: the price of the perturbation's size; 0 for a single objective, as in the paper
+    lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity
+    penalty: |delta| is the sum of all absolute values (the formula) or their mean; with the sum the price outweighs
+        psi by
+        orders of magnitude, and players learn to be small rather than to be diverse
+    """
+
+    diversity: MetricLike = "sc"
+    accuracy: MetricLike | None = None
+    lambda1: float = 0.0
+    lambda2: float = 0.9
+    penalty: Literal["sum", "mean"] = "sum"
+
+    def __post_init__(self) -> None:
+        if self.lambda1 < 0:
+            raise InputError(f"lambda1 is a price and cannot be negative; got {self.lambda1}")
+        if not 0 <= self.lambda2 <= 1:
+            raise InputError(f"lambda2 weighs accuracy against diversity, from 0 to 1; got {self.lambda2}")
+        if self.penalty not in ("sum", "mean"):
+            raise InputError(f"penalty is 'sum' or 'mean', not {self.penalty!r}")
+
+    @property
+    def metrics(self) -> tuple[tuple[float, OwnMetric], ...]:
+        """Weights and functions of the parts of psi."""
+        if self.accuracy is None:
+            return ((1.0, resolve(self.diversity)),)
+        return ((self.lambda2, resolve(self.accuracy)), (1 - self.lambda2, resolve(self.diversity)))
+
+    @property
+    def name(self) -> str:
+        """As the paper's tables write it: "sc-recall"."""
+        parts = (self.diversity, self.accuracy)
+        return "-".join(name_of(part) for part in parts if part is not None)
+
+    def psi(self, lists: Lists) -> float:
+        """The mean over users of each part, weighted; users who cannot be judged (NaN) are left out."""
+        total = sum(weight * _mean(metric(lists, lists.context)) for weight, metric in self.metrics)
+        if math.isnan(total):
+            raise InputError(f"{self.name} is not a number on these lists; no user could be judged")
+        return float(total)
+
+    def reward(self, psi: float, size: float, n_players: int) -> float:
+        """size: the sum of |delta| over all players."""
+        return psi**2 - self.lambda1 * (size if self.penalty == "sum" else size / n_players)
+
+
+def resolve(metric: MetricLike) -> OwnMetric:
+    """The function behind a name; a cut in the name ("sc@10") takes the first places of the lists."""
+    if not isinstance(metric, str):
+        return metric
+    known, k = parse(metric)
+    if k is None:
+        return known
+    return lambda lists, context: known(lists.at(k), context)
+
+
+def name_of(metric: MetricLike) -> str:
+    if isinstance(metric, str):
+        return metric
+    return str(getattr(metric, "name", None) or getattr(metric, "__name__", "own"))
+
+
+def _mean(value: Any) -> float:
+    numbers = torch.as_tensor(value, dtype=torch.float64)
+    return float(numbers if numbers.ndim == 0 else numbers.nanmean())
+
+
+def own_metric(function: OwnMetric, name: str, *, per_user: bool = True) -> Metric:
+    """Give a function of your own a name that tables can show; ``recprism.metrics.register`` makes it known to all."""
+
+    def call(lists: Lists, context: Context) -> Tensor:
+        return torch.as_tensor(function(lists, context), dtype=torch.float64)
+
+    return Metric(name, call, per_user=per_user, bounds=(-float("inf"), float("inf")))

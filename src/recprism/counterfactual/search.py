@@ -1,0 +1,157 @@
+"""The loop: players choose, lists change, everybody is paid, players learn. It asks and tells, and owns the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.counterfactual.arms import Arms
+from recprism.counterfactual.objective import Objective
+from recprism.counterfactual.players import Players, Ties
+from recprism.counterfactual.policies import Policy
+from recprism.counterfactual.space import Space
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists
+
+Keep = Literal["last", "greedy", "best"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One iteration: what the lists were worth, how large the perturbation was, and the reward that came of both."""
+
+    iteration: int
+    psi: float
+    size: float
+    reward: float
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a search stands: all that is needed to go on with it later, to the same bits.
+
+    steps: every iteration so far
+    arrays: what an optimiser remembers beside them; empty for players, whose choices hang on the seed and the rewards
+        alone
+    """
+
+    steps: tuple[Step, ...] = ()
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [asdict(step) for step in self.steps]
+
+    @classmethod
+    def from_json(cls, rows: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]] | None = None) -> Progress:
+        return cls(tuple(Step(**row) for row in rows), arrays or {})
+
+
+Follow = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """iterations: T, the most there will be
+    k: length of the lists that pay the reward
+    ties: see Players
+    keep: which perturbation is the result: that of the last iteration, exploration included (the paper's); every
+        player's best
+        arm at the end; or that of the iteration with the highest reward
+    patience: stop when the best reward has not risen for so many iterations; None runs all of them
+    """
+
+    iterations: int = 200
+    k: int = 20
+    ties: Ties = "zero"
+    keep: Keep = "best"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.k < 1:
+            raise InputError(f"iterations={self.iterations} and k={self.k} must be at least 1")
+        if self.ties not in ("first", "random", "zero"):
+            raise InputError(f"ties is first, random or zero, not {self.ties!r}")
+        if self.keep not in ("last", "greedy", "best"):
+            raise InputError(f"keep is last, greedy or best, not {self.keep!r}")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience is a number of iterations, at least 1; got {self.patience}")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The outcome of a search.
+
+    values: (n_players,) the perturbation that is kept, in units of the arms
+    history: every iteration
+    converged: whether patience ended it
+    """
+
+    values: Tensor
+    history: tuple[Step, ...]
+    converged: bool = False
+
+
+def search(
+    space: Space,
+    context: Context,
+    objective: Objective,
+    policy: Policy,
+    arms: Arms,
+    settings: SearchSettings,
+    *,
+    seed: int = 0,
+    follow: Follow | None = None,
+    resume: Progress | None = None,
+) -> Found:
+    """Run the players.
+
+    ``follow`` sees where the search stands after every new iteration. ``resume`` replays the steps of an earlier search
+    without ranking a single list: its rewards are known, and choices hang on nothing else.
+    """
+    values = arms.values.to(context.device)
+    zero = arms.nearest_to_zero
+    players = Players(
+        space.n_players, arms.count, settings.iterations, ties=settings.ties, zero=zero, device=context.device
+    )
+    known = resume.steps if resume is not None else ()
+    history: list[Step] = []
+    kept: Tensor | None = None
+    for iteration in range(settings.iterations):
+        chosen = policy.choose(players, iteration, seed)
+        is_known = iteration < len(known)
+        step = known[iteration] if is_known else judge(space, context, objective, values[chosen], iteration, settings.k)
+        players.learn(chosen, step.reward)
+        if settings.keep == "last" or (settings.keep == "best" and _is_best(step, history)):
+            kept = chosen
+        history.append(step)
+        if follow is not None and not is_known:
+            follow(Progress(tuple(history)))
+        if _has_converged(history, settings.patience):
+            break
+    if settings.keep == "greedy" or kept is None:
+        kept = players.greedy(seed)
+    return Found(values[kept], tuple(history), _has_converged(history, settings.patience))
+
+
+def judge(space: Space, context: Context, objective: Objective, values: Tensor, iteration: int, k: int) -> Step:
+    """Rank under the perturbation ``values`` (n_players,) and pay for what the lists became."""
+    judged = Lists(space.lists(values, k), context.with_vectors(space.vectors(values)), check=False)
+    psi = objective.psi(judged)
+    size = float(values.abs().sum(dtype=torch.float64))
+    return Step(iteration, psi, size, objective.reward(psi, size, space.n_players))
+
+
+def _is_best(step: Step, history: Sequence[Step]) -> bool:
+    return all(step.reward > earlier.reward for earlier in history)
+
+
+def _has_converged(history: Sequence[Step], patience: int | None) -> bool:
+    if patience is None or len(history) <= patience:
+        return False
+    best = max(range(len(history)), key=lambda number: history[number].reward)
+    return len(history) - 1 - best >= patience

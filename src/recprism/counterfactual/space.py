@@ -1,0 +1,154 @@
+"""What is perturbed, and what lists come of it: from a value per player to ranked lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.ranking import rank_scores, topk
+
+Side = Literal["item", "user", "both"]
+Scaling = Literal["global", "factor"]
+
+
+class Space(Protocol):
+    """The ground on which players act."""
+
+    @property
+    def n_players(self) -> int: ...
+
+    def lists(self, values: Tensor, k: int) -> Tensor:
+        """(n_users, k) item numbers, -1 where nothing is left, under the perturbation ``values`` (n_players,)."""
+        ...
+
+    def vectors(self, values: Tensor) -> Tensor:
+        """(n_items, d) perturbed item vectors, for metrics that take distances between them."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbation:
+    """Changes in the base model's own units; None for a side that stays as it is.
+
+    item: (n_items, d); user: (n_users, d)
+    """
+
+    item: Tensor | None = None
+    user: Tensor | None = None
+
+    def applied_to(self, factors: Factors) -> Factors:
+        user = None if self.user is None else factors.user + self.user.cpu().numpy()
+        item = None if self.item is None else factors.item + self.item.cpu().numpy()
+        return factors.with_vectors(user=user, item=item)
+
+
+class FactorSpace:
+    """Players on the factors of a dot-product model.
+
+    A player's value is in units of the largest absolute factor: of the whole matrix (scaling "global", the paper's) or
+    of its own factor ("factor", so that a weak factor moves as much for its size as a strong one).
+    """
+
+    def __init__(
+        self,
+        factors: Factors,
+        exclude: Incidence | None,
+        *,
+        side: Side = "item",
+        scaling: Scaling = "global",
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if side not in ("item", "user", "both"):
+            raise InputError(f"side is item, user or both, not {side!r}")
+        self.user = torch.from_numpy(factors.user).to(device)
+        self.item = torch.from_numpy(factors.item).to(device)
+        self.bias = None if factors.item_bias is None else torch.from_numpy(factors.item_bias).to(device)
+        self.exclude = exclude
+        self._scales = {
+            name: largest(matrix, scaling)
+            for name, matrix in (("item", self.item), ("user", self.user))
+            if side in (name, "both")
+        }
+
+    @property
+    def n_players(self) -> int:
+        return sum(getattr(self, name).numel() for name in self._scales)
+
+    def perturbation(self, values: Tensor) -> Perturbation:
+        """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
+        sides, start = {}, 0
+        for name, scale in self._scales.items():
+            matrix = getattr(self, name)
+            sides[name] = values[start : start + matrix.numel()].view_as(matrix) * scale
+            start += matrix.numel()
+        return Perturbation(**sides)
+
+    def lists(self, values: Tensor, k: int) -> Tensor:
+        change = self.perturbation(values)
+        user = self.user if change.user is None else self.user + change.user
+        item = self.item if change.item is None else self.item + change.item
+        if self.bias is not None:
+            user = torch.cat([user, torch.ones_like(user[:, :1])], 1)
+            item = torch.cat([item, self.bias[:, None]], 1)
+        return topk(user, item, k, exclude=self.exclude)[0]
+
+    def vectors(self, values: Tensor) -> Tensor:
+        change = self.perturbation(values)
+        return self.item if change.item is None else self.item + change.item
+
+
+class Scorer(Protocol):
+    """Any model whose score depends on item features; nothing but its scores is used."""
+
+    n_users: int
+    item_features: Tensor
+    """(n_items, d) float32."""
+
+    def scores(self, first: int, last: int, item_features: Tensor) -> Tensor:
+        """(last - first, n_items) scores of users first .. last - 1 under the given features."""
+        ...
+
+
+class ScorerSpace:
+    """Players on the item features of any scorer."""
+
+    def __init__(
+        self, scorer: Scorer, exclude: Incidence | None, *, scaling: Scaling = "global", block: int = 256
+    ) -> None:
+        self.scorer = scorer
+        self.exclude = exclude
+        self.block = block
+        self._scale = largest(scorer.item_features, scaling)
+
+    @property
+    def n_players(self) -> int:
+        return self.scorer.item_features.numel()
+
+    def perturbation(self, values: Tensor) -> Perturbation:
+        return Perturbation(item=values.view_as(self.scorer.item_features) * self._scale)
+
+    def lists(self, values: Tensor, k: int) -> Tensor:
+        features = self.vectors(values)
+
+        def score(first: int, last: int) -> Tensor:
+            return self.scorer.scores(first, last, features)
+
+        shape = (self.scorer.n_users, len(features))
+        return rank_scores(score, shape, k, exclude=self.exclude, block=self.block, device=features.device)[0]
+
+    def vectors(self, values: Tensor) -> Tensor:
+        return self.scorer.item_features + values.view_as(self.scorer.item_features) * self._scale
+
+
+def largest(matrix: Tensor, scaling: Scaling) -> Tensor:
+    """The unit of a player's value: () for all players, or (d,) one per factor; 1 where everything is 0."""
+    if scaling not in ("global", "factor"):
+        raise InputError(f"scaling is global or factor, not {scaling!r}")
+    size: Any = matrix.abs().amax() if scaling == "global" else matrix.abs().amax(0)
+    return torch.where(size > 0, size, torch.ones_like(size))

@@ -1,0 +1,82 @@
+"""Diversifying a run: search for a perturbation of its factors, keep it, and say what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from recprism.counterfactual import CMB, Progress, Step, noise, permuted
+from recprism.counterfactual.cmb import evaluate_factors
+from recprism.counterfactual.space import Perturbation
+from recprism.data.split import Part
+from recprism.errors import InputError
+from recprism.metrics import Comparison, Context, Evaluation, compare
+from recprism.study.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What a perturbation did to the lists, and what perturbations of its size do that know nothing.
+
+    change: before against after, user by user
+    controls: name -> the same comparison for a control
+    """
+
+    before: Evaluation
+    after: Evaluation
+    change: Comparison
+    controls: dict[str, Comparison]
+
+
+def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
+    """Search as the run's configuration says, from where an interrupted search stands or from the start."""
+    wanted = run.config.diversify
+    if wanted is None:
+        raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.path}`")
+    model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
+    stored = run.load_checkpoint("search")
+    resume = None if stored is None else Progress.from_json(stored[1]["steps"], stored[0])
+
+    def follow(progress: Progress) -> None:
+        run.save_checkpoint(progress.arrays, {"steps": progress.to_json()}, "search")
+        if on_step is not None:
+            on_step(progress.steps[-1])
+
+    model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
+    run.save_cmb(model)
+    run.drop_checkpoint("search")
+    run.event("diversified", iterations=len(model.history_), converged=model.converged_)
+    return model
+
+
+def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", controls: bool = True) -> Effect:
+    """Judge base and perturbed lists on ``part``, with the permuted delta and plain noise beside them."""
+    model, split = run.cmb(), run.split()
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=model.base_.item)
+    seen = split.seen_before(part)
+
+    def judge(perturbation: Perturbation) -> Evaluation:
+        return evaluate_factors(perturbation.applied_to(model.base_), context, seen, metrics)
+
+    before, after = judge(Perturbation()), judge(model.delta_)
+    others = control_perturbations(model, run.config.seed) if controls else {}
+    return Effect(
+        before, after, compare(before, after), {name: compare(before, judge(it)) for name, it in others.items()}
+    )
+
+
+def control_perturbations(model: CMB, seed: int) -> dict[str, Perturbation]:
+    """The learned values shuffled among the players, and noise in a tenth of the entries, on the moved sides."""
+    sides = {"item": model.delta_.item, "user": model.delta_.user}
+    moved = {name: side for name, side in sides.items() if side is not None}
+    # Noise reaches as far as the arms did: reach times the largest factor.
+    units = {name: float(abs(getattr(model.base_, name)).max()) for name in moved}
+    return {
+        "permuted": Perturbation(**{name: permuted(side, seed) for name, side in moved.items()}),
+        "noise": Perturbation(
+            **{
+                name: noise((side.shape[0], side.shape[1]), model.reach * units[name], seed)
+                for name, side in moved.items()
+            }
+        ),
+    }

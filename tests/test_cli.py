@@ -1,0 +1,287 @@
+"""The command line as a user meets it: data on stdout, words on stderr, exit codes, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recprism.cli import main
+
+QUICK = ["--set", "epochs=2"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, object]:
+        return json.loads(self.out)  # type: ignore[no-any-return]
+
+
+Recprism = Callable[..., Outcome]
+
+
+@pytest.fixture
+def recprism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Recprism:
+    def call(*words: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quickly trained run on the embedded data."""
+    path = tmp_path_factory.mktemp("runs") / "quick"
+    subprocess.run([sys.executable, "-m", "recprism", "train", "-o", path, *QUICK], check=True, capture_output=True)
+    return path
+
+
+def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
+    outcome = recprism("demo", "-o", tmp_path / "demo")
+    assert outcome.code == 0, outcome.err
+    assert re.search(r"ndcg@10\s+0\.\d+", outcome.out)
+    assert "in words:" in outcome.err
+    assert outcome.err.rstrip().splitlines()[-1].startswith("  or: recprism evaluate")
+    files = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert files == {
+        "config.toml",
+        "events.jsonl",
+        "split.parquet",
+        "items.parquet",
+        "subtopics.parquet",
+        "factors.safetensors",
+        "factors.json",
+        "recommendations.parquet",
+        "metrics.parquet",
+    }
+
+
+def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    result = recprism("evaluate", trained, "--json", "-m", "ndcg@10,sc@20,pc@10", "--bootstrap", 50)
+    scores = {row["metric"]: row for row in result.json["scores"]}  # type: ignore[attr-defined]
+    assert set(scores) == {"ndcg", "sc", "pc"}
+    assert 0 < scores["ndcg"]["low"] < scores["ndcg"]["mean"] < scores["ndcg"]["high"] < 1
+    assert pl.read_parquet(trained / "metrics.parquet").height == 3
+
+    outcome = recprism("recommend", trained, "-k", 5, "-o", tmp_path / "lists.csv")
+    assert outcome.code == 0
+    lists = pl.read_csv(tmp_path / "lists.csv")
+    assert lists.columns == ["user_id", "item_id", "rank", "score"]
+    assert lists.height == 601 * 5
+
+    one = recprism("recommend", trained, "--users", "1", "--json")
+    assert [row["rank"] for row in json.loads(one.out)] == list(range(1, 11))
+
+
+def test_a_file_of_lists_is_judged_as_the_run_itself(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    recprism("recommend", trained, "-k", 10, "-o", tmp_path / "lists.parquet")
+    wanted = "ndcg@10,recall@10,sc@10,pc@10,ilad@10,alpha_ndcg@10"
+    own = recprism("evaluate", trained, "--json", "-m", wanted, "--bootstrap", 0).json
+    foreign = recprism(
+        "evaluate", tmp_path / "lists.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0
+    ).json
+    assert own["scores"] == foreign["scores"]
+
+
+def test_nothing_but_a_file_of_lists(recprism: Recprism, tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text("user_id,item_id,rank\na,x,1\na,y,2\nb,x,1\nb,z,2\n")
+    outcome = recprism("evaluate", tmp_path / "lists.csv", "--json", "-m", "personalisation@2,gini@2")
+    scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}  # type: ignore[attr-defined]
+    assert scores["personalisation"] == pytest.approx(0.5)
+    assert any("the catalogue is not known" in note for note in outcome.json["notes"])  # type: ignore[attr-defined]
+    plain = recprism("evaluate", tmp_path / "lists.csv")
+    assert plain.code == 0, plain.err
+
+
+def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text("user_id,item_id,rank\na,x,1\na,y,2\nb,x,2\nb,z,1\n")
+    (tmp_path / "test.csv").write_text("user_id,item_id\na,y\nb,x\nb,w\nc,x\n")
+    (tmp_path / "items.csv").write_text("item_id,genres\nx,g|h\ny,g\nz,h\nw,k\n")
+    outcome = recprism(
+        *("evaluate", tmp_path / "lists.csv", "--held-out", tmp_path / "test.csv", "--items", tmp_path / "items.csv"),
+        *("--subtopic-column", "genres", "--json", "-m", "recall@2,sc@2,pc@2,mrr@2"),
+    )
+    scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}  # type: ignore[attr-defined]
+    assert scores == {
+        "recall": pytest.approx(0.75),
+        "sc": pytest.approx(2 / 3),
+        "pc": pytest.approx(0.75),
+        "mrr": pytest.approx(0.5),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("user_id,item_id\na,x\n", "no column 'rank'"),
+        ("user_id,item_id,rank\na,x,1\na,y,1\n", "row 2: user 'a' has rank 1.0 more than once"),
+        ("user_id,item_id,rank\na,x,1\na,x,2\n", "row 2: user 'a' has item_id 'x' more than once"),
+        ("user_id,item_id,rank\na,x,first\n", "row 2: rank is not a finite number"),
+    ],
+)
+def test_bad_lists(content: str, message: str, recprism: Recprism, tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text(content)
+    outcome = recprism("evaluate", tmp_path / "lists.csv")
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.out == ""
+
+
+def test_two_runs_compare_with_a_paired_test(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    assert recprism("train", "-o", tmp_path / "other", "--set", "dim=4", *QUICK).code == 0
+    outcome = recprism("evaluate", tmp_path / "other", "--against", trained, "--json", "-m", "ndcg@10,pc@10")
+    rows = {row["metric"]: row for row in outcome.json["rows"]}  # type: ignore[attr-defined]
+    assert rows["ndcg"]["difference"] == pytest.approx(rows["ndcg"]["b"] - rows["ndcg"]["a"])
+    assert 0 <= rows["ndcg"]["p_value"] <= 1
+    assert rows["pc"]["p_value"] is None
+
+
+def test_stats_as_json(recprism: Recprism) -> None:
+    stats = recprism("data", "stats", "ml-latest-small", "--json").json
+    assert {name: stats[name] for name in ("users", "items", "interactions", "subtopics")} == {
+        "users": 601,
+        "items": 1955,
+        "interactions": 41_227,
+        "subtopics": 19,
+    }
+
+
+@pytest.mark.ml1m
+def test_stats_of_ml1m(recprism: Recprism, real_data: Path) -> None:
+    stats = recprism("data", "stats", "ml-1m", "--preset", "paper", "--data-root", real_data, "--json")
+    assert stats.out.startswith('{"users": 5950, "items": 3125, "interactions": 573726, "subtopics": 18, ')
+
+
+def test_show_prints_the_licence_of_the_embedded_set(recprism: Recprism) -> None:
+    outcome = recprism("data", "show", "ml-latest-small")
+    assert "Usage License" in outcome.out
+    assert "Harper and Joseph A. Konstan" in outcome.out
+    assert outcome.code == 0
+
+
+def test_doctor(recprism: Recprism) -> None:
+    found = recprism("doctor", "--json").json
+    assert {"versions", "extras", "machine", "data", "missing"} == set(found)
+    assert found["versions"]["torch"]  # type: ignore[index]
+    assert recprism("doctor").code == 0
+
+
+def test_every_command_explains_itself(recprism: Recprism) -> None:
+    for words in (
+        [],
+        ["data"],
+        ["data", "stats"],
+        ["data", "fetch"],
+        ["train"],
+        ["recommend"],
+        ["evaluate"],
+        ["demo"],
+        ["doctor"],
+    ):
+        outcome = recprism(*words, "--help")
+        assert outcome.code == 0
+        assert "Usage" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "--data", "ml-2m"], "unknown data set 'ml-2m'"),
+        (["train", "--model", "svd"], "model 'svd' is not known"),
+        (["train", "--set", "dims=5"], "dims"),
+        (["train", "--set", "dim"], "--set dim: write NAME=VALUE"),
+        (["train", "--set", "dim=-1"], "dim"),
+        (["train", "--split", "half"], "split.method"),
+        (["train", "--column", "who=x"], "unknown name 'who'"),
+        (["train", "--threshold", "high"], "write a number, or none"),
+        (["evaluate", "nowhere"], "no such run directory or file"),
+        (["recommend", "nowhere"], "not a run directory"),
+        (["train", "--resume", "nowhere"], "not a run directory"),
+        (["data", "fetch", "amazon-cds-2014"], "no public address"),
+        (["train", "--device", "tpu"], "tpu"),
+    ],
+)
+def test_bad_words_get_one_sentence_and_exit_2(
+    words: list[str], message: str, recprism: Recprism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = recprism(*words)
+    assert outcome.code == 2, outcome.err
+    assert message in outcome.err
+    assert outcome.out == ""
+    assert len(outcome.err.strip().splitlines()) == 1, outcome.err
+    assert list(tmp_path.iterdir()) == [], "nothing half-written"
+
+
+def test_a_run_is_not_overwritten_unasked(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    outcome = recprism("train", "-o", trained, *QUICK)
+    assert outcome.code == 2
+    assert "already holds a run" in outcome.err
+    (tmp_path / "notes.txt").write_text("mine")
+    outcome = recprism("train", "-o", tmp_path, *QUICK)
+    assert outcome.code == 2
+    assert "not empty and holds no run" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_damaged_run_says_what_is_damaged(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(trained, broken)
+    for name in ("factors.safetensors", "split.parquet", "factors.json", "config.toml"):
+        whole = (broken / name).read_bytes()
+        (broken / name).write_bytes(whole[: len(whole) // 2])
+        outcome = recprism("evaluate", broken, "-m", "ndcg@10")
+        assert outcome.code == 2, (name, outcome.err)
+        assert name.partition(".")[0] in outcome.err
+        (broken / name).write_bytes(whole)
+
+
+def test_interrupted_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "recprism", "train", "--set", "epochs=30", "--set", "patience=30"]
+    subprocess.run([*command, "-o", tmp_path / "whole"], check=True, capture_output=True)
+    process = subprocess.Popen(
+        [*command, "-o", tmp_path / "cut"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "cut" / "training.checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"recprism train --resume {tmp_path / 'cut'}" in words
+    assert not (tmp_path / "cut" / "factors.safetensors").exists()
+    subprocess.run(
+        [sys.executable, "-m", "recprism", "train", "--resume", tmp_path / "cut"], check=True, capture_output=True
+    )
+    for name in ("factors.safetensors",):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_no_colour_and_no_bars_when_not_at_a_terminal(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "recprism", "train", "-o", tmp_path / "run", *QUICK],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "\x1b[" not in done.stdout + done.stderr
