@@ -110,12 +110,13 @@ def test_many_users_get_the_lists_of_a_sort(dim: int) -> None:
     assert_is_definition(user, item, 20, some_pairs(2500, 300, 0.5), engine="cpu")
 
 
-@pytest.mark.parametrize("guess", [-np.inf, 0.0, np.inf, np.nan])
-def test_no_guess_of_a_bar_changes_a_list(guess: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("height", [-np.inf, -1, 0, 2, 1e30, np.nan])
+def test_no_guess_of_a_bar_changes_a_list(height: float, monkeypatch: pytest.MonkeyPatch) -> None:
     from recprism.ranking import cpu
 
     user, item = whole_factors(2500, 200, 3)
-    monkeypatch.setattr(cpu, "_likely_bars", lambda user, *_: np.full(len(user), guess, np.float32))
+    learn = cpu.learn_guess
+    monkeypatch.setattr(cpu, "learn_guess", lambda *seen: learn(*seen)._replace(height=np.float32(height)))
     assert_is_definition(user, item, 20, some_pairs(2500, 200, 0.5), engine="cpu")
 
 
@@ -306,15 +307,15 @@ def test_without_numba_the_choice_falls_on_torch(monkeypatch: pytest.MonkeyPatch
 
 
 def test_compiled_code_does_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from recprism.ranking import cpu
+    from recprism.ranking import registers
 
     def no_cache(*, cache: bool = False, **_options: object) -> object:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: function
 
-    monkeypatch.setattr(cpu, "_njit", no_cache)
-    assert cpu._compiled(whole_factors) is whole_factors
+    monkeypatch.setattr(registers, "_njit", no_cache)
+    assert registers.compiled(whole_factors) is whole_factors
 
 
 @pytest.mark.gpu

@@ -22,7 +22,8 @@ DataRoot = Annotated[
     str | None, typer.Option(help="Folder of named data sets; searched before RECPRISM_DATA.", show_default=False)
 ]
 
-stdout = Console(soft_wrap=True)
+# Where output goes to a file or a pipe there is no screen to fit: tables keep their lines.
+stdout = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 stderr = Console(stderr=True, soft_wrap=True)
 
 

@@ -53,6 +53,13 @@ class Objective:
         return ((self.lambda2, resolve(self.accuracy)), (1 - self.lambda2, resolve(self.diversity)))
 
     @property
+    def needs_vectors(self) -> bool:
+        """Whether any part may look at item vectors; a function of your own may."""
+        parts = [part for part in (self.diversity, self.accuracy) if part is not None]
+        known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
+        return any(not isinstance(part, Metric) or "vectors" in part.needs for part in known)
+
+    @property
     def name(self) -> str:
         """As the paper's tables write it: "sc-recall"."""
         parts = (self.diversity, self.accuracy)

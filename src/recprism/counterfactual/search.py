@@ -140,8 +140,9 @@ def search(
 
 def judge(space: Space, context: Context, objective: Objective, values: Tensor, iteration: int, k: int) -> Step:
     """Rank under the perturbation ``values`` (n_players,) and pay for what the lists became."""
-    judged = Lists(space.lists(values, k), context.with_vectors(space.vectors(values)), check=False)
-    psi = objective.psi(judged)
+    if objective.needs_vectors:
+        context = context.with_vectors(space.vectors(values))
+    psi = objective.psi(Lists(space.lists(values, k), context, check=False))
     size = float(values.abs().sum(dtype=torch.float64))
     return Step(iteration, psi, size, objective.reward(psi, size, space.n_players))
 

@@ -58,7 +58,7 @@ def _register(name: str, function: MetricFunction, summary: str) -> None:
 
 _register(
     "recall",
-    lambda lists, context: recall(lists.found.found, context.relevant.counts),
+    lambda lists, context: recall(lists.found.hits, context.relevant.counts),
     "Share of the user's held-out items that the list holds.",
 )
 _register(
@@ -68,12 +68,12 @@ _register(
 )
 _register(
     "precision",
-    lambda lists, context: precision(lists.found.found, context.relevant.counts, lists.k),
+    lambda lists, context: precision(lists.found.hits, context.relevant.counts, lists.k),
     "Share of the places that hold a held-out item.",
 )
 _register(
     "hit_rate",
-    lambda lists, context: hit_rate(lists.found.found, context.relevant.counts),
+    lambda lists, context: hit_rate(lists.found.hits, context.relevant.counts),
     "Share of users whose list holds at least one held-out item.",
 )
 _register(

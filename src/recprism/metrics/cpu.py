@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from recprism.metrics import loops
-from recprism.metrics.kernels import Growth, Hits, discounts
+from recprism.metrics.kernels import Found, Growth, discounts
 from recprism.metrics.tables import Rows, Topics, Vectors
 
 MIN_USERS = 256  # of a thread's share: fewer are not worth the hand-over
@@ -38,12 +38,10 @@ class CompiledKernels:
         loops.exposure(_array(items), of_user.numpy(), out.numpy())
         return out[:-1]
 
-    def hits(self, items: Tensor, relevant: Rows) -> Hits:
-        hit = torch.empty(items.shape, dtype=torch.bool)
-        out = torch.empty((3, *items.shape), dtype=torch.float64)
-        discount = discounts(items.shape[1])
-        _run(loops.hits, items, relevant.indptr, relevant.indices, relevant.n_cols, discount, hit, out)
-        return Hits(hit, *out.unbind(0))
+    def found(self, items: Tensor, relevant: Rows) -> Found:
+        out = torch.empty((3, *items.T.shape), dtype=torch.float64)
+        _run(loops.found, items, relevant.indptr, relevant.indices, relevant.n_cols, discounts(items.shape[1]), out)
+        return Found(*out.unbind(0))
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         return _filled(loops.alpha_dcg, items, *_gain_terms(items, topics, alpha, open_to))
@@ -53,7 +51,7 @@ class CompiledKernels:
         return _filled(loops.best_alpha_dcg, items, *terms, (WORTH_UNIT * terms[3]).long())
 
     def growth(self, items: Tensor, topics: Topics) -> Growth:
-        out = torch.empty((3, *items.shape), dtype=torch.float64)
+        out = torch.empty((3, *items.T.shape), dtype=torch.float64)
         _run(loops.growth, items, topics.rows.indptr, topics.rows.indices, topics.shares, topics.n_cols, out)
         return Growth(*out.unbind(0))
 
@@ -68,22 +66,20 @@ COMPILED = CompiledKernels()
 
 
 def _gain_terms(items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> tuple[Tensor, ...]:
-    """Item subtopics, times before, worth and discounts, as the loops want them.
+    """Item subtopics, open subtopics (a single row for all users if none is given), worth and discounts for the loops.
 
-    A subtopic closed to the user counts as come up k + 1 times before, from where on it is worth nothing. Without
-    ``open_to`` a single row stands for all users.
+    worth: by how often the subtopic came before; one closed to the user begins at k + 1, from where it is worth nothing
     """
     k = items.shape[1]
     worth = torch.zeros(2 * k + 2, dtype=torch.float64)
     worth[: k + 1] = (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
     if open_to is None:
         open_to = torch.ones(1, topics.n_cols, dtype=torch.bool)
-    times_before = torch.from_numpy(np.where(open_to.numpy(), np.int32(0), np.int32(k + 1)))
-    return topics.rows.indptr, topics.rows.indices, times_before, worth, discounts(k)
+    return topics.rows.indptr, topics.rows.indices, open_to, worth, discounts(k)
 
 
 def _filled(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> Tensor:
-    out = torch.empty(items.shape, dtype=torch.float64)
+    out = torch.empty(items.T.shape, dtype=torch.float64)
     _run(loop, items, *others, out)
     return out
 
@@ -102,7 +98,8 @@ def _run(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> N
     helpers = [_threads(threads - 1).submit(work) for _ in range(threads - 1)] if n_users > step else []
     work()
     for helper in helpers:
-        helper.result()
+        if not helper.cancel():  # one that has not begun by now is not needed
+            helper.result()
 
 
 def _array(tensor: Tensor) -> Any:

@@ -48,11 +48,6 @@ def mean_distance(distance_sums: Tensor, lengths: Tensor, *, halved: bool = Fals
     return distance_sums / pairs.clamp(min=1)
 
 
-def smallest_distance(nearest: Tensor) -> Tensor:
-    """nearest: (n_users,), infinite for lists of fewer than two items, which score 0."""
-    return torch.where(nearest.isinf(), 0.0, nearest)
-
-
 def _alpha_ndcg(
     lists: Lists,
     context: Context,
@@ -180,7 +175,7 @@ def _ilad(lists: Lists, context: Context, *, of: str = "vectors", halved: bool =
 
 
 def _mild(lists: Lists, context: Context, *, of: str = "vectors") -> Tensor:
-    return smallest_distance(lists.nearest(_vectors(context, of)))
+    return lists.nearest(_vectors(context, of))
 
 
 ILAD = Metric(

@@ -1,7 +1,7 @@
 """The work that metrics share, in plain torch for any device.
 
-Everything runs down the places of the lists: column j of a result speaks of the first j + 1 places, so one pass serves
-every cut, and a metric at a cut is arithmetic on one column. ``cpu`` has the same functions compiled for processors;
+Everything runs down the places of the lists: row j of a result speaks of the first j + 1 places, so one pass serves
+every cut, and a metric at a cut is arithmetic on one row. ``cpu`` has the same functions compiled for processors;
 ``kernels_for`` chooses.
 """
 
@@ -20,14 +20,13 @@ TIE = 1e-9  # relative: gains closer than this are equal, whatever order their p
 MAX_CELLS = 1 << 26  # of a temporary users x places x subtopics array
 
 
-class Hits(NamedTuple):
-    """Which items are held out for the user.
+class Found(NamedTuple):
+    """What the list finds of the user's held-out items.
 
-    hit: bool; found: how many; dcg: the same, each over log2(place + 1); reciprocal: 1 / place of the first one, or 0
+    hits: how many; dcg: the same, each over log2(place + 1); reciprocal: 1 / place of the first one, 0 if there is none
     """
 
-    hit: Tensor
-    found: Tensor
+    hits: Tensor
     dcg: Tensor
     reciprocal: Tensor
 
@@ -46,7 +45,7 @@ class Growth(NamedTuple):
 
 
 class Kernels(Protocol):
-    """items: (n_users, k) int64, -1 in empty places; results are (n_users, k) float64 unless said otherwise."""
+    """items: (n_users, k) int64, -1 in empty places; results are (k, n_users) float64 unless said otherwise."""
 
     def first_fault(self, items: Tensor, n_items: int) -> int | None:
         """The first user whose list holds an item outside the catalogue, or one twice; None if all are sound."""
@@ -57,7 +56,7 @@ class Kernels(Protocol):
     def exposure(self, items: Tensor, of_user: Tensor, n_items: int) -> Tensor:
         """(n_items,) sum of ``of_user``, (n_users,) float64, over the lists that hold the item."""
 
-    def hits(self, items: Tensor, relevant: Rows) -> Hits: ...
+    def found(self, items: Tensor, relevant: Rows) -> Found: ...
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         """Sum over the item's subtopics of (1 - alpha) ** (times the subtopic came before), over log2(place + 1).
@@ -77,7 +76,7 @@ class Kernels(Protocol):
         """
 
     def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """The smallest of these distances; infinite where there is no pair."""
+        """The smallest of these distances; 0 where there is no pair."""
 
 
 def kernels_for(device: torch.device) -> Kernels:
@@ -109,7 +108,7 @@ class PlainKernels:
         return int(faulty[0]) if len(faulty) else None
 
     def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
-        return of_item[items].cumsum(1)
+        return of_item[items].cumsum(1).T
 
     def exposure(self, items: Tensor, of_user: Tensor, n_items: int) -> Tensor:
         # Counted as whole numbers for each distinct value: the order of additions, which varies on a GPU, cannot show.
@@ -119,15 +118,11 @@ class PlainKernels:
         sums: Tensor = counts.view(n_items + 1, len(values))[1:].to(torch.float64) @ values
         return sums
 
-    def hits(self, items: Tensor, relevant: Rows) -> Hits:
-        hit = _are_entries(items, relevant)
+    def found(self, items: Tensor, relevant: Rows) -> Found:
+        hit = are_entries(items, relevant)
         place = torch.arange(1, items.shape[1] + 1, dtype=torch.float64, device=items.device)
-        return Hits(
-            hit,
-            hit.cumsum(1, dtype=torch.float64),
-            (hit * discounts(items.shape[1], items.device)).cumsum(1),
-            (hit / place).cummax(1).values,
-        )
+        hits = hit.cumsum(1, dtype=torch.float64)
+        return Found(hits.T, _discounted_sums(hit), (hit / place).cummax(1).values.T)
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         def of_some(users: slice) -> Tensor:
@@ -135,13 +130,13 @@ class PlainKernels:
             before = member.cumsum(1) - member
             return (member * (1 - alpha) ** before).sum(2)
 
-        return (_for_some_users(of_some, items, topics.n_cols) * discounts(items.shape[1], items.device)).cumsum(1)
+        return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
 
     def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         def of_some(users: slice) -> Tensor:
             return _greedy_gains(_members(items[users], topics, open_to, users), alpha)
 
-        return (_for_some_users(of_some, items, topics.n_cols) * discounts(items.shape[1], items.device)).cumsum(1)
+        return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
 
     def growth(self, items: Tensor, topics: Topics) -> Growth:
         def of_some(users: slice) -> Tensor:
@@ -150,7 +145,7 @@ class PlainKernels:
             entropy = torch.special.entr(share).sum(2).clamp(min=0)
             return torch.stack([(amount > 0).sum(2), amount.clamp(max=1).sum(2), entropy], dim=2)
 
-        return Growth(*_for_some_users(of_some, items, topics.n_cols).unbind(2))
+        return Growth(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
         """The cosines of an item to all before it add up to one product with the sum of their vectors."""
@@ -160,7 +155,7 @@ class PlainKernels:
             cosines = (unit * (unit.cumsum(1) - unit)).sum(2)
             return (known * (known.cumsum(1) - known) - cosines).clamp(min=0).cumsum(1)
 
-        return _for_some_users(of_some, items, vectors.unit.shape[1])
+        return _for_some_users(of_some, items, vectors.unit.shape[1]).T
 
     def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
         def of_some(users: slice) -> Tensor:
@@ -168,15 +163,21 @@ class PlainKernels:
             both = (known[:, :, None] & known[:, None, :]).to(unit.dtype)
             distance = (both - torch.bmm(unit, unit.transpose(1, 2))).clamp(min=0)
             earlier = (real[:, :, None] & real[:, None, :]).tril(-1)
-            return torch.where(earlier, distance, torch.inf).amin(2).cummin(1).values.to(torch.float64)
+            nearest = torch.where(earlier, distance, torch.inf).amin(2).cummin(1).values
+            return torch.where(nearest.isinf(), 0.0, nearest).to(torch.float64)
 
-        return _for_some_users(of_some, items, max(items.shape[1], vectors.unit.shape[1]))
+        return _for_some_users(of_some, items, max(items.shape[1], vectors.unit.shape[1])).T
 
 
 PLAIN = PlainKernels()
 
 
-def _are_entries(items: Tensor, rows: Rows) -> Tensor:
+def _discounted_sums(gains: Tensor) -> Tensor:
+    """gains: (n_users, k); (k, n_users)."""
+    return (gains * discounts(gains.shape[1], gains.device)).cumsum(1).T
+
+
+def are_entries(items: Tensor, rows: Rows) -> Tensor:
     """(n_users, k) bool: is the item an entry of the user's row? One binary search for all."""
     if len(rows.keys) == 0:
         return torch.zeros_like(items, dtype=torch.bool)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.errors import InputError
 from recprism.metrics.context import Context
-from recprism.metrics.kernels import Growth, Hits, kernels_for
+from recprism.metrics.kernels import Found, Growth, are_entries, kernels_for
 from recprism.metrics.tables import Vectors, as_tensor
 
 T = TypeVar("T")
@@ -76,12 +76,13 @@ class Lists:
     @property
     def hits(self) -> Tensor:
         """(n_users, k) bool: the item is held out for the user."""
-        return self._all_hits.hit[:, : self.k]
+        return self._keep("hits", lambda: are_entries(self._full, self.context.relevant))[:, : self.k]
 
     @property
-    def found(self) -> Hits:
+    def found(self) -> Found:
         """What the lists found of the held-out items; (n_users,) each."""
-        return Hits(*(running[:, self.k - 1] for running in self._all_hits))
+        found = self._keep("found", lambda: self._kernels.found(self._full, self.context.relevant))
+        return Found(*(self._at_cut(running) for running in found))
 
     @property
     def lengths(self) -> Tensor:
@@ -121,7 +122,7 @@ class Lists:
         return self._at_cut(self._keep(("sums", vectors), lambda: self._kernels.distance_sums(self._full, vectors)))
 
     def nearest(self, vectors: Vectors) -> Tensor:
-        """(n_users,) float64: the smallest of these distances, infinite where there is none."""
+        """(n_users,) float64: the smallest of these distances, 0 where there is none."""
         return self._at_cut(self._keep(("nearest", vectors), lambda: self._kernels.nearest(self._full, vectors)))
 
     def alpha_dcg(self, alpha: float, *, gated: bool) -> Tensor:
@@ -148,7 +149,7 @@ class Lists:
 
         For all others, the most of them as a rule, the gate changes nothing.
         """
-        open_to_all, behind_gate = (self._alpha_dcg(alpha, gated)[:, depth - 1] for gated in (False, True))
+        open_to_all, behind_gate = (self._alpha_dcg(alpha, gated)[depth - 1] for gated in (False, True))
         users = (behind_gate < open_to_all).nonzero().squeeze(1)
         items = self._full[:, :depth].index_select(0, users)
         gates = self.context.user_subtopics.index_select(0, users)
@@ -161,12 +162,8 @@ class Lists:
 
         return self._keep(("alpha_dcg", alpha, gated), compute)
 
-    @property
-    def _all_hits(self) -> Hits:
-        return self._keep("hits", lambda: self._kernels.hits(self._full, self.context.relevant))
-
     def _at_cut(self, running: Tensor) -> Tensor:
-        return running[:, self.k - 1]
+        return running[self.k - 1]
 
     def _keep(self, key: Any, compute: Callable[[], T]) -> T:
         if key not in self._kept:

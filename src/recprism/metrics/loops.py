@@ -29,6 +29,7 @@ compiled = _compile()
 # There is no NaN, and sums may be taken in any order: that lets loops over vectors run in vector registers.
 compiled_loosely = _compile(fastmath={"nnan", "nsz", "reassoc", "contract"})
 
+SIDE_BY_SIDE = 4
 SAME_DIRECTION = np.float32(1.0 - 2e-7)  # as far as float32 can tell; nothing can be nearer
 
 
@@ -56,7 +57,7 @@ def totals(first: int, last: int, items: Any, of_item: Any, out: Any) -> None:
         total = 0.0
         for place in range(items.shape[1]):
             total += of_item[items[user, place]]
-            out[user, place] = total
+            out[place, user] = total
 
 
 @compiled
@@ -67,45 +68,40 @@ def exposure(items: Any, of_user: Any, out: Any) -> None:
 
 
 @compiled
-def hits(
-    first: int, last: int, items: Any, indptr: Any, indices: Any, n_items: int, discount: Any, hit: Any, out: Any
-) -> None:
+def found(first: int, last: int, items: Any, indptr: Any, indices: Any, n_items: int, discount: Any, out: Any) -> None:
     wanted_by = np.full(n_items + 1, -1)
     for user in range(first, last):
         for entry in range(indptr[user], indptr[user + 1]):
             wanted_by[indices[entry]] = user
-        found, dcg, reciprocal = 0, 0.0, 0.0
+        hits, dcg, reciprocal = 0, 0.0, 0.0
         for place in range(items.shape[1]):
-            is_hit = wanted_by[items[user, place]] == user
-            hit[user, place] = is_hit
-            if is_hit:
-                found += 1
+            if wanted_by[items[user, place]] == user:
+                hits += 1
                 dcg += discount[place]
                 reciprocal = max(reciprocal, 1.0 / (place + 1))
-            out[0, user, place] = found
-            out[1, user, place] = dcg
-            out[2, user, place] = reciprocal
+            out[0, place, user] = hits
+            out[1, place, user] = dcg
+            out[2, place, user] = reciprocal
 
 
 @compiled
 def alpha_dcg(
-    first: int, last: int, items: Any, indptr: Any, indices: Any, times_before: Any, worth: Any, discount: Any, out: Any
+    first: int, last: int, items: Any, indptr: Any, indices: Any, open_to: Any, worth: Any, discount: Any, out: Any
 ) -> None:
-    """worth: what a subtopic adds, by how often it came before; times_before: where that count begins."""
-    times = np.empty(times_before.shape[1], np.int64)
+    """worth: what a subtopic adds, by how often it came before; nothing from k + 1 on, where closed ones begin."""
+    times = np.empty(open_to.shape[1], np.int64)
     for user in range(first, last):
-        times[:] = times_before[user % len(times_before)]
+        for subtopic in range(len(times)):
+            times[subtopic] = 0 if open_to[user % len(open_to), subtopic] else items.shape[1] + 1
         dcg = 0.0
         for place in range(items.shape[1]):
             item = items[user, place]
-            gain = 0.0
             if item >= 0:
                 for entry in range(indptr[item], indptr[item + 1]):
                     subtopic = indices[entry]
-                    gain += worth[times[subtopic]]
+                    dcg += worth[times[subtopic]] * discount[place]
                     times[subtopic] += 1
-            dcg += gain * discount[place]
-            out[user, place] = dcg
+            out[place, user] = dcg
 
 
 @compiled
@@ -115,7 +111,7 @@ def best_alpha_dcg(
     items: Any,
     indptr: Any,
     indices: Any,
-    times_before: Any,
+    open_to: Any,
     worth: Any,
     discount: Any,
     parts: Any,
@@ -124,45 +120,48 @@ def best_alpha_dcg(
     """``offers`` holds what each item would add now; taking one lowers the offers that share a subtopic with it.
 
     parts: ``worth`` in whole numbers. With the place in their lowest bits, one maximum over the offers finds the best
-    item and, among equals, the earliest.
+    item and, among equals, the earliest. Some users run side by side: while one waits for its maximum, another works.
     """
-    k = items.shape[1]
+    n_subtopics, k = open_to.shape[1], items.shape[1]
     place_bits = np.int64(np.ceil(np.log2(k)))
     last_place = (1 << place_bits) - 1
     worth_in_bits = parts << place_bits
     lost_in_bits = worth_in_bits[:-1] - worth_in_bits[1:]
-    times = np.empty(times_before.shape[1], np.int64)
-    has = np.empty((len(times), k), np.int64)  # all bits set where the item has the subtopic
-    offers, begin, end = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k, np.int64)
-    for user in range(first, last):
-        times[:] = times_before[user % len(times_before)]
-        has[:] = 0
-        for place in range(k):
-            offers[place] = last_place - place
-            begin[place] = end[place] = 0
-            item = items[user, place]
-            if item >= 0:
-                begin[place], end[place] = indptr[item], indptr[item + 1]
-                for entry in range(begin[place], end[place]):
-                    has[indices[entry], place] = -1
-                    offers[place] += worth_in_bits[times[indices[entry]]]
-        dcg = 0.0
+    times = np.empty((SIDE_BY_SIDE, n_subtopics), np.int64)
+    has = np.empty((SIDE_BY_SIDE, n_subtopics, k), np.int64)  # all bits set where the item has the subtopic
+    offers = np.empty((SIDE_BY_SIDE, k), np.int64)
+    dcg = np.empty(SIDE_BY_SIDE)
+    for block in range(first, last, SIDE_BY_SIDE):
+        sides = min(SIDE_BY_SIDE, last - block)
+        for side in range(sides):
+            for subtopic in range(n_subtopics):
+                times[side, subtopic] = 0 if open_to[(block + side) % len(open_to), subtopic] else k + 1
+            has[side] = 0
+            dcg[side] = 0.0
+            for place in range(k):
+                offers[side, place] = last_place - place
+                item = items[block + side, place]
+                if item >= 0:
+                    for entry in range(indptr[item], indptr[item + 1]):
+                        has[side, indices[entry], place] = -1
+                        offers[side, place] += worth_in_bits[times[side, indices[entry]]]
         for rank in range(k):
-            highest = offers[0]
-            for place in range(1, k):
-                highest = max(highest, offers[place])
-            best = last_place - (highest & last_place)
-            gain = 0.0
-            for entry in range(begin[best], end[best]):
-                subtopic = indices[entry]
-                gain += worth[times[subtopic]]
-                lost = lost_in_bits[times[subtopic]]
-                times[subtopic] += 1
-                for place in range(k):
-                    offers[place] -= lost & has[subtopic, place]
-            offers[best] = -1  # taken
-            dcg += gain * discount[rank]
-            out[user, rank] = dcg
+            for side in range(sides):
+                highest = offers[side, 0]
+                for place in range(1, k):
+                    highest = max(highest, offers[side, place])
+                best = last_place - (highest & last_place)
+                item = items[block + side, best]
+                if item >= 0:
+                    for entry in range(indptr[item], indptr[item + 1]):
+                        subtopic = indices[entry]
+                        dcg[side] += worth[times[side, subtopic]] * discount[rank]
+                        lost = lost_in_bits[times[side, subtopic]]
+                        times[side, subtopic] += 1
+                        for place in range(k):
+                            offers[side, place] -= lost & has[side, subtopic, place]
+                offers[side, best] = -1  # taken
+                out[rank, block + side] = dcg[side]
 
 
 @compiled
@@ -189,9 +188,9 @@ def growth(
                     covered += before == 0.0
                     shared += min(1.0, after) - min(1.0, before)
                     total_log += after_log - before_log
-            out[0, user, place] = covered
-            out[1, user, place] = shared
-            out[2, user, place] = max(0.0, log[n_items - 1] - total_log / n_items) if n_items else 0.0
+            out[0, place, user] = covered
+            out[1, place, user] = shared
+            out[2, place, user] = max(0.0, log[n_items - 1] - total_log / n_items) if n_items else 0.0
 
 
 @compiled_loosely
@@ -208,27 +207,32 @@ def distance_sums(first: int, last: int, items: Any, unit: Any, known: Any, out:
                 earlier[i] += unit[item, i]
             total += max(0.0, known[item] * n_earlier - cosines)
             n_earlier += known[item]
-            out[user, place] = total
+            out[place, user] = total
 
 
 @compiled_loosely
 def nearest(first: int, last: int, items: Any, unit: Any, known: Any, out: Any) -> None:
-    earlier = np.empty(items.shape[1], np.int64)
+    """Four earlier items at a time: the item's own vector is then loaded once for all of them."""
+    earlier = np.empty(items.shape[1] + 4, np.int64)
     for user in range(first, last):
         n_earlier, all_known = 0, True
-        highest_cosine = np.float32(-1.0)
+        highest = np.float32(-1.0)
         for place in range(items.shape[1]):
             item = items[user, place]
             if item >= 0:
-                for i in range(n_earlier if highest_cosine < SAME_DIRECTION else 0):
-                    cosine = np.float32(0.0)
+                if n_earlier == 0:
+                    earlier[:] = item  # the last four of a list are filled up with its first item: it changes nothing
+                for i in range(0, n_earlier if highest < SAME_DIRECTION else 0, 4):
+                    a, b, c, d = earlier[i], earlier[i + 1], earlier[i + 2], earlier[i + 3]
+                    cos_a, cos_b, cos_c, cos_d = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
                     for column in range(unit.shape[1]):
-                        cosine += unit[item, column] * unit[earlier[i], column]
-                    highest_cosine = max(highest_cosine, cosine)
+                        value = unit[item, column]
+                        cos_a += value * unit[a, column]
+                        cos_b += value * unit[b, column]
+                        cos_c += value * unit[c, column]
+                        cos_d += value * unit[d, column]
+                    highest = max(highest, cos_a, cos_b, cos_c, cos_d)
                 earlier[n_earlier] = item
                 n_earlier += 1
                 all_known &= known[item]
-            if n_earlier < 2:
-                out[user, place] = np.inf
-            else:
-                out[user, place] = max(0.0, 1.0 - highest_cosine) if all_known else 0.0
+            out[place, user] = max(0.0, 1.0 - highest) if n_earlier > 1 and all_known else 0.0

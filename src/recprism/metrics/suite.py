@@ -167,10 +167,14 @@ def _score(
     low, high = intervals.get(name, (None, None))
     if name in single:
         return Score(metric.name, request.k, single[name], low, high, n_users, 0, metric.higher_is_better)
-    judged = per_user[name][~np.isnan(per_user[name])]
-    mean = float(judged.mean()) if len(judged) else math.nan
-    left_out = n_users - len(judged)
-    return Score(metric.name, request.k, mean, low, high, len(judged), left_out, metric.higher_is_better)
+    mean, judged = _mean_of_judged(per_user[name])
+    return Score(metric.name, request.k, mean, low, high, judged, n_users - judged, metric.higher_is_better)
+
+
+def _mean_of_judged(values: NDArray[np.float64]) -> tuple[float, int]:
+    """The mean over users with a value, and how many they are."""
+    judged = values[~np.isnan(values)]
+    return (float(judged.mean()) if len(judged) else math.nan), len(judged)
 
 
 def _notes(requests: Sequence[Request], scores: Sequence[Score], skipped: dict[str, str]) -> tuple[str, ...]:

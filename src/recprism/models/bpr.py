@@ -21,7 +21,7 @@ class BPRMF(PairwiseModel):
     ((601, 8), 2)
     """
 
-    learning_rate: float = 0.004
+    learning_rate: float = 0.006
     weight_decay: float = 0.5
     negatives: int = 3
     start_scale: float = 0.15

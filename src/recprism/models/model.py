@@ -31,6 +31,7 @@ from recprism.models.start import STARTS, Start, root_mean_square, starting_vect
 from recprism.models.training import Checkpoint, CheckpointSink, Progress, Task, Training
 from recprism.models.validation import DEPTH, ValidationNdcg
 
+FEWEST_STEPS = 8
 Smoothing = Callable[[Tensor], Tensor]
 """From parameters to vectors, both (n_users + n_items, dim): a linear symmetric map, and so its own gradient."""
 
@@ -48,8 +49,8 @@ class PairwiseModel(NamedSettings, ABC):
     learning_rate: float = 0.005
     weight_decay: float = 0.0
     """L2: this times the parameters is added to the gradient of the loss (see ``loss``)."""
-    batch_size: int = 8192
-    """Positives per step."""
+    batch_size: int = 16_384
+    """Positives per step, at most: where ``loss`` is "mean", small data is still cut into eight steps an epoch."""
     negatives: int = 1
     """Items drawn against each positive."""
     fixed_negatives: bool = False
@@ -135,9 +136,11 @@ class PairwiseModel(NamedSettings, ABC):
 
     def _task(self, split: Split, triples: Triples, smooth: Smoothing, seed: int, device: torch.device) -> Task:
         n_users = split.n_users
+        few = -(-len(triples) // FEWEST_STEPS)
+        batch_size = min(self.batch_size, few) if self.loss == "mean" else self.batch_size
 
         def steps(parameters: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, int, Tensor]]:
-            for batch in triples.batches(self.batch_size, generator):
+            for batch in triples.batches(batch_size, generator):
                 vectors = smooth(parameters)
                 slope = bpr_slope(vectors[:n_users], vectors[n_users:], batch)
                 gradient = smooth(torch.cat([slope.user, slope.item]))

@@ -6,11 +6,15 @@ those functions and not this one: whoever edits here clears ``__pycache__``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import numba
+import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 # Users in a group, and vectors of items in a panel. Their sums are GROUP * VECTORS registers and leave some for the
 # operands: 24 of 32 with AVX-512, 12 of 16 with AVX2.
@@ -20,8 +24,42 @@ PANEL = LANES * VECTORS  # items in a panel, below 64: each has a bit in a mask
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
+_njit: Any = numba.njit
 _new_intrinsic: Any = intrinsic
 _build: Any = cgutils
+Floats = NDArray[np.float32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    try:
+        fast: Function = _njit(nogil=True, error_model="numpy", cache=True)(function)
+    except RuntimeError:  # no folder for the cache can be written to
+        fast = _njit(nogil=True, error_model="numpy")(function)
+    return fast
+
+
+def panels_of(item: Floats) -> Floats:
+    """(n_items, d) -> (n_panels, d, PANEL), zeros behind the last item."""
+    n_items, dim = item.shape
+    panels = np.zeros((-(-n_items // PANEL), dim, PANEL), np.float32)
+    _fill_panels(item, panels)
+    return panels
+
+
+@compiled
+def _fill_panels(item: Floats, panels: Floats) -> None:
+    for row in range(item.shape[0]):
+        for factor in range(item.shape[1]):
+            panels[row // PANEL, factor, row % PANEL] = item[row, factor]
+
+
+@compiled
+def fill_groups(user: Floats, vectors: Floats) -> None:
+    """(n_users, d) -> (n_groups, d, GROUP)."""
+    for slot in range(user.shape[0]):
+        for factor in range(user.shape[1]):
+            vectors[slot // GROUP, factor, slot % GROUP] = user[slot, factor]
 
 
 def _tile_type(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recprism.counterfactual import CMB, Progress, Step, noise, permuted
+from recprism.counterfactual import CMB, Progress, Step
 from recprism.counterfactual.cmb import evaluate_factors
 from recprism.counterfactual.space import Perturbation
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
+from recprism.study.controls import control_perturbations
 from recprism.study.run import Run
 
 
@@ -63,20 +64,3 @@ def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test
     return Effect(
         before, after, compare(before, after), {name: compare(before, judge(it)) for name, it in others.items()}
     )
-
-
-def control_perturbations(model: CMB, seed: int) -> dict[str, Perturbation]:
-    """The learned values shuffled among the players, and noise in a tenth of the entries, on the moved sides."""
-    sides = {"item": model.delta_.item, "user": model.delta_.user}
-    moved = {name: side for name, side in sides.items() if side is not None}
-    # Noise reaches as far as the arms did: reach times the largest factor.
-    units = {name: float(abs(getattr(model.base_, name)).max()) for name in moved}
-    return {
-        "permuted": Perturbation(**{name: permuted(side, seed) for name, side in moved.items()}),
-        "noise": Perturbation(
-            **{
-                name: noise((side.shape[0], side.shape[1]), model.reach * units[name], seed)
-                for name, side in moved.items()
-            }
-        ),
-    }

@@ -10,11 +10,12 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Literal
 
 from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PAPER_NAMES = {"ml-1m": "ML1M", "ml-10m": "ML10M", "amazon:CDs_and_Vinyl": "CDs"}
 METRICS = {
@@ -60,6 +61,8 @@ class Row:
 
 def paper_table() -> pl.DataFrame:
     """table, dataset, base_model, method, metric, k, value: every number of the paper's tables."""
+    import polars as pl
+
     return pl.read_csv(io.BytesIO((files("recprism.study") / "paper_tables.csv").read_bytes()))
 
 

@@ -9,24 +9,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB, Perturbation
-from recprism.data.dataset import Dataset
 from recprism.data.files import write_text
 from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors, make_model
 from recprism.rerank import Features, reranker
-from recprism.study.diversify import control_perturbations
+from recprism.study.controls import control_perturbations
 from recprism.study.paper import METRICS, PAPER_NAMES, Row, paper_table
+
+if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
 
 DEPTH = 20
 CANDIDATES = 100
-CONTROLS = ("permuted", "noise")
 
 
 @dataclass(frozen=True)

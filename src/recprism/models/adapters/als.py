@@ -32,8 +32,8 @@ class ImplicitALS(NamedSettings):
     dim: int = 50
     epochs: int = 15
     """Sweeps over users and items."""
-    regularization: float = 0.01
-    alpha: float = 1.0
+    regularization: float = 20.0
+    alpha: float = 5.0
     """Weight of a positive; every other pair weighs 1."""
 
     name: ClassVar[str] = "als"

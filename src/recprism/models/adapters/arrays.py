@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def _read(path: Path) -> Arrays:
         return reader(path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except pickle.UnpicklingError:
+    except UnpicklingError:
         raise InputError(
             f"{path}: holds more than tensors, and objects are not loaded; save the weights alone (state_dict)"
         ) from None

@@ -1,0 +1,73 @@
+"""What diversity costs, method by method: the picture of the README, measured on MovieLens-1M.
+
+    python tools/front.py --data-root DIR
+
+The sound protocol: 8:1:1 split, BPRMF with its defaults, every figure on the test part, no method sees it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from charts import Points, scatter_chart
+
+from recprism.counterfactual import CMB
+from recprism.data import load_dataset
+from recprism.metrics import Context, evaluate
+from recprism.models import BPRMF
+from recprism.rerank import Features, reranker
+from recprism.study.controls import control_perturbations
+
+DOCS = Path(__file__).parents[1] / "docs"
+TRADE_OFFS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+RERANKERS = {"MMR": "mmr", "DPP": "dpp", "coverage (xQuAD)": "xquad_uniform"}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data-root")
+    words = options.parse_args()
+    data = load_dataset("ml-1m", preset="paper", data_root=words.data_root)
+    split = data.split(seed=0)
+    factors = BPRMF().fit(split, seed=0)
+    context = Context.from_split(split, "test", subtopics=data.subtopics, vectors=factors.item)
+    seen = split.seen_before("test")
+
+    def change(lists: Any) -> tuple[float, float]:
+        scores = evaluate(lists, context, ["ndcg@10", "sc@10"], bootstrap=0)
+        return tuple(100 * (scores[n].mean / base[n].mean - 1) for n in ("ndcg@10", "sc@10"))  # type: ignore[return-value]
+
+    base = evaluate(factors.rank(10, exclude=seen)[0], context, ["ndcg@10", "sc@10"], bootstrap=0)
+    items, scores = factors.rank(100, exclude=seen)
+    features = Features(vectors=factors.item, subtopics=data.subtopics)
+    fronts = {
+        title: [
+            change(reranker(name, trade_off=t, sort_back=True)(items, scores, 10, features=features))
+            for t in TRADE_OFFS
+        ]
+        for title, name in RERANKERS.items()
+    }
+    model = CMB.preset("paper", diversity="sc", accuracy="ndcg", reward_on="validation").fit(
+        factors, split, data.subtopics
+    )
+    alone = CMB("sc", iterations=200).fit(factors, split, data.subtopics)
+    points = {
+        "CMB, the paper's settings": [change(model.factors_.rank(10, exclude=seen)[0])],
+        "the same, permuted": [
+            change(control_perturbations(model, 0)["permuted"].applied_to(factors).rank(10, exclude=seen)[0])
+        ],
+        "CMB, SC alone": [change(alone.factors_.rank(10, exclude=seen)[0])],
+    }
+    recorded = {"base": {n: base[n].mean for n in ("ndcg@10", "sc@10")}, "change_in_percent": {**fronts, **points}}
+    (DOCS / "front.json").write_text(json.dumps(recorded, indent=1), encoding="utf-8")
+    clouds = [Points(name, [xy for xy in path if xy[0] > -25], joined=True) for name, path in fronts.items()]
+    clouds += [Points(name, xy) for name, xy in points.items()]
+    svg = scatter_chart(clouds, "NDCG@10, % change", "subtopic coverage SC@10, % change")
+    (DOCS / "front.svg").write_text(svg, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
