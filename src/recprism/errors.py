@@ -1,7 +1,7 @@
 """Errors that speak to the person who caused them.
 
-A message is one sentence that says what is wrong, where (file, row, column, shape), and what to do about it. The command line prints
-that sentence and exits with the error's ``exit_code``.
+A message is one sentence that says what is wrong, where (file, row, column, shape), and what to do about it. The
+command line prints that sentence and exits with the error's ``exit_code``.
 """
 
 from __future__ import annotations

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+import torch
 
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
 from recprism.data.split import Split, split_interactions
 
 USERS_PER_BLOCK, ITEMS_PER_BLOCK = 30, 25
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Worlds this small gain nothing from more threads, and lose much where other work holds the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
@@ -35,9 +47,3 @@ def random_matrix() -> Incidence:
     dense[0], dense[1], dense[:, 29] = True, False, False
     dense[0, 29] = True
     return Incidence.coerce(dense)
-
-
-def without_held_out(train: Incidence) -> Split:
-    """A split that only trains."""
-    empty = Incidence.empty(train.shape)
-    return Split(train, empty, empty, np.arange(train.n_rows), np.arange(train.n_cols))

@@ -195,10 +195,10 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="objects are not loaded"):
         from_files(tmp_path / "evil.pt", tmp_path / "evil.pt")
     (tmp_path / "evil.npy").write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(InputError, match="cannot be read as .npy"):
+    with pytest.raises(InputError, match=r"cannot be read as \.npy"):
         from_files(tmp_path / "evil.npy", tmp_path / "evil.npy")
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="cannot be read as .npy"):
+    with pytest.raises(InputError, match=r"cannot be read as \.npy"):
         from_files(tmp_path / "objects.npy", tmp_path / "objects.npy")
 
 
@@ -210,9 +210,9 @@ def test_broken_and_missing_files_are_named(kind: str, tmp_path: Path) -> None:
     path.write_bytes(b"not vectors at all")
     with pytest.raises(InputError, match=f"broken.{kind}: "):
         from_files(path, path)
-    with pytest.raises(InputError, match="not from '.csv'"):
+    with pytest.raises(InputError, match=r"not from '\.csv'"):
         from_files(tmp_path / "v.csv", tmp_path / "v.csv")
 
 
 def test_adapters_go_by_name() -> None:
-    assert ADAPTERS == {"arrays": from_files, "implicit": from_implicit}
+    assert {"arrays": from_files, "implicit": from_implicit} == ADAPTERS

@@ -50,12 +50,10 @@ def test_a_training_stopped_after_any_epoch_ends_with_the_same_bits(model: Any, 
     undisturbed = model.fit(blocks, seed=1, device="cpu", checkpoint=lambda *state: checkpoints.append(state))
     assert len(checkpoints) == undisturbed.settings["epochs_trained"]
     for checkpoint in checkpoints:
-        told: list[int] = []
-        resumed = model.fit(
-            blocks, seed=1, device="cpu", resume=through_json(checkpoint), progress=lambda e: told.append(e.epoch)
-        )
+        told: list[Epoch] = []
+        resumed = model.fit(blocks, seed=1, device="cpu", resume=through_json(checkpoint), progress=told.append)
         assert same_bits(undisturbed, resumed)
-        assert told == list(range(checkpoint[1]["epoch"] + 1, len(checkpoints) + 1))
+        assert [epoch.epoch for epoch in told] == list(range(checkpoint[1]["epoch"] + 1, len(checkpoints) + 1))
 
 
 def test_an_interrupted_training_goes_on_from_its_last_checkpoint(blocks: Split) -> None:

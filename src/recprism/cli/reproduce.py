@@ -73,9 +73,8 @@ def _print_table(cells: list[Cell]) -> None:
     metrics = list(dict.fromkeys(cell.metric for cell in cells))
     lines = list(dict.fromkeys((cell.method, cell.k) for cell in cells))
     found = {(cell.method, cell.k, cell.metric): cell for cell in cells}
-    say(
-        f"{cells[0].table}: {cells[0].dataset}, {cells[0].base_model}; base rows as values, others as % change; ours / paper"
-    )
+    first = cells[0]
+    say(f"{first.table}: {first.dataset}, {first.base_model}; base rows as values, others as % change; ours / paper")
     rows = [(method, k, *(_show(found[method, k, metric]) for metric in metrics)) for method, k in lines]
     print_table(("method", "K", *metrics), rows, numeric=("K", *metrics))
 

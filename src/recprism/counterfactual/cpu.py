@@ -1,53 +1,59 @@
-"""Compiled loops over players; same results as the torch code in players.py, bit for bit, on any number of threads."""
+"""Compiled loops over players: the same bits as the torch code in players.py, on any number of threads."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from numba import njit, prange
 from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual import chance
+from recprism.metrics.loops import compiled
+from recprism.ranking.threads import share_work
 
 _GOLDEN = np.uint64(chance.GOLDEN)
 _FIRST, _SECOND = np.uint64(chance.FIRST), np.uint64(chance.SECOND)
 _LOW = np.uint64(0xFFFFFFFF)
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
-_compile = njit(cache=True, parallel=True, nogil=True)
+PLAYERS_AT_ONCE = 8192
 
 
 def greedy(values: Tensor, order: Tensor, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    _greedy(values.numpy(), order.numpy(), _unsigned(key), random_ties, chosen.numpy())
+    _run(_greedy, values.numpy(), order.numpy(), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
 
 def optimistic(values: Tensor, counts: Tensor, order: Tensor, width: float, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    _optimistic(
-        values.numpy(), counts.numpy(), order.numpy(), np.float32(width), _unsigned(key), random_ties, chosen.numpy()
-    )
+    arrays = values.numpy(), counts.numpy(), order.numpy()
+    _run(_optimistic, *arrays, np.float32(width), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
 
 def explore(chosen: Tensor, limit: int, n_arms: int, key: int) -> Tensor:
     changed = torch.empty_like(chosen)
-    _explore(chosen.numpy(), np.uint64(limit), np.uint64(n_arms), _unsigned(key), changed.numpy())
+    _run(_explore, chosen.numpy(), np.uint64(limit), np.uint64(n_arms), _unsigned(key), changed.numpy())
     return changed
 
 
 def learn(values: Tensor, counts: Tensor, chosen: Tensor, reward: float) -> None:
-    _learn(values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward))
+    _run(_learn, values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward))
+
+
+def _run(loop: Callable[..., None], over_players: NDArray[Any], *others: Any) -> None:
+    """``loop(first, last, ...)`` over runs of players."""
+    share_work(lambda first, last: loop(first, last, over_players, *others), len(over_players), PLAYERS_AT_ONCE)
 
 
 def _unsigned(key: int) -> np.uint64:
     return np.uint64(key % (1 << 64))
 
 
-@njit(cache=True, inline="always")
+@compiled
 def _draw(key: Any, player: int) -> Any:
     word = np.uint64(player + 1) * _GOLDEN + key
     word = (word ^ (word >> _S30)) * _FIRST
@@ -55,7 +61,7 @@ def _draw(key: Any, player: int) -> Any:
     return word ^ (word >> _S31)
 
 
-@njit(cache=True, inline="always")
+@compiled
 def _pick(scores: Any, order: Any, key: Any, player: int, random_ties: bool) -> int:
     """The best of one player's scores, equals by order or by chance."""
     top = scores[0]
@@ -77,35 +83,45 @@ def _pick(scores: Any, order: Any, key: Any, player: int, random_ties: bool) -> 
     return best
 
 
-@_compile
-def _greedy(values: Any, order: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]) -> None:
-    for player in prange(len(values)):
+@compiled
+def _greedy(
+    first: int, last: int, values: Any, order: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]
+) -> None:
+    for player in range(first, last):
         chosen[player] = _pick(values[player], order, key, player, random_ties)
 
 
-@_compile
+@compiled
 def _optimistic(
-    values: Any, counts: Any, order: Any, width: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]
+    first: int,
+    last: int,
+    values: Any,
+    counts: Any,
+    order: Any,
+    width: Any,
+    key: Any,
+    random_ties: bool,
+    chosen: NDArray[np.int64],
 ) -> None:
-    for player in prange(len(values)):
-        bound = np.empty(values.shape[1], np.float32)
+    bound = np.empty(values.shape[1], np.float32)
+    for player in range(first, last):
         for arm in range(values.shape[1]):
             n = np.float32(counts[player, arm])
             bound[arm] = values[player, arm] + width / np.sqrt(n) if n > 0 else np.float32(np.inf)
         chosen[player] = _pick(bound, order, key, player, random_ties)
 
 
-@_compile
-def _explore(chosen: Any, limit: Any, n_arms: Any, key: Any, changed: Any) -> None:
-    for player in prange(len(chosen)):
+@compiled
+def _explore(first: int, last: int, chosen: Any, limit: Any, n_arms: Any, key: Any, changed: Any) -> None:
+    for player in range(first, last):
         word = _draw(key, player)
         explores = (word >> _S32) < limit
         changed[player] = np.int64(((word & _LOW) * n_arms) >> _S32) if explores else chosen[player]
 
 
-@_compile
-def _learn(values: Any, counts: Any, chosen: Any, reward: Any) -> None:
-    for player in prange(len(chosen)):
+@compiled
+def _learn(first: int, last: int, values: Any, counts: Any, chosen: Any, reward: Any) -> None:
+    for player in range(first, last):
         arm = chosen[player]
         counts[player, arm] += 1
         average = values[player, arm]

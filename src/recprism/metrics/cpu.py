@@ -1,14 +1,8 @@
-"""The kernels for processors: compiled loops over users, shared between plain threads.
-
-Threads and not OpenMP: torch has its own OpenMP threads, and two pools on the same cores wait for each other.
-"""
+"""The kernels for processors: compiled loops over users, shared between threads."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +12,7 @@ from torch import Tensor
 from recprism.metrics import loops
 from recprism.metrics.kernels import Found, Growth, discounts
 from recprism.metrics.tables import Rows, Topics, Vectors
+from recprism.ranking.threads import share_work
 
 MIN_USERS = 256  # of a thread's share: fewer are not worth the hand-over
 WORTH_UNIT = 1 << 40  # a subtopic's worth is compared in parts of 1 / this
@@ -87,29 +82,10 @@ def _filled(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -
 def _run(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> None:
     """``loop(first, last, ...)`` over runs of users, shared among as many threads as torch uses, this one included."""
     arrays = [_array(x) if isinstance(x, Tensor) else x for x in (items, *others)]
-    n_users, threads = len(items), torch.get_num_threads()
-    step = max(MIN_USERS, -(-n_users // (4 * threads)))  # four turns each: a thread held up elsewhere is made up for
-    starts = iter(range(0, n_users, step))
-
-    def work() -> None:
-        for first in starts:  # each run goes to whoever comes first
-            loop(first, min(first + step, n_users), *arrays)
-
-    helpers = [_threads(threads - 1).submit(work) for _ in range(threads - 1)] if n_users > step else []
-    work()
-    for helper in helpers:
-        if not helper.cancel():  # one that has not begun by now is not needed
-            helper.result()
+    # Four turns each: a thread held up elsewhere is made up for.
+    step = max(MIN_USERS, -(-len(items) // (4 * torch.get_num_threads())))
+    share_work(lambda first, last: loop(first, last, *arrays), len(items), step)
 
 
 def _array(tensor: Tensor) -> Any:
     return np.ascontiguousarray(tensor.numpy())
-
-
-@lru_cache(maxsize=1)
-def _threads(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="recprism-metrics")
-
-
-if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
-    os.register_at_fork(after_in_child=_threads.cache_clear)

@@ -30,8 +30,8 @@ class LightGCN(PairwiseModel):
     spectral_power: ClassVar[float] = 0.0
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
-        # The paper does not give its settings. A search of seven settings, read off at twenty epochs each, came nearest to its
-        # row with those of its BPRMF: every cell within 7.3 %. See benchmarks/RESULTS.md.
+        # The paper does not give its settings. A search of seven settings, read off at twenty epochs each, came nearest
+        # to its row with those of its BPRMF: every cell within 7.3 %. See benchmarks/RESULTS.md.
         "paper": {
             "dim": 50,
             "layers": 3,

@@ -9,8 +9,6 @@ A score is one chain of multiply-adds over the factors: its bits depend on neith
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -31,6 +29,7 @@ from recprism.ranking.registers import (
     panels_of,
     score_tile,
 )
+from recprism.ranking.threads import share_work
 
 USERS_PER_BLOCK = 64
 BLOCKS_PER_TASK = 4
@@ -75,26 +74,14 @@ def _sorted_keys(
     rows = -(-min(block, len(user)) // GROUP) * GROUP
     per_task = rows * BLOCKS_PER_TASK
 
-    def fill_from(start: int) -> None:
-        part = slice(start, start + per_task)
-        starts = seen_from[start : start + per_task + 1]
+    def fill(first: int, last: int) -> None:
+        part = slice(first, last)
+        starts = seen_from[first : last + 1]
         _best_keys(user[part], panels, n_items, starts, seen_items, guess, rows, keys[part])
         keys[part].sort(axis=1)
 
-    _run(fill_from, range(0, len(user), per_task))
+    share_work(fill, len(user), per_task)
     return keys
-
-
-def _run(task: Callable[[int], None], starts: range) -> None:
-    """Do the tasks on as many threads as torch may use; compiled code lets them run at the same time."""
-    threads = min(torch.get_num_threads(), len(starts))
-    if threads == 1:
-        for start in starts:
-            task(start)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(task, starts):
-            pass
 
 
 @compiled

@@ -6,13 +6,13 @@ No torch operation goes over whole pools here: see ``as_tensor`` for why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from recprism.ranking.threads import share_work
 from recprism.rerank import loops
 from recprism.rerank.dpp import FLOOR
 from recprism.rerank.engine import TIE
@@ -77,16 +77,9 @@ def _chosen(loop: Callable[..., None], pool: Pool, k: int, *terms: Tensor | floa
 
 
 def _on_all_cores(loop: Callable[..., Any], n_users: int, step: int, *terms: Tensor | float) -> list[Any]:
-    """What ``loop(first, last, *terms)`` returns for each run of ``step`` users.
-
-    Threads, not a parallel loop of numba's: quick to compile, and safe to call from threads of the caller's own.
-    """
+    """What ``loop(first, last, *terms)`` returns for each run of ``step`` users."""
     arrays = [_array(term) if isinstance(term, Tensor) else term for term in terms]
-    if n_users <= step:
-        return [loop(0, n_users, *arrays)]
-    starts = range(0, n_users, step)
-    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        return list(threads.map(lambda first: loop(first, min(first + step, n_users), *arrays), starts))
+    return share_work(lambda first, last: loop(first, last, *arrays), n_users, step)
 
 
 def _empty_places(pool: Pool, k: int) -> Tensor:

@@ -1,0 +1,26 @@
+"""The README's example prints what the README says it prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_example_runs_and_its_output_is_real() -> None:
+    text = README.read_text(encoding="utf-8")
+    code, shown = re.findall(r"<!-- example -->\n```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)[0]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours, theirs = ([_numbers(line) for line in output.splitlines()] for output in (done.stdout, shown))
+    assert [name for name, _ in ours] == [name for name, _ in theirs]
+    for (name, now), (_, then) in zip(ours, theirs, strict=True):
+        # Another processor sums in another order and training may end elsewhere: the same to two digits.
+        assert all(abs(a - b) < 0.02 for a, b in zip(now, then, strict=True)), name
+
+
+def _numbers(line: str) -> tuple[str, list[float]]:
+    name, _, rest = line.partition(" ")
+    return name, [float(number) for number in re.findall(r"\d+\.\d+", rest)]
