@@ -277,6 +277,45 @@ def test_interrupted_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    words = ("diversify", run, "--diversity", "pc", "--set", "iterations=5", "-m", "ndcg@10,pc@10")
+    outcome = recprism(*words, "--json")
+    assert outcome.code == 0, outcome.err
+    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "pc"}  # type: ignore[index,call-overload]
+    assert set(outcome.json["controls"]) == {"permuted", "noise"}  # type: ignore[call-overload]
+    assert (run / "delta.safetensors").exists()
+    again = recprism(*words)
+    assert again.code == 2
+    assert "already has a perturbation" in again.err
+    assert recprism(*words, "--overwrite").code == 0
+    base, perturbed = (recprism("recommend", run, "--users", "1", "--json", *more).json for more in (["--base"], []))
+    assert base != perturbed
+
+
+def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
+    import shutil
+
+    command = [sys.executable, "-m", "recprism", "diversify"]
+    options = ["--diversity", "sc", "--set", "iterations=150", "-m", "sc@10"]
+    for name in ("whole", "cut"):
+        shutil.copytree(trained, tmp_path / name)
+    subprocess.run([*command, tmp_path / "whole", *options], check=True, capture_output=True)
+    process = subprocess.Popen([*command, tmp_path / "cut", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "cut" / "search.checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate(timeout=60)
+    assert not (tmp_path / "cut" / "delta.safetensors").exists()
+    subprocess.run([*command, "--resume", tmp_path / "cut", "-m", "sc@10"], check=True, capture_output=True)
+    whole, cut = ((tmp_path / name / "delta.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert whole == cut
+
+
 def test_no_colour_and_no_bars_when_not_at_a_terminal(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "recprism", "train", "-o", tmp_path / "run", *QUICK],

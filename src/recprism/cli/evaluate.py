@@ -41,6 +41,9 @@ def evaluate(
     catalogue_size: Annotated[
         int | None, typer.Option(help="How many items there are, if no file tells.", min=1)
     ] = None,
+    base: Annotated[
+        bool, typer.Option("--base", help="Judge the trained model, even if the run was diversified.")
+    ] = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0 for none.", min=0)] = 1000,
     as_json: AsJson = False,
 ) -> None:
@@ -61,7 +64,7 @@ def evaluate(
     notes: tuple[str, ...] = ()
     if target.is_dir():
         ours = Run.open(target)
-        result = evaluate_run(ours, names, part=where, bootstrap=bootstrap)
+        result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base)
         ours.save_metrics(result.to_frame())
     elif run is not None:
         audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap)

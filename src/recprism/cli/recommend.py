@@ -21,6 +21,9 @@ def recommend(
         Path | None,
         typer.Option("-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations.parquet"),
     ] = None,
+    base: Annotated[
+        bool, typer.Option("--base", help="The trained model's lists, even if the run was diversified.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Exact top-k lists, without what a user has already seen.
@@ -33,7 +36,7 @@ def recommend(
 
     run = Run.open(run_directory)
     wanted = None if users is None else [word.strip() for word in users.split(",") if word.strip()]
-    lists = recommend(run, k, part=part_named(part), users=wanted)
+    lists = recommend(run, k, part=part_named(part), users=wanted, base=base)
     if wanted is not None and output is None:
         if as_json:
             print_json(lists.to_dicts())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual import chance
-from recprism.metrics.loops import compiled
+from recprism.metrics.loops import compiled, compiled_loosely
 from recprism.ranking.threads import share_work
 
 _GOLDEN = np.uint64(chance.GOLDEN)
@@ -21,15 +21,15 @@ _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 PLAYERS_AT_ONCE = 8192
 
 
-def greedy(values: Tensor, order: Tensor, key: int, random_ties: bool) -> Tensor:
+def greedy(values: Tensor, by_place: Tensor, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    _run(_greedy, values.numpy(), order.numpy(), _unsigned(key), random_ties, chosen.numpy())
+    _run(_greedy, values.numpy(), by_place.numpy(), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
 
-def optimistic(values: Tensor, counts: Tensor, order: Tensor, width: float, key: int, random_ties: bool) -> Tensor:
+def optimistic(values: Tensor, counts: Tensor, by_place: Tensor, width: float, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    arrays = values.numpy(), counts.numpy(), order.numpy()
+    arrays = values.numpy(), counts.numpy(), by_place.numpy()
     _run(_optimistic, *arrays, np.float32(width), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
@@ -61,34 +61,39 @@ def _draw(key: Any, player: int) -> Any:
     return word ^ (word >> _S31)
 
 
+@compiled_loosely
+def _highest(scores: Any, player: int) -> Any:
+    top = scores[player, 0]
+    for arm in range(1, scores.shape[1]):
+        if scores[player, arm] > top:  # noqa: PLR1730 - max() would keep LLVM from using vector registers
+            top = scores[player, arm]
+    return top
+
+
 @compiled
-def _pick(scores: Any, order: Any, key: Any, player: int, random_ties: bool) -> int:
-    """The best of one player's scores, equals by order or by chance."""
-    top = scores[0]
-    for arm in range(1, len(scores)):
-        top = max(top, scores[arm])
-    best, place, equals = 0, len(scores), 0
-    for arm in range(len(scores)):
-        if scores[arm] == top:
-            equals += 1
-            if order[arm] < place:
-                best, place = arm, order[arm]
-    if random_ties and equals > 1:
+def _pick(scores: Any, row: int, by_place: Any, key: Any, player: int, random_ties: bool) -> Any:
+    """The best arm in a row of scores: of equals the first in ``by_place``, or any."""
+    top = _highest(scores, row)
+    wanted: Any = 0
+    if random_ties:
+        equals = 0
+        for arm in range(scores.shape[1]):
+            equals += scores[row, arm] == top
         wanted = np.int64(((_draw(key, player) & _LOW) * np.uint64(equals)) >> _S32)
-        for arm in range(len(scores)):
-            if scores[arm] == top:
-                if wanted == 0:
-                    return arm
-                wanted -= 1
-    return best
+    for place in range(scores.shape[1]):
+        if scores[row, by_place[place]] == top:
+            if wanted == 0:
+                return by_place[place]
+            wanted -= 1
+    return 0  # never: one of them is the highest
 
 
 @compiled
 def _greedy(
-    first: int, last: int, values: Any, order: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]
+    first: int, last: int, values: Any, by_place: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]
 ) -> None:
     for player in range(first, last):
-        chosen[player] = _pick(values[player], order, key, player, random_ties)
+        chosen[player] = _pick(values, player, by_place, key, player, random_ties)
 
 
 @compiled
@@ -97,18 +102,18 @@ def _optimistic(
     last: int,
     values: Any,
     counts: Any,
-    order: Any,
+    by_place: Any,
     width: Any,
     key: Any,
     random_ties: bool,
     chosen: NDArray[np.int64],
 ) -> None:
-    bound = np.empty(values.shape[1], np.float32)
+    bound = np.empty((1, values.shape[1]), np.float32)
     for player in range(first, last):
         for arm in range(values.shape[1]):
             n = np.float32(counts[player, arm])
-            bound[arm] = values[player, arm] + width / np.sqrt(n) if n > 0 else np.float32(np.inf)
-        chosen[player] = _pick(bound, order, key, player, random_ties)
+            bound[0, arm] = values[player, arm] + width / np.sqrt(n) if n > 0 else np.float32(np.inf)
+        chosen[player] = _pick(bound, 0, by_place, key, player, random_ties)
 
 
 @compiled

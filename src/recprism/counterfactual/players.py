@@ -32,7 +32,7 @@ class Players:
         self.values = torch.zeros(n_players, n_arms, dtype=torch.float32, device=device)
         self.counts = torch.zeros(n_players, n_arms, dtype=count_type(iterations), device=device)
         self.ties = ties
-        self._order = tie_order(n_arms, ties, zero).to(device)
+        self._by_place = tie_order(n_arms, ties, zero).to(device)
         self._compiled = self.values.device.type == "cpu" and find_spec("numba") is not None
 
     @property
@@ -48,7 +48,7 @@ class Players:
         if self._compiled:
             from recprism.counterfactual import cpu
 
-            return cpu.greedy(self.values, self._order, key, self.ties == "random")
+            return cpu.greedy(self.values, self._by_place, key, self.ties == "random")
         return self._best(self.values, key)
 
     def optimistic(self, width: float, key: int) -> Tensor:
@@ -56,7 +56,7 @@ class Players:
         if self._compiled:
             from recprism.counterfactual import cpu
 
-            return cpu.optimistic(self.values, self.counts, self._order, width, key, self.ties == "random")
+            return cpu.optimistic(self.values, self.counts, self._by_place, width, key, self.ties == "random")
         counts = self.counts.to(torch.float32)
         bound = torch.where(counts > 0, self.values + width / counts.clamp_min(1).sqrt(), torch.inf)
         return self._best(bound, key)
@@ -90,8 +90,10 @@ class Players:
             # The j-th of the equals, j drawn uniformly.
             wanted = chance.choice(chance.draws(key, self.n_players, scores.device), equal.sum(1))
             return (equal.cumsum(1) <= wanted[:, None]).sum(1)
-        place = torch.where(equal, self._order, self.n_arms).amin(1)
-        return torch.argsort(self._order)[place]
+        place = torch.where(equal[:, self._by_place], torch.arange(self.n_arms, device=equal.device), self.n_arms).amin(
+            1
+        )
+        return self._by_place[place]
 
 
 def count_type(iterations: int) -> torch.dtype:
@@ -102,9 +104,8 @@ def count_type(iterations: int) -> torch.dtype:
 
 
 def tie_order(n_arms: int, ties: Ties, zero: int) -> Tensor:
-    """(n_arms,) int64, a permutation: the lower, the sooner an arm is taken among equals."""
+    """(n_arms,) int64: the arms in the order in which they are taken among equals."""
     arms = torch.arange(n_arms)
     if ties != "zero":
         return arms
-    by_nearness = torch.argsort((arms - zero).abs() * 2 + (arms < zero).to(torch.int64), stable=True)
-    return torch.argsort(by_nearness)
+    return torch.argsort((arms - zero).abs() * 2 + (arms < zero).to(torch.int64), stable=True)

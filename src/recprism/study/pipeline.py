@@ -57,9 +57,14 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     return factors
 
 
-def recommend(run: Run, k: int, *, part: Part = "test", users: Sequence[Any] | None = None) -> pl.DataFrame:
-    """Lists as a long table user_id, item_id, rank (from 1), score; what was seen before ``part`` is left out."""
-    factors, split = run.factors(), run.split()
+def recommend(
+    run: Run, k: int, *, part: Part = "test", users: Sequence[Any] | None = None, base: bool = False
+) -> pl.DataFrame:
+    """Lists as a long table user_id, item_id, rank (from 1), score; what was seen before ``part`` is left out.
+
+    A diversified run gives its perturbed lists, or with ``base`` those of the model it started from.
+    """
+    factors, split = run.served_factors(base=base), run.split()
     rows = None if users is None else id_positions(as_id_array(users, "user", distinct=False), factors.user_ids, "user")
     items, scores = factors.rank(k, exclude=split.seen_before(part), users=rows)
     return lists_to_frame(factors, np.arange(factors.n_users) if rows is None else rows, items, scores)
@@ -81,12 +86,12 @@ def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], s
 
 
 def evaluate_run(
-    run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", bootstrap: int = 1000
+    run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", bootstrap: int = 1000, base: bool = False
 ) -> Evaluation:
-    """Rank for all users and judge the lists on ``part``; distances between items are taken on the item factors."""
-    factors, split = run.factors(), run.split()
+    """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors."""
+    factors, split = run.served_factors(base=base), run.split()
     items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
-    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=factors.item)
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
     return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)
 
 

@@ -145,9 +145,14 @@ class Run:
         return (self.path / "factors.safetensors").exists()
 
     def factors(self) -> Factors:
+        """The trained model's."""
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
         return Factors.load(self.path / "factors.safetensors")
+
+    def served_factors(self, *, base: bool = False) -> Factors:
+        """What the run serves: perturbed where it was diversified, unless ``base`` asks for the trained model's."""
+        return self.factors() if base or not self.is_diversified() else self.cmb().factors_
 
     # -- diversifying -------------------------------------------------------------------------------------------------
 
