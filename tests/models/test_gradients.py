@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from recprism.data.incidence import Incidence
+from recprism.models.adam import Adam
 from recprism.models.lightgcn import LightGCN
 from recprism.models.pairwise import bpr_slope
 from recprism.models.sampling import Batch, Triples
@@ -51,6 +52,21 @@ def test_the_slope_points_downhill_and_stays_finite_for_huge_scores(random_matri
     assert there.loss < here.loss
     far = bpr_slope(user * 1e4, item * 1e4, batch)
     assert all(bool(torch.isfinite(part).all()) for part in far)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_adam_is_adam(weight_decay: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    ours = torch.randn(5, 3, generator=generator)
+    theirs = ours.clone().requires_grad_()
+    adam = Adam(ours, 0.05, weight_decay)
+    reference = torch.optim.Adam([theirs], lr=0.05, weight_decay=weight_decay)
+    for _ in range(30):
+        gradient = torch.randn(5, 3, generator=generator)
+        theirs.grad = gradient.clone()
+        adam.step(gradient)
+        reference.step()
+    torch.testing.assert_close(ours, theirs.detach(), rtol=1e-5, atol=1e-6)
 
 
 def test_weighted_sums_are_a_sparse_product() -> None:

@@ -23,13 +23,13 @@ PLAYERS_AT_ONCE = 8192
 
 def greedy(values: Tensor, by_place: Tensor, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    _run(_greedy, values.numpy(), by_place.numpy(), _unsigned(key), random_ties, chosen.numpy())
+    _run(_greedy, values.numpy(), *_places(by_place), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
 
 def optimistic(values: Tensor, counts: Tensor, by_place: Tensor, width: float, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    arrays = values.numpy(), counts.numpy(), by_place.numpy()
+    arrays = values.numpy(), counts.numpy(), *_places(by_place)
     _run(_optimistic, *arrays, np.float32(width), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
@@ -47,6 +47,11 @@ def learn(values: Tensor, counts: Tensor, chosen: Tensor, reward: float) -> None
 def _run(loop: Callable[..., None], over_players: NDArray[Any], *others: Any) -> None:
     """``loop(first, last, ...)`` over runs of players."""
     share_work(lambda first, last: loop(first, last, over_players, *others), len(over_players), PLAYERS_AT_ONCE)
+
+
+def _places(by_place: Tensor) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The place of every arm among equals, and the arm of every place."""
+    return np.argsort(by_place.numpy()).astype(np.int32), by_place.numpy()
 
 
 def _unsigned(key: int) -> np.uint64:
@@ -70,30 +75,54 @@ def _highest(scores: Any, player: int) -> Any:
     return top
 
 
+@compiled_loosely
+def _first_place(scores: Any, row: int, top: Any, place_of: Any) -> Any:
+    """The lowest place among the arms that reach the top; without a way out, the loop runs in vector registers."""
+    best = np.int32(scores.shape[1])
+    for arm in range(scores.shape[1]):
+        place = place_of[arm] if scores[row, arm] == top else np.int32(scores.shape[1])
+        if place < best:  # noqa: PLR1730 - as above
+            best = place
+    return best
+
+
 @compiled
-def _pick(scores: Any, row: int, by_place: Any, key: Any, player: int, random_ties: bool) -> Any:
-    """The best arm in a row of scores: of equals the first in ``by_place``, or any."""
-    top = _highest(scores, row)
-    wanted: Any = 0
-    if random_ties:
-        equals = 0
-        for arm in range(scores.shape[1]):
-            equals += scores[row, arm] == top
-        wanted = np.int64(((_draw(key, player) & _LOW) * np.uint64(equals)) >> _S32)
-    for place in range(scores.shape[1]):
-        if scores[row, by_place[place]] == top:
+def _any_arm(scores: Any, row: int, top: Any, word: Any) -> Any:
+    """One of the arms that reach the top, drawn with a random word."""
+    equals = 0
+    for arm in range(scores.shape[1]):
+        equals += scores[row, arm] == top
+    wanted: Any = np.int64(((word & _LOW) * np.uint64(equals)) >> _S32)
+    for arm in range(scores.shape[1]):
+        if scores[row, arm] == top:
             if wanted == 0:
-                return by_place[place]
+                return arm
             wanted -= 1
     return 0  # never: one of them is the highest
 
 
 @compiled
+def _pick(scores: Any, row: int, place_of: Any, by_place: Any, key: Any, player: int, random_ties: bool) -> Any:
+    """The best arm in a row of scores: of equals the first in ``by_place``, or any."""
+    top = _highest(scores, row)
+    if random_ties:
+        return _any_arm(scores, row, top, _draw(key, player))
+    return by_place[_first_place(scores, row, top, place_of)]
+
+
+@compiled
 def _greedy(
-    first: int, last: int, values: Any, by_place: Any, key: Any, random_ties: bool, chosen: NDArray[np.int64]
+    first: int,
+    last: int,
+    values: Any,
+    place_of: Any,
+    by_place: Any,
+    key: Any,
+    random_ties: bool,
+    chosen: NDArray[np.int64],
 ) -> None:
     for player in range(first, last):
-        chosen[player] = _pick(values, player, by_place, key, player, random_ties)
+        chosen[player] = _pick(values, player, place_of, by_place, key, player, random_ties)
 
 
 @compiled
@@ -102,6 +131,7 @@ def _optimistic(
     last: int,
     values: Any,
     counts: Any,
+    place_of: Any,
     by_place: Any,
     width: Any,
     key: Any,
@@ -113,7 +143,7 @@ def _optimistic(
         for arm in range(values.shape[1]):
             n = np.float32(counts[player, arm])
             bound[0, arm] = values[player, arm] + width / np.sqrt(n) if n > 0 else np.float32(np.inf)
-        chosen[player] = _pick(bound, 0, by_place, key, player, random_ties)
+        chosen[player] = _pick(bound, 0, place_of, by_place, key, player, random_ties)
 
 
 @compiled

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from recprism.models.sampling import Batch
-from recprism.models.sparse import weighted_sums
+from recprism.models.sparse import run_starts, weighted_sums
 
 
 class Slope(NamedTuple):
@@ -40,16 +40,11 @@ def bpr_slope(user: Tensor, item: Tensor, batch: Batch) -> Slope:
     weights = torch.cat([-push.sum(1, keepdim=True), push], 1).flatten()
     return Slope(
         softplus(behind).sum(),
-        weighted_sums(_starts(batch.users, len(user)) * width, items.flatten(), weights, item),
+        weighted_sums(run_starts(batch.users, len(user)) * width, items.flatten(), weights, item),
         _sums_by_item(items.flatten(), batch.users.repeat_interleave(width), weights, user, len(item)),
     )
 
 
 def _sums_by_item(items: Tensor, users: Tensor, weights: Tensor, user: Tensor, n_items: int) -> Tensor:
     items, order = torch.sort(items, stable=True)
-    return weighted_sums(_starts(items, n_items), users[order], weights[order], user)
-
-
-def _starts(rising: Tensor, size: int) -> Tensor:
-    """(size + 1,) where each number's run begins in a rising list of numbers below ``size``."""
-    return torch.searchsorted(rising, torch.arange(size + 1, device=rising.device))
+    return weighted_sums(run_starts(items, n_items), users[order], weights[order], user)

@@ -12,6 +12,7 @@ from recprism.models.sparse import Graph
 Start = Literal["spectral", "normal", "xavier"]
 STARTS: tuple[Start, ...] = ("spectral", "normal", "xavier")
 SWEEPS, OVERSAMPLING = 6, 10
+SMALLEST_SHARE = 1e-6
 
 
 def starting_vectors(
@@ -57,11 +58,28 @@ def _largest_singular(graph: Graph, rank: int, generator: torch.Generator) -> tu
     width = min(rank + OVERSAMPLING, graph.n_users, graph.n_items)
     basis = torch.randn(graph.n_items, width, generator=generator, device=graph.item_degree.device)
     for _ in range(SWEEPS):
-        basis = torch.linalg.qr(basis).Q
-        basis = graph.to_items.receive(torch.linalg.qr(graph.to_users.receive(basis)).Q)
-    basis = torch.linalg.qr(basis).Q
-    left, values, inner = torch.linalg.svd(graph.to_users.receive(basis), full_matrices=False)
-    return left[:, :rank], values[:rank], (basis @ inner.T)[:, :rank]
+        basis = graph.to_items.receive(_orthonormal(graph.to_users.receive(_orthonormal(basis))))
+    basis = _orthonormal(basis)
+    image = graph.to_users.receive(basis)
+    squares, directions = _principal(image)
+    directions = directions[:, :rank]
+    return image @ (directions * squares[:rank].rsqrt()), squares[:rank].sqrt(), basis @ directions
+
+
+def _orthonormal(basis: Tensor) -> Tensor:
+    squares, directions = _principal(basis)
+    return basis @ (directions * squares.rsqrt())
+
+
+def _principal(basis: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared singular values, largest first and none quite zero, and right singular vectors of a tall matrix.
+
+    By way of the small Gram matrix: its products are quick where QR and SVD of the tall matrix wait for threads, and the
+    accuracy that squaring costs is not needed.
+    """
+    squares, directions = torch.linalg.eigh((basis.T @ basis).double())
+    squares = squares.clamp_min(squares[-1] * SMALLEST_SHARE).clamp_min(torch.finfo(basis.dtype).tiny)
+    return squares.flip(0).to(basis.dtype), directions.flip(1).to(basis.dtype)
 
 
 def root_mean_square(vectors: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.errors import InputError, RecprismError
+from recprism.models.adam import Adam
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Facts: TypeAlias = Mapping[str, Any]
@@ -67,11 +68,9 @@ class Training:
 
     def __init__(self, task: Task, start: Tensor, generator: torch.Generator) -> None:
         self.task = task
-        self.parameters = torch.nn.Parameter(start)
+        self.parameters = start
         self.generator = generator
-        self.optimiser = torch.optim.Adam(
-            [self.parameters], lr=task.learning_rate, weight_decay=task.weight_decay, fused=True
-        )
+        self.adam = Adam(start, task.learning_rate, task.weight_decay)
         self.epoch = 0
         self.best = start.clone()
         self.best_epoch = 0
@@ -98,9 +97,8 @@ class Training:
 
     def _train_epoch(self) -> float:
         losses, terms = [], 0
-        for loss, n_terms, gradient in self.task.steps(self.parameters.detach(), self.generator):
-            self.parameters.grad = gradient
-            self.optimiser.step()
+        for loss, n_terms, gradient in self.task.steps(self.parameters, self.generator):
+            self.adam.step(gradient)
             losses.append(loss)
             terms += n_terms
         self.epoch += 1
@@ -120,27 +118,26 @@ class Training:
 
     def _note_value(self) -> float | None:
         """Keep the vectors if they are the best so far; without validation the last are the best."""
-        value = None if self.task.judge is None else self.task.judge(self.parameters.detach())
+        value = None if self.task.judge is None else self.task.judge(self.parameters)
         if value is None or self.best_value is None or value > self.best_value:
-            self.best.copy_(self.parameters.detach())
+            self.best.copy_(self.parameters)
             self.best_epoch, self.best_value = self.epoch, value
         return value
 
     def checkpoint(self) -> Checkpoint:
         """Everything the rest of the training depends on."""
-        adam = self.optimiser.state[self.parameters]
         tensors = {
-            "parameters": self.parameters.detach(),
+            "parameters": self.parameters,
             "best": self.best,
-            "first_moment": adam["exp_avg"],
-            "second_moment": adam["exp_avg_sq"],
+            "first_moment": self.adam.first_moment,
+            "second_moment": self.adam.second_moment,
             "random_state": self.generator.get_state(),
         }
         arrays = {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
         facts = {
             "identity": dict(self.task.identity),
             "epoch": self.epoch,
-            "steps": int(adam["step"]),
+            "steps": self.adam.steps,
             "best_epoch": self.best_epoch,
             "best_value": self.best_value,
         }
@@ -151,15 +148,12 @@ class Training:
         require_same(self.task.identity, ARRAYS, FACTS, checkpoint)
         arrays, facts = checkpoint
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        self.parameters.detach().copy_(tensors["parameters"])
+        self.parameters.copy_(tensors["parameters"])
         self.best.copy_(tensors["best"])
+        self.adam.first_moment.copy_(tensors["first_moment"])
+        self.adam.second_moment.copy_(tensors["second_moment"])
+        self.adam.steps = facts["steps"]
         self.generator.set_state(tensors["random_state"])
-        device = self.parameters.device
-        self.optimiser.state[self.parameters] = {
-            "step": torch.tensor(float(facts["steps"]), device=device),
-            "exp_avg": tensors["first_moment"].to(device),
-            "exp_avg_sq": tensors["second_moment"].to(device),
-        }
         self.epoch, self.best_epoch, self.best_value = facts["epoch"], facts["best_epoch"], facts["best_value"]
 
 
