@@ -74,7 +74,7 @@ def _orthonormal(basis: Tensor) -> Tensor:
 def _principal(basis: Tensor) -> tuple[Tensor, Tensor]:
     """Squared singular values, largest first and none quite zero, and right singular vectors of a tall matrix.
 
-    By way of the small Gram matrix: its products are quick where QR and SVD of the tall matrix wait for threads, and the
+    By way of the small Gram matrix: its products are quick where QR and SVD of the tall one wait for threads, and the
     accuracy that squaring costs is not needed.
     """
     squares, directions = torch.linalg.eigh((basis.T @ basis).double())
