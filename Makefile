@@ -18,8 +18,8 @@ test: $(VENV)/.test       ## install what the tests need and run them
 lint: $(VENV)/.lint       ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-bench: $(VENV)/.test      ## every benchmark, one after the other (benchmarks/RESULTS.md has the recorded figures)
-	@for script in topk metrics train; do echo "== benchmarks/$$script.py"; $(BIN)/python benchmarks/$$script.py; done
+bench: $(VENV)/.bench     ## every benchmark, one after the other (benchmarks/RESULTS.md has the recorded figures)
+	@for script in topk metrics rerank cmb train; do echo "== benchmarks/$$script.py"; $(BIN)/python benchmarks/$$script.py; done
 
 wheel: $(VENV)/bin/python  ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
@@ -40,6 +40,10 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.core
 	@$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	@$(PIP) --editable '.[test,adapters]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.core

@@ -1,0 +1,63 @@
+"""Write benchmarks/RESULTS.md from recorded benchmark output.
+
+python benchmarks/topk.py --json > recorded/topk.json     (and so on for every benchmark)
+python tools/record.py recorded/
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).parents[1] / "benchmarks" / "RESULTS.md"
+ORDER = {
+    "topk": ("Exact ranking", "python benchmarks/topk.py"),
+    "metrics": ("Metrics", "python benchmarks/metrics.py"),
+    "train": ("Training, time to quality on ML-1M", "python benchmarks/train.py --rivals --quick --data-root DIR"),
+    "rerank": ("Re-rankers", "python benchmarks/rerank.py"),
+    "cmb": ("One iteration of CMB", "python benchmarks/cmb.py"),
+}
+TEXT = TARGET.with_name("results_text.md")
+
+
+def main(folder: str) -> None:
+    sections = [TEXT.read_text(encoding="utf-8").rstrip()]
+    for name, (title, command) in ORDER.items():
+        path = Path(folder) / f"{name}.json"
+        if path.exists():
+            recorded = json.loads(path.read_text(encoding="utf-8"))
+            sections.append(
+                f"## {title}\n\n`{command}`\n\n{_machine(recorded['machine'])}\n\n{_table(recorded['claims'])}"
+            )
+    TARGET.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
+    where = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    return f"Recorded on: {where}, Python {machine['python']}, {packages}."
+
+
+def _table(claims: list[dict[str, Any]]) -> str:
+    lines = ["| figure | value | bar | holds |", "|---|---|---|---|"]
+    for claim in claims:
+        verdict = {True: "yes", False: "**no**", None: ""}[claim["holds"]]
+        bar = (
+            ""
+            if claim["bar"] is None
+            else f"{'≤' if claim['better'] == 'lower' else '≥'} {claim['bar']:g}"
+            if isinstance(claim["bar"], int | float)
+            else str(claim["bar"])
+        )
+        lines.append(f"| {claim['claim']} | {_number(claim['value'])} | {bar} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
