@@ -75,7 +75,9 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
 
 
 def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
-    result = recprism("evaluate", trained, "--json", "-m", "ndcg@10,sc@20,pc@10", "--bootstrap", 50)
+    words = ("evaluate", trained, "--json", "-m", "ndcg@10,sc@20,pc@10", "--bootstrap", 50, "--seed", 3)
+    result = recprism(*words, "-o", tmp_path / "metrics.csv")
+    assert pl.read_csv(tmp_path / "metrics.csv")["metric"].to_list() == ["ndcg", "sc", "pc"]
     scores = {row["metric"]: row for row in result.json["scores"]}  # type: ignore[attr-defined]
     assert set(scores) == {"ndcg", "sc", "pc"}
     assert 0 < scores["ndcg"]["low"] < scores["ndcg"]["mean"] < scores["ndcg"]["high"] < 1

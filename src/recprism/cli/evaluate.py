@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable
-from recprism.cli.output import AsJson, next_step, print_json, print_table, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, say
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def evaluate(
         bool, typer.Option("--base", help="Judge the trained model, even if the run was diversified.")
     ] = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0 for none.", min=0)] = 1000,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy and diversity, with intervals.
@@ -57,6 +62,7 @@ def evaluate(
     from recprism.study.audit import Beside, audit_against_run, audit_lists
     from recprism.study.pipeline import evaluate_run, metric_names, part_named
     from recprism.study.run import Run
+    from recprism.study.tables import write_table
 
     names, where = metric_names(metrics), part_named(part)
     if not target.exists():
@@ -64,15 +70,17 @@ def evaluate(
     notes: tuple[str, ...] = ()
     if target.is_dir():
         ours = Run.open(target)
-        result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base)
+        result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed)
         ours.save_metrics(result.to_frame())
     elif run is not None:
-        audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap)
+        audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes
     else:
         beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator, catalogue_size)
-        audit = audit_lists(target, beside, names, bootstrap=bootstrap)
+        audit = audit_lists(target, beside, names, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes
+    if output is not None:
+        say(f"rows written to {write_table(result.to_frame(), output)}")
     if against is not None:
         other = evaluate_run(Run.open(against), [score.name for score in result.scores], part=where, bootstrap=0)
         _print_comparison(compare(other, result), as_json, target, against)

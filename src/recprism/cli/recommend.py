@@ -30,9 +30,9 @@ def recommend(
 
     Examples: `recprism recommend runs/x -k 20 -o lists.csv`, `recprism recommend runs/x --users 1,42`
     """
-    from recprism.study.lists import write_lists
     from recprism.study.pipeline import part_named, recommend
     from recprism.study.run import Run
+    from recprism.study.tables import write_table
 
     run = Run.open(run_directory)
     wanted = None if users is None else [word.strip() for word in users.split(",") if word.strip()]
@@ -47,7 +47,7 @@ def recommend(
             ]
             print_table(columns, shown.select(columns).rows(), numeric=("rank", "score"))
     else:
-        path = run.save_recommendations(lists) if output is None else write_lists(lists, output)
+        path = run.save_recommendations(lists) if output is None else write_table(lists, output)
         say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
         if as_json:
             print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k})

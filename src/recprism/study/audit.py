@@ -58,7 +58,9 @@ class Audit:
     notes: tuple[str, ...]
 
 
-def audit_lists(path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000) -> Audit:
+def audit_lists(
+    path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
+) -> Audit:
     """Judge a file of lists by itself and by the files beside it."""
     lists = _read_lists(path)
     tables = {
@@ -78,7 +80,7 @@ def audit_lists(path: str | Path, beside: Beside, metrics: Sequence[str] | None,
         subtopics=None if topics is None else _subtopics(topics, item_ids, n_items),
         n_items=n_items,
     )
-    evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids)
+    evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
     notes: tuple[str, ...] = (
         f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
     )
@@ -91,7 +93,13 @@ def audit_lists(path: str | Path, beside: Beside, metrics: Sequence[str] | None,
 
 
 def audit_against_run(
-    path: str | Path, run: Run, metrics: Sequence[str] | None, *, part: Part = "test", bootstrap: int = 1000
+    path: str | Path,
+    run: Run,
+    metrics: Sequence[str] | None,
+    *,
+    part: Part = "test",
+    bootstrap: int = 1000,
+    seed: int = 0,
 ) -> Audit:
     """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
     lists, split = _read_lists(path), run.split()
@@ -109,7 +117,7 @@ def audit_against_run(
         if without
         else ()
     )
-    return Audit(evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids), notes)
+    return Audit(evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed), notes)
 
 
 def _read_lists(path: str | Path) -> pl.DataFrame:

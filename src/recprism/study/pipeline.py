@@ -86,13 +86,19 @@ def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], s
 
 
 def evaluate_run(
-    run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", bootstrap: int = 1000, base: bool = False
+    run: Run,
+    metrics: Sequence[str] | None = None,
+    *,
+    part: Part = "test",
+    bootstrap: int = 1000,
+    base: bool = False,
+    seed: int = 0,
 ) -> Evaluation:
     """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors."""
     factors, split = run.served_factors(base=base), run.split()
     items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
-    return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)
+    return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:
