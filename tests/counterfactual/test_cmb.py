@@ -270,7 +270,7 @@ def test_save_and_load(tmp_path: Path) -> None:
         CMB().recommend(0)
 
 
-def test_the_paper_preset_is_what_the_findings_say() -> None:
+def test_the_paper_preset_is_what_the_reruns_showed() -> None:
     model = CMB.preset("paper", diversity="sc", accuracy="recall")
     assert (model.reach, model.n_arms, model.iterations, model.epsilon, model.k) == (0.3, 61, 200, 0.1, 20)
     assert (model.lambda1, model.lambda2, model.ties, model.keep, model.scaling) == (

@@ -283,7 +283,7 @@ def evaluate_factors(
     return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)
 
 
-# FINDINGS of reruns against the released code: how the numbers of the paper's tables come about.
+# What reruns against the released code showed: how the numbers of the paper's tables come about (docs/paper.md).
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
