@@ -31,5 +31,5 @@ def share(vectors: object) -> float:
     return float(reaches_the_tail(lists, lists.context).double().mean())
 
 
-model = CMB(reaches_the_tail, k=10, iterations=100, device="cpu").fit(factors, split)
+model = CMB(reaches_the_tail, k=10, device="cpu").fit(factors, split)
 print(f"lists with a tail item: {share(factors):.1%} before, {share(model.factors_):.1%} after")

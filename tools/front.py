@@ -53,7 +53,7 @@ def main() -> None:
     model = CMB.preset("paper", diversity="sc", accuracy="ndcg", reward_on="validation").fit(
         factors, split, data.subtopics
     )
-    alone = CMB("sc", iterations=200).fit(factors, split, data.subtopics)
+    alone = CMB.preset("shared", diversity="sc").fit(factors, split, data.subtopics)
     points = {
         "CMB, the paper's settings": [change(model.factors_.rank(10, exclude=seen)[0])],
         "the same, permuted": [

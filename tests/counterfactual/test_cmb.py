@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.counterfactual import CMB
+from recprism.counterfactual import CMB, Adjusted
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.controls import noise, permuted
 from recprism.counterfactual.gradient import soft_ilad
@@ -24,6 +24,11 @@ from recprism.data import Incidence, Split, Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.models import Factors
+
+
+def shared(diversity: object = "sc", accuracy: object = None, **settings: object) -> CMB:
+    """Players with one reward for all; tests of marginal credit are in test_credit.py."""
+    return CMB.preset("shared", diversity=diversity, accuracy=accuracy, **settings)
 
 
 def world(seed: int, n_users: int = 30, n_items: int = 25, d: int = 4) -> tuple[Factors, Split, Subtopics]:
@@ -84,7 +89,7 @@ def test_a_common_shift_of_all_items_leaves_every_list_as_it_was(seed: int) -> N
 def test_delta_and_factors_are_in_the_models_own_units() -> None:
     factors, split, subtopics = world(1)
     for scaling, unit in (("global", np.abs(factors.item).max()), ("factor", np.abs(factors.item).max(0))):
-        model = CMB("sc", iterations=5, scaling=scaling, seed=1, keep="last").fit(factors, split, subtopics)  # type: ignore[arg-type]
+        model = shared("sc", iterations=5, scaling=scaling, seed=1, keep="last").fit(factors, split, subtopics)  # type: ignore[arg-type]
         assert model.delta_.item is not None
         delta = model.delta_.item.numpy()
         assert np.allclose(model.factors_.item - factors.item, delta, atol=1e-6)
@@ -97,7 +102,7 @@ def test_delta_and_factors_are_in_the_models_own_units() -> None:
 @pytest.mark.parametrize("side", ["item", "user", "both"])
 def test_every_policy_on_every_side(policy: str, side: str) -> None:
     factors, split, subtopics = world(2)
-    model = CMB("sc", "recall", lambda1=0.1, policy=policy, side=side, iterations=12, k=5).fit(
+    model = shared("sc", "recall", lambda1=0.1, policy=policy, side=side, iterations=12, k=5).fit(
         factors, split, subtopics
     )  # type: ignore[arg-type]
     assert len(model.history_) == 12
@@ -107,7 +112,7 @@ def test_every_policy_on_every_side(policy: str, side: str) -> None:
 
 def test_the_history_tells_the_truth() -> None:
     factors, split, subtopics = world(3)
-    model = CMB("sc", "ndcg", lambda1=2.0, lambda2=0.7, penalty="mean", iterations=8, k=5, keep="last")
+    model = shared("sc", "ndcg", lambda1=2.0, lambda2=0.7, penalty="mean", iterations=8, k=5, keep="last")
     model.fit(factors, split, subtopics)
     last = model.history_[-1]
     items, _ = model.factors_.rank(5, exclude=split.train)
@@ -126,7 +131,7 @@ def test_resumed_at_any_iteration_it_ends_with_the_same_bits(policy: str) -> Non
     diversity = "ilad" if policy == "gradient" else "sc"
 
     def model() -> CMB:
-        return CMB(diversity, policy=policy, iterations=9, k=5, seed=3)
+        return shared(diversity, policy=policy, iterations=9, k=5, seed=3)
 
     seen: list[Progress] = []
     whole = model().fit(factors, split, subtopics, follow=seen.append)
@@ -149,7 +154,7 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
         for threads in (1, 2):
             torch.set_num_threads(threads)
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
-            results.append(CMB("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(factors, split, subtopics))
+            results.append(shared("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(factors, split, subtopics))
     finally:
         torch.set_num_threads(before[0])
         numba.set_num_threads(before[1])
@@ -157,7 +162,7 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
     assert first is not None
     assert second is not None
     assert torch.equal(first, second)
-    other = CMB("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=10).fit(factors, split, subtopics)
+    other = shared("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=10).fit(factors, split, subtopics)
     assert other.delta_.item is not None
     assert not torch.equal(first, other.delta_.item)
 
@@ -165,7 +170,7 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
 def test_what_is_kept() -> None:
     factors, split, subtopics = world(6)
     fitted = {
-        keep: CMB("sc", iterations=30, k=5, keep=keep, lambda1=0.05).fit(factors, split, subtopics)  # type: ignore[arg-type]
+        keep: shared("sc", iterations=30, k=5, keep=keep, lambda1=0.05).fit(factors, split, subtopics)  # type: ignore[arg-type]
         for keep in ("last", "greedy", "best")
     }
     histories = {model.history_ for model in fitted.values()}
@@ -181,7 +186,7 @@ def test_what_is_kept() -> None:
 
 def test_it_stops_when_nothing_gets_better() -> None:
     factors, split, subtopics = world(7)
-    model = CMB("pc", iterations=500, k=5, patience=10).fit(factors, split, subtopics)
+    model = shared("pc", iterations=500, k=5, patience=10).fit(factors, split, subtopics)
     assert model.converged_
     assert len(model.history_) < 500
     best = max(range(len(model.history_)), key=lambda i: model.history_[i].reward)
@@ -201,21 +206,21 @@ def test_a_metric_that_nobody_ships() -> None:
     before = (
         metric(Lists(factors.rank(3, exclude=split.train)[0], Context(n_items=25)), Context(n_items=25)).double().mean()
     )
-    model = CMB(metric, iterations=60, k=3).fit(factors, split)
+    model = shared(metric, iterations=60, k=3).fit(factors, split)
     assert max(step.psi for step in model.history_) > float(before)
     assert model.settings()["diversity"] == "at_least_one"
     with pytest.raises(InputError, match="needed but not given: what the items are about"):
-        CMB("sc", iterations=1).fit(factors, split)
+        shared("sc", iterations=1).fit(factors, split)
 
 
 def test_the_gradient_variant_raises_ilad() -> None:
     factors, split, subtopics = world(9, n_items=60)
-    model = CMB("ilad", policy="gradient", iterations=40, k=5, learning_rate=0.02).fit(factors, split, subtopics)
+    model = shared("ilad", policy="gradient", iterations=40, k=5, learning_rate=0.02).fit(factors, split, subtopics)
     assert model.history_[-1].psi > model.history_[0].psi + 0.05
     assert model.delta_.item is not None
     assert model.delta_.item.abs().max() <= 0.3 * np.abs(factors.item).max() * 1.0001
     with pytest.raises(InputError, match="differentiable objective"):
-        CMB("sc", policy="gradient", iterations=1).fit(factors, split, subtopics)
+        shared("sc", policy="gradient", iterations=1).fit(factors, split, subtopics)
 
 
 def test_soft_ilad_is_ilad() -> None:
@@ -229,7 +234,7 @@ def test_soft_ilad_is_ilad() -> None:
 def test_the_item_bias_is_never_perturbed() -> None:
     factors, split, subtopics = world(11)
     biased = Factors.from_arrays(factors.user, factors.item, item_bias=np.linspace(-3, 3, 25))
-    model = CMB("sc", iterations=5, k=5).fit(biased, split, subtopics)
+    model = shared("sc", iterations=5, k=5).fit(biased, split, subtopics)
     assert (model.factors_.item_bias == biased.item_bias).all()  # type: ignore[union-attr,operator]
     space = FactorSpace(biased, split.train)
     assert (space.lists(torch.zeros(space.n_players), 5).numpy() == biased.rank(5, exclude=split.train)[0]).all()
@@ -237,21 +242,31 @@ def test_the_item_bias_is_never_perturbed() -> None:
 
 def test_the_dial() -> None:
     factors, split, subtopics = world(12)
-    model = CMB("sc", iterations=5, k=5, keep="last").fit(factors, split, subtopics)
-    assert np.allclose(model.adjust({}).item, model.factors_.item)
-    erased = model.adjust(dict.fromkeys(range(4), 0.0))
-    assert np.allclose(erased.item, factors.item)
-    doubled = model.adjust({2: 2.0})
+    model = shared("sc", iterations=5, k=5, keep="last").fit(factors, split, subtopics)
+    metrics = ["sc@5", "ndcg@5"]
+
+    def turn(dial: dict[int, float]) -> Adjusted:
+        return model.adjust(dial, split, subtopics, metrics)
+
+    kept = turn({})
+    assert np.allclose(kept.factors.item, model.factors_.item)
+    assert all(row.difference == 0 for row in kept.change.rows)
+    erased = turn(dict.fromkeys(range(4), 0.0))
+    assert np.allclose(erased.factors.item, factors.item)
+    before, after = model.evaluate(split, subtopics, metrics, part="validation", bootstrap=0)
+    for name in metrics:
+        assert (erased.change[name].a, erased.change[name].b) == pytest.approx((after[name].mean, before[name].mean))
+    doubled = turn({2: 2.0}).factors
     assert model.delta_.item is not None
     assert np.allclose(doubled.item[:, 2], factors.item[:, 2] + 2 * model.delta_.item.numpy()[:, 2], atol=1e-6)
     assert np.allclose(doubled.item[:, 1], model.factors_.item[:, 1])
     with pytest.raises(InputError, match="there is no factor 4; factors go from 0 to 3"):
-        model.adjust({4: 1.0})
+        turn({4: 1.0})
 
 
 def test_save_and_load(tmp_path: Path) -> None:
     factors, split, subtopics = world(13)
-    model = CMB("sc", "recall", iterations=5, k=5, side="both").fit(factors, split, subtopics)
+    model = shared("sc", "recall", iterations=5, k=5, side="both").fit(factors, split, subtopics)
     model.save(tmp_path)
     loaded = CMB.load(tmp_path)
     assert loaded.settings() == model.settings()
@@ -304,13 +319,13 @@ def test_the_paper_preset_is_what_the_reruns_showed() -> None:
 )
 def test_bad_settings_are_refused_at_once(settings: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        CMB(**settings)  # type: ignore[arg-type]
+        shared(**settings)  # type: ignore[arg-type]
 
 
 def test_a_split_without_validation_cannot_pay() -> None:
     factors, split, subtopics = world(14)
     with pytest.raises(InputError, match="no validation part to take the reward from"):
-        CMB("sc").fit(factors, split.refit(), subtopics)
+        shared("sc").fit(factors, split.refit(), subtopics)
 
 
 @given(st.integers(0, 1000))

@@ -75,6 +75,18 @@ def test_compiled_loops_and_torch_agree(seed: int, ties: Ties, n_arms: int) -> N
     assert torch.equal(pair[0].counts, pair[1].counts)
 
 
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.sampled_from(["first", "zero"]), st.integers(2, 9))
+def test_best_arms_that_are_kept_are_those_that_are_found_anew(seed: int, ties: Ties, n_arms: int) -> None:
+    generator = np.random.default_rng(seed)
+    players = Players(11, n_arms, 100, ties=ties, zero=n_arms // 2)
+    for step in range(40):
+        best = players.greedy(0)
+        assert torch.equal(best, players._best(players.values, 0))
+        reward = float(generator.integers(-2, 2))  # leaders rise and fall, and meet equals: untried arms and others
+        players.learn(players.explore(best, 0.3, chance.stream(seed, step)), reward)
+
+
 def test_the_rules_for_ties() -> None:
     fresh = {ties: Players(1000, 5, 10, ties=ties, zero=2).greedy(1) for ties in ("first", "zero", "random")}  # type: ignore[arg-type]
     assert set(fresh["first"].tolist()) == {0}

@@ -67,13 +67,13 @@ def test_the_network_has_learned_the_tastes(trained: tuple[TwoLayers, Split, Sub
 def test_players_diversify_it_through_its_scores_alone(trained: tuple[TwoLayers, Split, Subtopics]) -> None:
     model, split, subtopics = trained
     before = model.item_features.clone()
-    cmb = CMB("sc", iterations=60, k=5, reach=0.6).fit_scorer(model, split, subtopics)
+    cmb = CMB.preset("shared", diversity="sc", iterations=60, k=5, reach=0.6).fit_scorer(model, split, subtopics)
     assert torch.equal(model.item_features, before), "the model itself is left alone"
     base = ScorerSpace(model, split.train).lists(torch.zeros(N_ITEMS * DIM), 5)
     base_sc = evaluate(base, Context(subtopics=subtopics), ["sc@5"], bootstrap=0)["sc@5"].mean
     assert max(step.psi for step in cmb.history_) > base_sc + 0.05
     with pytest.raises(InputError, match="shows its scores only"):
-        CMB("ilad", policy="gradient").fit_scorer(model, split, subtopics)
+        CMB.preset("shared", diversity="ilad", policy="gradient").fit_scorer(model, split, subtopics)
 
 
 class DotProduct:

@@ -120,3 +120,17 @@ def test_the_same_under_any_hash_seed() -> None:
         for seed in ("0", "1", "12345")
     }
     assert len(digests) == 1
+
+
+def test_a_validation_part_can_be_carved_from_training(small: Dataset) -> None:
+    split = small.split("paper", seed=3)
+    carved = split.carve_validation(0.125, seed=3)
+    both = carved.train.union(carved.validation)
+    assert np.array_equal(both.indices, split.train.indices)
+    assert len(both) == len(carved.train) + len(carved.validation)
+    assert carved.test is split.test
+    assert (carved.train.row_counts >= 1).all()
+    assert 0.11 < len(carved.validation) / len(split.train) < 0.14
+    assert np.array_equal(carved.train.indices, split.carve_validation(0.125, seed=3).train.indices)
+    with pytest.raises(InputError, match="has a validation part already"):
+        carved.carve_validation()

@@ -17,7 +17,7 @@ DEPTH = 20
 ORDER_FREE = {  # metrics of the set of items, not of its order
     *("recall", "precision", "hit_rate", "sc", "sc_shared", "subtopic_entropy"),
     *("ilad", "ilad_subtopics", "ilad_attributes", "ilad_paper", "mild", "mild_subtopics", "mild_attributes"),
-    *("pc", "gini", "exposure_entropy", "personalisation", "tail_share", "novelty"),
+    *("pc", "gini", "exposure_entropy", "personalisation", "tail_share", "novelty", "calibration"),
 }
 Values = dict[str, NDArray[np.float64]]
 
@@ -94,7 +94,8 @@ def test_numbering_items_otherwise_changes_nothing(world: World, seed: int) -> N
         world.vectors[order],
     )
     # which of equally popular items still belongs to the head goes by number
-    assert_same(renumbered.values(), world.values(), set(METRICS) - {"tail_share"})
+    by_popularity = {"tail_share", "ndcg_head", "ndcg_mid", "ndcg_tail"}
+    assert_same(renumbered.values(), world.values(), set(METRICS) - by_popularity)
 
 
 @settings(max_examples=25)
@@ -140,6 +141,17 @@ def test_a_list_of_one_subtopic_is_below_the_catalogue_ideal_but_ideal_to_itself
     catalogue, itself = (METRICS[name].variant("here", {"alpha": alpha}) for name in ("alpha_ndcg", "alpha_ndcg_list"))
     assert catalogue(lists).item() < 1
     assert itself(lists).item() == 1.0
+
+
+@settings(max_examples=25)
+@given(worlds())
+def test_a_list_of_the_users_own_items_is_calibrated(world: World) -> None:
+    """Training items themselves as the list: nothing is further from their proportions than they are."""
+    own = np.array([np.pad(np.flatnonzero(row), (0, 40))[: world.train.shape[1]] for row in world.train])
+    own[np.arange(own.shape[1]) >= world.train.sum(1)[:, None]] = -1
+    exact = METRICS["calibration"](Lists(own, world.context)).numpy()
+    np.testing.assert_allclose(exact[~np.isnan(exact)], 0, atol=1e-12)
+    assert np.isnan(exact).tolist() == (~(world.train.astype(float) @ world.subtopics).any(1)).tolist()
 
 
 @pytest.mark.parametrize("name", ["alpha_ndcg_list", "alpha_ndcg_paper"])

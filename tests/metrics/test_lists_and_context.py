@@ -158,6 +158,16 @@ def test_other_vectors_leave_the_rest_alone(world: Context, items: NDArray[np.in
         world.with_vectors(torch.ones(5, 3))
 
 
+def test_the_history_is_that_of_training_and_needs_subtopics(items: NDArray[np.int64]) -> None:
+    train, subtopics = [[1, 1, 0], [0, 0, 1], [0, 0, 0]], [[1, 0], [3, 1], [0, 0]]
+    context = Context(train=train, subtopics=subtopics)
+    assert context.history.tolist() == [[0.875, 0.125], [0, 0], [0, 0]]
+    assert not Context(train=train).has("history")
+    elsewhere = Context(train=train, subtopics=subtopics, relevant=np.eye(3)[:2], user_subtopics=np.ones((2, 2)))
+    with pytest.raises(InputError, match="train has 3 users and the context 2"):
+        _ = elsewhere.history
+
+
 def test_subtopics_of_users_come_from_all_their_items() -> None:
     subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "b", "c", "c"], 4)
     interactions = Incidence.coerce([[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 1, 0]])

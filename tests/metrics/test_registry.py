@@ -69,7 +69,7 @@ def test_every_metric_declares_its_facts(name: str) -> None:
     assert metric.summary.endswith(".")
     assert metric.empties.endswith(".")
     assert metric.bounds[0] < metric.bounds[1]
-    assert metric.higher_is_better is (name != "gini")
+    assert metric.higher_is_better is (name not in ("gini", "calibration"))
 
 
 def test_a_metric_of_ones_own_is_one_line(own_metric: Metric, world: Context, items: NDArray[np.int64]) -> None:
@@ -136,6 +136,12 @@ def test_the_share_of_the_head_is_an_option(world: Context, items: NDArray[np.in
     assert half(Lists(items, world)).tolist() == [0.75, 1, 0.75]
     with pytest.raises(InputError, match="head_share"):
         METRICS["tail_share"].variant("here", {"head_share": 1.5})(Lists(items, world))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -1.0])
+def test_calibration_must_mix_something_in(alpha: float, world: Context, items: NDArray[np.int64]) -> None:
+    with pytest.raises(InputError, match="alpha is the part of the user's own distribution mixed in"):
+        METRICS["calibration"].variant("here", {"alpha": alpha})(Lists(items, world))
 
 
 def test_the_paper_variants_know_how_long_lists_must_be(world: Context, items: NDArray[np.int64]) -> None:

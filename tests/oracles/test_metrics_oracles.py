@@ -342,3 +342,41 @@ def test_paper_variants_agree_with_plain_loops(case: Case, k: int) -> None:
         expected_ilad.append(sum(distances) / (n * (n - 1)) if n > 1 else 0.0)
     assert_per_user(result.values[f"alpha_ndcg_paper@{k}"], expected_alpha)
     assert_per_user(result.values[f"ilad_paper@{k}"], expected_ilad, tolerance=2e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.3])
+@pytest.mark.parametrize("k", [1, 10, 20])
+def test_calibration_agrees_with_scipy(case: Case, k: int, alpha: float) -> None:
+    """entropy(p, q) of SciPy is KL(p || q)."""
+    metric = parse("calibration")[0].variant("here", {"alpha": alpha})
+    shares, expected = item_shares(case), []
+    for user, items in enumerate(case.lists):
+        own, shown = shares[case.train.row(user)].sum(0), shares[items[:k]].sum(0)
+        if not own.any():
+            expected.append(math.nan)
+            continue
+        p = own / own.sum()
+        q = shown / shown.sum() if shown.any() else np.zeros_like(shown)
+        mixed = (1 - alpha) * q + alpha * p
+        expected.append(float(sum(a * math.log(a / b) for a, b in zip(p, mixed, strict=True) if a > 0)))
+        if shown.any():
+            assert expected[-1] == pytest.approx(entropy(p, mixed), abs=1e-12)
+    assert_per_user(values(case, (metric, k)).values[f"here@{k}"], expected)
+
+
+@pytest.mark.parametrize("k", [1, 10, 20])
+def test_ndcg_of_strata_agrees_with_a_plain_loop(case: Case, k: int) -> None:
+    counts = case.train.col_counts.tolist()
+    stratum_of, before = {}, 0
+    for item in sorted(range(len(counts)), key=lambda item: -counts[item]):
+        stratum_of[item] = sum(3 * before >= third * sum(counts) for third in (1, 2))
+        before += counts[item]
+    result = values(case, *(f"ndcg_{name}@{k}" for name in ("head", "mid", "tail")))
+    for number, name in enumerate(("head", "mid", "tail")):
+        expected = []
+        for items, relevant in zip(case.lists, case.relevant, strict=True):
+            wanted = {item for item in relevant if stratum_of[item] == number}
+            dcg = sum(1 / math.log2(place + 2) for place, item in enumerate(items[:k]) if item in wanted)
+            best = sum(1 / math.log2(place + 2) for place in range(min(k, len(wanted))))
+            expected.append(dcg / best if wanted else math.nan)
+        assert_per_user(result.values[f"ndcg_{name}@{k}"], expected)

@@ -6,12 +6,13 @@ vectors), the difference is shown.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from recprism.rerank import DPP, MMR, Features
+from recprism.rerank import DPP, MMR, MSD, SSD, Features, SlidingDPP
 
 pyversity = pytest.importorskip("pyversity")
 
@@ -50,6 +51,24 @@ def their_dpp(vectors: Any, scores: Any, k: int, trade_off: float) -> Any:
     return pyversity.dpp(vectors, relevance, k, diversity=0.5, scale=2 * beta).indices
 
 
+def their_msd(vectors: Any, scores: Any, k: int, trade_off: float) -> Any:
+    return pyversity.msd(vectors, scaled(scores), k, diversity=trade_off).indices
+
+
+def their_ssd(vectors: Any, scores: Any, k: int, trade_off: float, *, bias: bool = True, window: int = 5) -> Any:
+    """Its window does not count the candidate, and a bias makes its vectors longer by the root of 2."""
+    return pyversity.ssd(
+        vectors,
+        scaled(scores),
+        k,
+        diversity=trade_off,
+        window=window - 1,
+        append_bias=bias,
+        gamma=0.5**0.5 if bias else 1.0,
+        normalize_scores=False,
+    ).indices
+
+
 def mmr_worth(similarity: Any, relevance: Any, chosen: list[int], trade_off: float) -> float:
     *before, last = chosen
     nearest = max((max(0.0, similarity[last, other]) for other in before), default=0.0)
@@ -59,6 +78,26 @@ def mmr_worth(similarity: Any, relevance: Any, chosen: list[int], trade_off: flo
 def dpp_worth(similarity: Any, relevance: Any, chosen: list[int], trade_off: float) -> float:
     log_det = np.linalg.slogdet(similarity[np.ix_(chosen, chosen)])[1]
     return float((1 - trade_off) * relevance[chosen].sum() + trade_off * log_det)
+
+
+def msd_worth(similarity: Any, relevance: Any, chosen: list[int], trade_off: float) -> float:
+    *before, last = chosen
+    return float((1 - trade_off) * relevance[last] + trade_off * (1 - similarity[last, before]).sum())
+
+
+def ssd_worth(similarity: Any, relevance: Any, chosen: list[int], trade_off: float, window: int = 5) -> float:
+    """From the cosines alone: a Cholesky factor whose rows look back no further than the window."""
+    similarity = (similarity[np.ix_(chosen, chosen)] + 1) / 2  # with the bias
+    n = len(chosen)
+    along = np.zeros((n, n))  # coordinates of each item in the directions made so far
+    length = np.zeros(n)
+    for i in range(n):
+        near = range(max(0, i - window + 1), i)
+        length[i] = np.sqrt(max(0.0, similarity[i, i] - sum(along[i, m] ** 2 for m in near)))
+        for j in range(i + 1, n):
+            product = similarity[j, i] - sum(along[i, m] * along[j, m] for m in near)
+            along[j, i] = product / length[i] if length[i] > 1e-3 else 0.0
+    return float((1 - trade_off) * relevance[chosen[-1]] + trade_off * length[-1])
 
 
 def is_near_tie(worth: Any, ours: list[int], theirs: list[int], trade_off: float, own: tuple[Any, Any]) -> bool:
@@ -71,12 +110,17 @@ def is_near_tie(worth: Any, ours: list[int], theirs: list[int], trade_off: float
 
 
 METHODS = [(MMR, their_mmr, mmr_worth), (DPP, their_dpp, dpp_worth)]
+RIVALS = [
+    (MSD, their_msd, msd_worth),
+    (SSD, their_ssd, ssd_worth),
+    (partial(SlidingDPP, window=None), their_dpp, dpp_worth),
+]
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["spread", "clustered"])
 @pytest.mark.parametrize("trade_off", TRADE_OFFS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("method", METHODS, ids=["mmr", "dpp"])
+@pytest.mark.parametrize("method", METHODS + RIVALS, ids=["mmr", "dpp", "msd", "ssd", "dpp_window"])
 def test_same_picks(method: Any, shape: tuple[int, int, int], trade_off: float, clustered: bool) -> None:
     (ours, theirs, worth), (n_candidates, dim, k) = method, shape
     candidates, scores, vectors = world(n_candidates, dim, clustered=clustered)
@@ -89,6 +133,19 @@ def test_same_picks(method: Any, shape: tuple[int, int, int], trade_off: float, 
             parted += 1
             assert is_near_tie(worth, got, expected, trade_off, (vectors[items], own))
     assert parted <= 2, f"{parted} of {N_USERS} lists differ, more than near ties can explain"
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("window", [2, 3, 8])
+def test_ssd_with_other_windows(window: int, bias: bool) -> None:
+    candidates, scores, vectors = world(60, 24, clustered=True)
+    rerank = SSD(trade_off=0.6, window=window, bias=bias)
+    picks = rerank(candidates, scores, 12, features=Features(vectors=vectors))
+    theirs = [
+        items[their_ssd(vectors[items], own, 12, 0.6, bias=bias, window=window)]
+        for items, own in zip(candidates, scores, strict=True)
+    ]
+    assert (picks != np.array(theirs)).any(1).sum() <= 1
 
 
 def test_the_scale_of_scores_changes_their_mmr_and_not_ours() -> None:

@@ -151,7 +151,7 @@ class TestErrors:
             ),
             (lambda: reranker("dpp", theta=1), "re-ranker 'dpp': .*unexpected keyword argument 'theta'"),
             (lambda: reranker("x quad uniform "), "unknown re-ranker 'x quad uniform '; did you mean 'xquad_uniform'"),
-            (lambda: reranker("zzz"), "unknown re-ranker 'zzz'; there are dpp, exposure, mmr"),
+            (lambda: reranker("zzz"), "unknown re-ranker 'zzz'; there are calibrated, dpp, dpp_window, exposure, mmr"),
         ],
     )
     def test_settings(self, make: Any, message: str) -> None:

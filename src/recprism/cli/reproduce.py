@@ -12,7 +12,7 @@ from recprism.cli.output import AsJson, DataRoot, Device, next_step, print_json,
 
 if TYPE_CHECKING:
     from recprism.study.paper import Row
-    from recprism.study.reproduce import Cell
+    from recprism.study.reproduce import AgainstRandom, Cell
 
 
 def reproduce(
@@ -44,7 +44,7 @@ def reproduce(
     """
     from recprism.data.datasets import load_dataset
     from recprism.study.paper import TABLES, rows_of
-    from recprism.study.reproduce import reproduce
+    from recprism.study.reproduce import against_random, reproduce
 
     tables = list(TABLES) if table is None else [table]
     rows = [row for name in tables for row in rows_of(name)]
@@ -60,11 +60,14 @@ def reproduce(
         except KeyboardInterrupt:
             say("stopped; the same command goes on where it was")
             raise
+    against = against_random(data.name, output, runs) if "single_objective" in tables else []
     if as_json:
-        print_json({"rows": [asdict(cell) for cell in cells]})
+        print_json({"rows": [asdict(cell) for cell in cells], "against_random": [asdict(row) for row in against]})
         return
     for name in tables:
         _print_table([cell for cell in cells if cell.table == name])
+    if against:
+        _print_against_random(against)
     next_step(f"recprism reproduce --dataset {dataset} --runs 5 --json")
 
 
@@ -77,6 +80,20 @@ def _print_table(cells: list[Cell]) -> None:
     say(f"{first.table}: {first.dataset}, {first.base_model}; base rows as values, others as % change; ours / paper")
     rows = [(method, k, *(_show(found[method, k, metric]) for metric in metrics)) for method, k in lines]
     print_table(("method", "K", *metrics), rows, numeric=("K", *metrics))
+
+
+def _print_against_random(rows: list[AgainstRandom]) -> None:
+    say("single objectives against random arms, on the metric they optimise: points of percent, 95 % interval by seed")
+    shown = [
+        (row.method, row.k, f"{row.learned:+.1f}", f"{row.random:+.1f}", f"{row.difference:+.1f}", _interval(row))
+        for row in rows
+    ]
+    columns = ("method", "K", "learned", "random", "difference", "interval")
+    print_table(columns, shown, numeric=columns[1:])
+
+
+def _interval(row: AgainstRandom) -> str:
+    return "one seed" if row.low is None else f"{row.low:+.1f} .. {row.high:+.1f}"
 
 
 def _show(cell: Cell) -> str:

@@ -1,7 +1,7 @@
 """Counterfactual search: what would the lists be if the factors were a little different, and which difference pays?"""
 
 from recprism.counterfactual.arms import Arms
-from recprism.counterfactual.cmb import CMB
+from recprism.counterfactual.cmb import CMB, Adjusted
 from recprism.counterfactual.controls import noise, permuted
 from recprism.counterfactual.objective import Objective, own_metric
 from recprism.counterfactual.policies import POLICIES, UCB, EpsilonGreedy, Policy, RandomArms
@@ -12,6 +12,7 @@ __all__ = [
     "CMB",
     "POLICIES",
     "UCB",
+    "Adjusted",
     "Arms",
     "EpsilonGreedy",
     "FactorSpace",

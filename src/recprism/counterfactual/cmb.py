@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual.arms import Arms
+from recprism.counterfactual.climb import ClimbSettings, climb
+from recprism.counterfactual.credit import CREDITS, MarginalCredit
 from recprism.counterfactual.gradient import GradientSettings, gradient_search
-from recprism.counterfactual.objective import MetricLike, Objective, name_of
+from recprism.counterfactual.objective import Goals, MetricLike, Objective, name_of
 from recprism.counterfactual.players import Ties
 from recprism.counterfactual.policies import make_policy
 from recprism.counterfactual.search import Follow, Found, Keep, Progress, SearchSettings, Step, search
@@ -25,7 +27,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Context, Evaluation, deepest_cut, evaluate
+from recprism.metrics import Comparison, Context, Evaluation, Metric, compare, deepest_cut, evaluate
 from recprism.models import Factors
 from recprism.models.settings import choose_device
 
@@ -36,50 +38,74 @@ POLICY_SETTINGS = {"epsilon-greedy": ("epsilon",), "ucb": ("confidence",), "rand
 class CMB:
     """Find a small change of the factors that makes lists more diverse, by paying players for what the lists become.
 
+    Who is paid what:
+
+    credit: "marginal" pays each player for what its own factor of its own item or user did at the edge of the lists;
+        it learns in 40 iterations and keeps accuracy. "shared" pays all the same (the paper): on ML-1M it gains less
+        SC at twenty times the price in NDCG (docs/design/credit.md)
+    relevance: marginal: weight of the base score beside diversity, from 0 to 1; more costs less accuracy. No labels
+        are used.
+    candidates, width: marginal: how many items outside the list are looked at, and how far from the cut they count
+
     What is paid for:
 
-    diversity, accuracy, lambda1, lambda2, penalty: see :class:`Objective`
+    diversity, accuracy, lambda1, lambda2: see :class:`Objective`. Under marginal credit lambda1 is what an arm must
+        earn to be taken at all, in units of the reach: it buys exact zeros
+    penalty: "mean" keeps the price of |delta| comparable with psi, so that lambda1 means the same for any catalogue;
+        "sum" (the paper's formula) grows with the number of players: it outweighs psi by orders of
+        magnitude, and players learn to be small, whatever the metric
     k: length of the lists that pay
     reward_on: the part of the split that pays. "validation" is sound; "test" is the paper's protocol, whose optimiser
-        sees the very items that are reported on.
+        sees the very items that are reported on: its accuracy is too good.
 
     How players choose:
 
     policy: epsilon-greedy, ucb, random, or gradient (ILAD only: Adam instead of players)
-    epsilon, confidence, learning_rate: of these policies
-    reach, n_arms: arms are n_arms values from -reach to reach, in units of the largest absolute factor
-    scaling: that unit: of all factors together ("global") or of each factor ("factor")
-    side: which vectors move: item, user or both
+    rate: marginal: how far a player with an average, steady reward gets by the end, in units of the reach
+    epsilon: share of players that try a random arm in an iteration; what is kept of them depends on ``keep``
+    confidence, learning_rate: of ucb and gradient
+    reach, n_arms: arms are n_arms values from -reach to reach, in units of the largest absolute factor; a longer
+        reach costs accuracy (the sweep of A in docs/paper.md)
+    scaling: that unit: of all factors together ("global": weak factors are moved by a multiple of themselves) or of
+        each factor ("factor": each moves in proportion to its own size)
+    side: which vectors move: item (one change for all users), user (each user's own) or both
 
     When it ends and what is kept:
 
     iterations: T; patience: stop when the best reward has not risen for so long (None: never)
-    ties: of equally good arms the first (players march through their arms from -reach upwards, all together), a random
-        one, or the one nearest to 0 (nothing moves without a reason)
-    keep: the perturbation of the last iteration, every player's best arm, or the best iteration
+    ties: of equally good arms the first (all players march through their arms from -reach upwards together: a common
+        shift, which changes no list), a random one (every untried player moves: large, blind changes), or the one
+        nearest to 0 (nothing moves without a reason)
+    keep: the perturbation of the last iteration (exploration included: a share epsilon of it is noise), every player's
+        best arm (none of the noise, but a combination that was never tried), or that of the best iteration
 
     Learned: ``delta_`` (in the base model's own units), ``factors_`` (perturbed), ``history_``, ``converged_``.
     """
 
-    diversity: MetricLike = "sc"
+    diversity: Goals = "sc"
     accuracy: MetricLike | None = None
+    credit: str = "marginal"
+    relevance: float = 0.7
+    candidates: int = 90
+    width: float = 0.5
     lambda1: float = 0.0
     lambda2: float = 0.9
     penalty: Literal["sum", "mean"] = "mean"
-    k: int = 20
+    k: int = 10
     reward_on: Part = "validation"
+    rate: float = 0.3
     policy: str = "epsilon-greedy"
     epsilon: float = 0.1
     confidence: float = 1.0
     learning_rate: float = 0.01
-    reach: float = 0.3
-    n_arms: int = 61
+    reach: float = 0.05
+    n_arms: int = 2001
     scaling: Scaling = "global"
     side: Side = "item"
-    iterations: int = 200
+    iterations: int = 40
     patience: int | None = None
     ties: Ties = "zero"
-    keep: Keep = "best"
+    keep: Keep = "last"
     seed: int = 0
     device: str = "auto"
 
@@ -91,13 +117,37 @@ class CMB:
 
     def __post_init__(self) -> None:
         self._objective, Arms(self.reach, self.n_arms)  # each checks its own settings
+        if self.credit not in CREDITS:
+            raise InputError(f"credit is {' or '.join(CREDITS)}, not {self.credit!r}")
+        if self.credit == "marginal":
+            self._require_marginal_settings()
         SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
         if self.policy not in POLICY_SETTINGS:
             raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
 
+    def _require_marginal_settings(self) -> None:
+        self._marginal_credit, self._climb_settings
+        if self.accuracy is not None:
+            raise InputError(
+                "marginal credit keeps accuracy by the base scores (relevance=...); "
+                "drop accuracy, or pass credit='shared' to have a metric of accuracy in the reward"
+            )
+        if self.policy != "epsilon-greedy":
+            raise InputError(f"policy={self.policy!r} chooses arms under shared credit; pass credit='shared'")
+        if self.keep == "greedy":
+            raise InputError("keep='greedy' is for shared credit; under marginal credit every choice is greedy")
+
+    @property
+    def _marginal_credit(self) -> MarginalCredit:
+        return MarginalCredit(self._objective.goals, self.relevance, self.candidates, self.width)
+
+    @property
+    def _climb_settings(self) -> ClimbSettings:
+        return ClimbSettings(self.iterations, self.k, self.rate, self.lambda1, self.keep)
+
     @classmethod
     def preset(cls, name: str, **settings: Any) -> CMB:
-        """ "default", or "paper": the settings behind the paper's tables (the split and metrics are the caller's)."""
+        """ "default"; "shared": one reward for all, on a sound protocol; "paper": the settings behind its tables."""
         if name not in PRESETS:
             raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
         known = {entry.name for entry in fields(cls) if entry.init}
@@ -140,8 +190,10 @@ class CMB:
         resume: Progress | None = None,
     ) -> CMB:
         """Learn ``delta_`` (on the item features) for any model, from nothing but its scores."""
-        if self.policy == "gradient" or self.side != "item":
-            raise InputError("a scorer shows its scores only: use a bandit policy and side='item'")
+        if self.credit != "shared" or self.policy == "gradient" or self.side != "item":
+            raise InputError(
+                "a scorer shows its scores only: use CMB.preset('shared'), a bandit policy and side='item'"
+            )
         space = ScorerSpace(scorer, split.seen_before(self.reward_on), scaling=self.scaling)
         context = self._context(split, subtopics, scorer.item_features, scorer.item_features.device)
         return self._keep(self._search(space, context, follow, resume), space)
@@ -149,9 +201,16 @@ class CMB:
     def _search(
         self, space: FactorSpace | ScorerSpace, context: Context, follow: Follow | None, resume: Progress | None
     ) -> Found:
+        if isinstance(space, FactorSpace) and self.credit == "marginal":
+            return climb(
+                *(space, context, self._objective, self._marginal_credit, Arms(self.reach, self.n_arms)),
+                self._climb_settings,
+                follow=follow,
+                resume=resume,
+            )
         if isinstance(space, FactorSpace) and self.policy == "gradient":
-            climb = GradientSettings(self.iterations, self.k, self.learning_rate, self.reach)
-            return gradient_search(space, context, self._objective, climb, follow=follow, resume=resume)
+            ascent = GradientSettings(self.iterations, self.k, self.learning_rate, self.reach)
+            return gradient_search(space, context, self._objective, ascent, follow=follow, resume=resume)
         policy = make_policy(self.policy, **{name: getattr(self, name) for name in POLICY_SETTINGS[self.policy]})
         settings = SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
         return search(
@@ -164,13 +223,22 @@ class CMB:
     def _context(
         self, split: Split, subtopics: Subtopics | None, vectors: NDArray[Any] | Tensor, device: torch.device
     ) -> Context:
+        more: dict[str, Any] = {} if subtopics is None else {"subtopics": subtopics}
+        if self.credit == "marginal" and not self._needs_labels:
+            # Base scores stand in for accuracy: no label is looked at, whatever the part.
+            return Context(train=split.train, vectors=vectors, device=device, **more)
+        if self.credit == "marginal" and self.reward_on == "test":
+            raise InputError(f"{self._objective.name} looks at labels; those of the test are never for learning")
         if not len(split.part(self.reward_on)):
             raise InputError(
                 f"the split has no {self.reward_on} part to take the reward from;"
                 " split with one, or pass reward_on='test' as the paper does"
             )
-        more = {} if subtopics is None else {"subtopics": subtopics}
         return Context.from_split(split, self.reward_on, vectors=vectors, device=device, **more)
+
+    @property
+    def _needs_labels(self) -> bool:
+        return not self._objective.needs.isdisjoint({"relevant", "user_subtopics", "anything"})
 
     def _keep(self, found: Found, space: FactorSpace | ScorerSpace) -> CMB:
         self.delta_ = space.perturbation(found.values)
@@ -208,9 +276,30 @@ class CMB:
             for factors in (self.base_, self.factors_)
         )
 
-    def adjust(self, dial: Mapping[int, float]) -> Factors:
-        """Turn factors by hand: number -> how much of what was learned for it stays (0 erases, 1 keeps, 2 doubles)."""
+    def adjust(
+        self,
+        dial: Mapping[int, float],
+        split: Split,
+        subtopics: Subtopics | None = None,
+        metrics: Sequence[str] | None = None,
+        *,
+        part: Part = "validation",
+    ) -> Adjusted:
+        """Turn factors by hand, and see what it does to every metric.
+
+        dial: number of a factor -> how much of what was learned for it stays (0 erases, 1 keeps, 2 doubles, -1 turns
+            it round)
+        """
         self._require_fitted()
+        factors = self._turned(dial).applied_to(self.base_)
+        more = {} if subtopics is None else {"subtopics": subtopics}
+        context = Context.from_split(split, part, vectors=self.base_.item, **more)
+        learned, turned = (
+            evaluate_factors(it, context, split.seen_before(part), metrics) for it in (self.factors_, factors)
+        )
+        return Adjusted(factors, compare(learned, turned))
+
+    def _turned(self, dial: Mapping[int, float]) -> Perturbation:
         item = self.delta_.item
         if item is None:
             raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
@@ -219,7 +308,7 @@ class CMB:
             if not 0 <= factor < len(amounts):
                 raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
             amounts[factor] = amount
-        return Perturbation(item * amounts, self.delta_.user).applied_to(self.base_)
+        return Perturbation(item * amounts, self.delta_.user)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "factors_"):
@@ -230,7 +319,7 @@ class CMB:
     def settings(self) -> dict[str, Any]:
         """Everything that was set, in plain values; a function of your own goes by its name."""
         plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
-        return {name: name_of(value) if callable(value) else value for name, value in plain.items()}
+        return {name: _plain(value) for name, value in plain.items()}
 
     def save(self, folder: str | Path) -> None:
         """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder."""
@@ -275,6 +364,20 @@ class CMB:
         return model
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name_of(key): weight for key, weight in value.items()}
+    return name_of(value) if callable(value) or isinstance(value, Metric) else value
+
+
+@dataclass(frozen=True, eq=False)
+class Adjusted:
+    """Factors turned by hand, and what it did to every metric: a is what was learned, b the turned version."""
+
+    factors: Factors
+    change: Comparison
+
+
 def evaluate_factors(
     factors: Factors, context: Context, seen: Incidence, metrics: Sequence[str] | None, bootstrap: int = 1000
 ) -> Evaluation:
@@ -286,7 +389,16 @@ def evaluate_factors(
 # What reruns against the released code showed: how the numbers of the paper's tables come about (docs/paper.md).
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
+    "shared": {
+        "credit": "shared",
+        "reach": 0.3,
+        "n_arms": 61,
+        "iterations": 200,
+        "k": 20,
+        "keep": "best",
+    },
     "paper": {
+        "credit": "shared",
         "lambda1": 5.0,
         "lambda2": 0.9,
         "penalty": "sum",

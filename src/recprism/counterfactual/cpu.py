@@ -44,6 +44,14 @@ def learn(values: Tensor, counts: Tensor, chosen: Tensor, reward: float) -> None
     _run(_learn, values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward))
 
 
+def learn_and_follow(
+    values: Tensor, counts: Tensor, chosen: Tensor, reward: float, by_place: Tensor, best: NDArray[np.int16]
+) -> None:
+    """Learn, and keep ``best`` (n_players,), what ``greedy`` would say, true to the new averages."""
+    arrays = values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward)
+    _run(_learn_and_follow, *arrays, *_places(by_place), best)
+
+
 def _run(loop: Callable[..., None], over_players: NDArray[Any], *others: Any) -> None:
     """``loop(first, last, ...)`` over runs of players."""
     share_work(lambda first, last: loop(first, last, over_players, *others), len(over_players), PLAYERS_AT_ONCE)
@@ -155,9 +163,51 @@ def _explore(first: int, last: int, chosen: Any, limit: Any, n_arms: Any, key: A
 
 
 @compiled
+def _take(values: Any, counts: Any, player: int, arm: int, reward: Any) -> None:
+    counts[player, arm] += 1
+    average = values[player, arm]
+    values[player, arm] = average + (reward - average) / np.float32(counts[player, arm])
+
+
+@compiled
 def _learn(first: int, last: int, values: Any, counts: Any, chosen: Any, reward: Any) -> None:
     for player in range(first, last):
-        arm = chosen[player]
-        counts[player, arm] += 1
-        average = values[player, arm]
-        values[player, arm] = average + (reward - average) / np.float32(counts[player, arm])
+        _take(values, counts, player, chosen[player], reward)
+
+
+@compiled
+def _next_equal(values: Any, player: int, arm: int, value: Any, place_of: Any, by_place: Any) -> Any:
+    """The first arm behind ``arm`` in ``by_place`` that has this value, or -1."""
+    for place in range(place_of[arm] + 1, len(by_place)):
+        if values[player, by_place[place]] == value:
+            return by_place[place]
+    return -1
+
+
+@compiled
+def _learn_and_follow(
+    first: int,
+    last: int,
+    values: Any,
+    counts: Any,
+    chosen: Any,
+    reward: Any,
+    place_of: Any,
+    by_place: Any,
+    best: NDArray[np.int16],
+) -> None:
+    for player in range(first, last):
+        arm, leader = chosen[player], best[player]
+        before, bar = values[player, arm], values[player, leader]
+        _take(values, counts, player, arm, reward)
+        now = values[player, arm]
+        if arm != leader:
+            if now > bar or (now == bar and place_of[arm] < place_of[leader]):
+                best[player] = arm
+        elif now < before:
+            # Whatever equalled the leader stands behind it and leads now. Untried arms, all at 0, are equals nearly
+            # always and others hardly ever: only for them is it worth looking there first.
+            leader = _next_equal(values, player, arm, before, place_of, by_place) if before == 0 else -1
+            if leader < 0:
+                leader = by_place[_first_place(values, player, _highest(values, player), place_of)]
+            best[player] = leader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from recprism.metrics import Context, Lists, Metric, parse
 
 OwnMetric = Callable[[Lists, Context], Any]
 MetricLike = str | Metric | OwnMetric
+Goals = MetricLike | Mapping[MetricLike, float]
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Objective:
     """psi**2 - lambda1 * |delta|, where psi is one number between accuracy and diversity.
 
     diversity: the name of a registered metric ("sc", "alpha_ndcg"), a Metric, or any function f(lists, context) that
-        gives a value per user or one number
+        gives a value per user or one number; several at once as a mapping from each to its weight
     accuracy: likewise; None makes diversity the only objective
     lambda1: the price of the perturbation's size; 0 for a single objective, as in the paper
     lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity
@@ -31,13 +32,15 @@ class Objective:
         orders of magnitude, and players learn to be small rather than to be diverse
     """
 
-    diversity: MetricLike = "sc"
+    diversity: Goals = "sc"
     accuracy: MetricLike | None = None
     lambda1: float = 0.0
     lambda2: float = 0.9
     penalty: Literal["sum", "mean"] = "sum"
 
     def __post_init__(self) -> None:
+        if not self.goals or any(weight < 0 for weight in self.goals.values()):
+            raise InputError("diversity needs at least one metric, each with a weight from 0 up")
         if self.lambda1 < 0:
             raise InputError(f"lambda1 is a price and cannot be negative; got {self.lambda1}")
         if not 0 <= self.lambda2 <= 1:
@@ -46,24 +49,33 @@ class Objective:
             raise InputError(f"penalty is 'sum' or 'mean', not {self.penalty!r}")
 
     @property
+    def goals(self) -> Mapping[MetricLike, float]:
+        """The metrics of diversity and their weights."""
+        return self.diversity if isinstance(self.diversity, Mapping) else {self.diversity: 1.0}
+
+    @property
     def metrics(self) -> tuple[tuple[float, OwnMetric], ...]:
         """Weights and functions of the parts of psi."""
-        if self.accuracy is None:
-            return ((1.0, resolve(self.diversity)),)
-        return ((self.lambda2, resolve(self.accuracy)), (1 - self.lambda2, resolve(self.diversity)))
+        share = 1.0 if self.accuracy is None else 1 - self.lambda2
+        goals = tuple((share * weight, resolve(goal)) for goal, weight in self.goals.items())
+        return goals if self.accuracy is None else ((self.lambda2, resolve(self.accuracy)), *goals)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the metrics look at; a function of your own may look at anything."""
+        parts = [*self.goals, *(() if self.accuracy is None else (self.accuracy,))]
+        known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
+        return frozenset(need for part in known for need in (part.needs if isinstance(part, Metric) else ("anything",)))
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether any part may look at item vectors; a function of your own may."""
-        parts = [part for part in (self.diversity, self.accuracy) if part is not None]
-        known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
-        return any(not isinstance(part, Metric) or "vectors" in part.needs for part in known)
+        return not self.needs.isdisjoint({"vectors", "anything"})
 
     @property
     def name(self) -> str:
-        """As the paper's tables write it: "sc-recall"."""
-        parts = (self.diversity, self.accuracy)
-        return "-".join(name_of(part) for part in parts if part is not None)
+        """As the paper's tables write it: "sc-recall"; several goals are joined by +."""
+        goals = "+".join(name_of(goal) for goal in self.goals)
+        return goals if self.accuracy is None else f"{goals}-{name_of(self.accuracy)}"
 
     def psi(self, lists: Lists) -> float:
         """The mean over users of each part, weighted; users who cannot be judged (NaN) are left out."""

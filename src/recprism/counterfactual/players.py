@@ -1,7 +1,8 @@
 """The memory of many players: how often each arm was chosen and what it paid on average.
 
 One byte of counts (more when the number of iterations does not fit) and four bytes of averages per player and arm;
-every step works on all players at once, in compiled loops on the CPU (cpu.py) and in torch elsewhere.
+every step works on all players at once, in compiled loops on the CPU (cpu.py) and in torch elsewhere. Compiled, each
+player's best arm is kept as well, two bytes: only the arm just played can change it, so that few look at all arms.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual import chance
@@ -33,6 +36,7 @@ class Players:
         self.counts = torch.zeros(n_players, n_arms, dtype=count_type(iterations), device=device)
         self.ties = ties
         self._by_place = tie_order(n_arms, ties, zero).to(device)
+        self._leaders: NDArray[np.int16] | None = None  # best arms, from the first time somebody asks for them
         self._compiled = self.values.device.type == "cpu" and find_spec("numba") is not None
 
     @property
@@ -45,11 +49,15 @@ class Players:
 
     def greedy(self, key: int) -> Tensor:
         """(n_players,) int64: each player's arm with the highest average; ``key`` breaks ties where they are random."""
-        if self._compiled:
-            from recprism.counterfactual import cpu
+        if not self._compiled:
+            return self._best(self.values, key)
+        from recprism.counterfactual import cpu
 
-            return cpu.greedy(self.values, self._by_place, key, self.ties == "random")
-        return self._best(self.values, key)
+        if self.ties == "random":
+            return cpu.greedy(self.values, self._by_place, key, random_ties=True)
+        if self._leaders is None:
+            self._leaders = cpu.greedy(self.values, self._by_place, key, random_ties=False).numpy().astype(np.int16)
+        return torch.from_numpy(self._leaders.astype(np.int64))
 
     def optimistic(self, width: float, key: int) -> Tensor:
         """(n_players,) int64: the arm with the highest average + width / sqrt(count); arms never chosen come first."""
@@ -75,7 +83,10 @@ class Players:
         if self._compiled:
             from recprism.counterfactual import cpu
 
-            cpu.learn(self.values, self.counts, chosen, reward)
+            if self._leaders is None:
+                cpu.learn(self.values, self.counts, chosen, reward)
+            else:
+                cpu.learn_and_follow(self.values, self.counts, chosen, reward, self._by_place, self._leaders)
             return
         at = chosen[:, None]
         counts = self.counts.gather(1, at) + 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -124,7 +125,10 @@ def search(
     for iteration in range(settings.iterations):
         chosen = policy.choose(players, iteration, seed)
         is_known = iteration < len(known)
-        step = known[iteration] if is_known else judge(space, context, objective, values[chosen], iteration, settings.k)
+        if is_known:
+            step = known[iteration]
+        else:  # index_select, since indexing wakes torch's threads for a little work
+            step = judge(space, context, objective, values.index_select(0, chosen), iteration, settings.k)
         players.learn(chosen, step.reward)
         if settings.keep == "last" or (settings.keep == "best" and _is_best(step, history)):
             kept = chosen
@@ -143,8 +147,15 @@ def judge(space: Space, context: Context, objective: Objective, values: Tensor, 
     if objective.needs_vectors:
         context = context.with_vectors(space.vectors(values))
     psi = objective.psi(Lists(space.lists(values, k), context, check=False))
-    size = float(values.abs().sum(dtype=torch.float64))
+    size = sum_of_magnitudes(values)
     return Step(iteration, psi, size, objective.reward(psi, size, space.n_players))
+
+
+def sum_of_magnitudes(values: Tensor) -> float:
+    """The sum of |values| in float64, the same on any number of threads."""
+    if values.device.type == "cpu":  # in one thread: to wake torch's others takes longer
+        return float(np.abs(values.numpy()).sum(dtype=np.float64))
+    return float(values.abs().sum(dtype=torch.float64))
 
 
 def _is_best(step: Step, history: Sequence[Step]) -> bool:

@@ -82,25 +82,46 @@ class FactorSpace:
 
     def perturbation(self, values: Tensor) -> Perturbation:
         """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
-        sides, start = {}, 0
-        for name, scale in self._scales.items():
-            matrix = getattr(self, name)
-            sides[name] = values[start : start + matrix.numel()].view_as(matrix) * scale
-            start += matrix.numel()
-        return Perturbation(**sides)
+        return Perturbation(**{name: part * self._scales[name] for name, part in self._parts(values).items()})
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The sides that have players, in the order of their values."""
+        return tuple(self._scales)
 
     def lists(self, values: Tensor, k: int) -> Tensor:
-        change = self.perturbation(values)
-        user = self.user if change.user is None else self.user + change.user
-        item = self.item if change.item is None else self.item + change.item
-        if self.bias is not None:
-            user = torch.cat([user, torch.ones_like(user[:, :1])], 1)
-            item = torch.cat([item, self.bias[:, None]], 1)
-        return topk(user, item, k, exclude=self.exclude)[0]
+        return topk(*self.search_vectors(*self.moved(values)), k, exclude=self.exclude)[0]
+
+    def moved(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """User and item vectors under the perturbation; no gradient flows through them."""
+        parts = self._parts(values)
+        user = _moved(self.user, parts["user"], self._scales["user"]) if "user" in parts else self.user
+        item = _moved(self.item, parts["item"], self._scales["item"]) if "item" in parts else self.item
+        return user, item
+
+    def search_vectors(self, user: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
+        """With the item bias, where there is one, as one more factor that nobody moves."""
+        if self.bias is None:
+            return user, item
+        return torch.cat([user, torch.ones_like(user[:, :1])], 1), torch.cat([item, self.bias[:, None]], 1)
+
+    def base_scores(self, items: Tensor) -> Tensor:
+        """(n_users, n) scores of the model as it was; items: (n_users, n), -1 scores like item 0."""
+        user, item = self.search_vectors(self.user, self.item)
+        return torch.bmm(item[items.clamp(min=0)], user.unsqueeze(2)).squeeze(2)
 
     def vectors(self, values: Tensor) -> Tensor:
         change = self.perturbation(values)
         return self.item if change.item is None else self.item + change.item
+
+    def _parts(self, values: Tensor) -> dict[str, Tensor]:
+        """The values of each side that has players, in the shape of its matrix."""
+        parts, start = {}, 0
+        for name in self._scales:
+            matrix = getattr(self, name)
+            parts[name] = values[start : start + matrix.numel()].view_as(matrix)
+            start += matrix.numel()
+        return parts
 
 
 class Scorer(Protocol):
@@ -144,6 +165,15 @@ class ScorerSpace:
 
     def vectors(self, values: Tensor) -> Tensor:
         return self.scorer.item_features + values.view_as(self.scorer.item_features) * self._scale
+
+
+def _moved(matrix: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+    """matrix + values * scale, for ranking: no gradient flows through it."""
+    if matrix.device.type == "cpu":  # in one thread: to wake torch's others takes longer
+        changed = values.numpy() * scale.numpy()
+        changed += matrix.numpy()
+        return torch.from_numpy(changed)
+    return matrix + values * scale
 
 
 def largest(matrix: Tensor, scaling: Scaling) -> Tensor:

@@ -50,6 +50,19 @@ class Split:
     def seen_before_test(self) -> Incidence:
         return self.train.union(self.validation) if len(self.validation) else self.train
 
+    def carve_validation(self, share: float = 0.125, *, seed: int = 0) -> Split:
+        """A validation part taken from training, user by user; for protocols that have none. Test stays as it is."""
+        if len(self.validation):
+            raise InputError("this split has a validation part already; there is nothing to carve")
+        generator = np.random.default_rng(seed)
+        user, item = self.train.row_of_entry, self.train.indices.astype(np.int64)
+        everything = Interactions(user, item, user_ids=self.user_ids, item_ids=self.item_ids)
+        rank, size = _rank_in_user(everything, generator.permutation(len(user)))
+        held_out = rank >= size - np.minimum(_held_out(size, share), size - 1)
+        train, validation = (Incidence.from_pairs(user[it], item[it], self.train.shape) for it in (~held_out, held_out))
+        carved = {**self.settings, "carved": share}
+        return Split(train, validation, self.test, self.user_ids, self.item_ids, carved)
+
     def refit(self) -> Split:
         """The split for a last training: validation joins the training part, test stays."""
         return Split(

@@ -1,10 +1,10 @@
 """Metrics: lists in, a value per user (or one for all lists) out, with means, intervals and paired comparisons.
 
 ``evaluate(lists, context, ["ndcg@10", "alpha_ndcg@10"])`` is the way in. A metric is a pure function of arrays
-(accuracy, diversity, catalogue) and a line that registers it; ``METRICS`` lists them all.
+(accuracy, diversity, catalogue, ...) and a line that registers it; ``METRICS`` lists them all.
 """
 
-from recprism.metrics import accuracy, catalogue, diversity
+from recprism.metrics import accuracy, calibration, catalogue, diversity, strata
 from recprism.metrics.comparison import Comparison, Difference, compare
 from recprism.metrics.context import Context, subtopics_of_users
 from recprism.metrics.evaluation import Evaluation, Score
@@ -25,6 +25,7 @@ __all__ = [
     "Metric",
     "Score",
     "accuracy",
+    "calibration",
     "catalogue",
     "compare",
     "deepest_cut",
@@ -32,5 +33,6 @@ __all__ = [
     "evaluate",
     "parse",
     "register",
+    "strata",
     "subtopics_of_users",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ HOW_TO_GIVE = {
     "vectors": "item vectors to take distances between: Context(vectors=<n_items x d>)",
     "attributes": "item attribute vectors: Context(attributes=<n_items x d>)",
     "popularity": "training interactions per item: Context(train=<users x items>) or Context(popularity=<counts>)",
+    "history": "what each user's training items are about: Context(train=<users x items>, subtopics=...)",
     "user_subtopics": "the subtopics of each user's own interactions: Context(train=..., relevant=..., subtopics=...)",
 }
 
@@ -34,7 +35,8 @@ class Context:
     """The static side of an evaluation; one context serves any number of lists.
 
     relevant: users x items, the held-out items a list should find (Incidence, SciPy sparse or dense)
-    train: users x items, what the model learnt from; gives ``popularity`` and, with ``subtopics``, ``user_subtopics``
+    train: users x items, what the model learnt from; gives ``popularity`` and, with ``subtopics``, ``history`` and
+        ``user_subtopics``
     subtopics: a Subtopics, or items x subtopics (values that are not 0 are weights)
     vectors, attributes: (n_items, d) arrays for distances; only directions matter
     popularity: (n_items,) training interactions per item
@@ -82,7 +84,8 @@ class Context:
         if user_subtopics is None and train is not None and subtopics is not None:
             interactions = train if relevant is None else train.union(relevant)
             user_subtopics = as_tensor(subtopics_of_users(interactions, subtopics), self.device)
-        self._kept: dict[Any, Tensor] = {}
+        self._kept: dict[Any, Any] = {}
+        self._train = train
         self._relevant = None if relevant is None else Rows.of(relevant, self.device)
         self._topics = None if subtopics is None else Topics.of(subtopics, self.device)
         self._vectors = self._as_vectors(vectors, "vectors")
@@ -140,6 +143,18 @@ class Context:
         return _present(self._user_subtopics, "user_subtopics")
 
     @cached_property
+    def history(self) -> Tensor:
+        """(n_users, n_subtopics) float64: which part of the user's training items goes to which subtopic; 0 if none."""
+        train = _present(self._history, "history")
+        if self.n_users is not None and train.n_rows != self.n_users:
+            raise InputError(f"train has {train.n_rows} users and the context {self.n_users}; one row per user")
+        return self.topics.spread_of(Rows.of(train, self.device))
+
+    @property
+    def _history(self) -> Incidence | None:
+        return None if self._topics is None else self._train
+
+    @cached_property
     def subtopic_vectors(self) -> Vectors:
         """Items as their subtopic weights."""
         return Vectors.of(self.topics.weight_matrix)
@@ -157,11 +172,11 @@ class Context:
         changed._vectors = self._as_vectors(vectors, "vectors")
         return changed
 
-    def keep(self, key: Any, compute: Callable[[], Tensor]) -> Tensor:
+    def keep(self, key: Any, compute: Callable[[], T]) -> T:
         """``compute()`` the first time, then its result; for what hangs on the context and not on its vectors."""
         if key not in self._kept:
             self._kept[key] = compute()
-        return self._kept[key]
+        return cast(T, self._kept[key])
 
     def _as_vectors(self, vectors: ArrayLike | Tensor | None, name: str) -> Vectors | None:
         if vectors is None:

@@ -50,6 +50,10 @@ class CompiledKernels:
         _run(loops.growth, items, topics.rows.indptr, topics.rows.indices, topics.shares, topics.n_cols, out)
         return Growth(*out.unbind(0))
 
+    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        terms = (topics.rows.indptr, topics.rows.indices, topics.shares, wanted, alpha)
+        return _filled(loops.divergence, items, *terms)
+
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
         return _filled(loops.distance_sums, items, vectors.unit, vectors.known)
 

@@ -69,6 +69,13 @@ class Kernels(Protocol):
 
     def growth(self, items: Tensor, topics: Topics) -> Growth: ...
 
+    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        """Kullback-Leibler divergence of the list's spread over subtopics from the one ``wanted``, in nats.
+
+        wanted: (n_users, n_subtopics) float64, rows that sum to 1, or to 0
+        alpha: how much of it is mixed into the list's own
+        """
+
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
         """Sum of the cosine distances between items, each pair once.
 
@@ -146,6 +153,16 @@ class PlainKernels:
             return torch.stack([(amount > 0).sum(2), amount.clamp(max=1).sum(2), entropy], dim=2)
 
         return Growth(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
+
+    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        def of_some(users: slice) -> Tensor:
+            amount = topics.share_matrix[items[users]].cumsum(1)
+            share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
+            p = wanted[users, None, :]
+            mixed = (1 - alpha) * share + alpha * p
+            return (torch.xlogy(p, p) - torch.xlogy(p, mixed)).sum(2).clamp(min=0)
+
+        return _for_some_users(of_some, items, topics.n_cols).T
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
         """The cosines of an item to all before it add up to one product with the sum of their vectors."""

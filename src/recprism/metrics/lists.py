@@ -13,7 +13,7 @@ from torch import Tensor
 from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.kernels import Found, Growth, are_entries, kernels_for
-from recprism.metrics.tables import Vectors, as_tensor
+from recprism.metrics.tables import Rows, Vectors, as_tensor
 
 T = TypeVar("T")
 
@@ -81,7 +81,11 @@ class Lists:
     @property
     def found(self) -> Found:
         """What the lists found of the held-out items; (n_users,) each."""
-        found = self._keep("found", lambda: self._kernels.found(self._full, self.context.relevant))
+        return self.found_of("all", self.context.relevant)
+
+    def found_of(self, key: Any, relevant: Rows) -> Found:
+        """What the lists found of other wanted items, (n_users,) each; kept under ``key``."""
+        found = self._keep(("found", key), lambda: self._kernels.found(self._full, relevant))
         return Found(*(self._at_cut(running) for running in found))
 
     @property
@@ -116,6 +120,14 @@ class Lists:
         """What the lists cover of the subtopics; (n_users,) each."""
         growth = self._keep("growth", lambda: self._kernels.growth(self._full, self.context.topics))
         return Growth(*(self._at_cut(running) for running in growth))
+
+    def divergence(self, alpha: float) -> Tensor:
+        """(n_users,) float64: Kullback-Leibler divergence of each list's subtopics from the user's own of training."""
+
+        def compute() -> Tensor:
+            return self._kernels.divergence(self._full, self.context.topics, self.context.history, alpha)
+
+        return self._at_cut(self._keep(("divergence", alpha), compute))
 
     def distance_sums(self, vectors: Vectors) -> Tensor:
         """(n_users,) float64: sum of the cosine distances between the items of each list, each pair once."""

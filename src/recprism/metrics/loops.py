@@ -26,6 +26,8 @@ def _compile(**options: Any) -> Callable[..., Any]:
 
 
 compiled = _compile()
+# For parts of inner loops that take many arrays: at each call, references to all of them would be counted.
+compiled_in_place = _compile(inline="always")
 # There is no NaN, and sums may be taken in any order: that lets loops over vectors run in vector registers.
 compiled_loosely = _compile(fastmath={"nnan", "nsz", "reassoc", "contract"})
 
@@ -191,6 +193,31 @@ def growth(
             out[0, place, user] = covered
             out[1, place, user] = shared
             out[2, place, user] = max(0.0, log[n_items - 1] - total_log / n_items) if n_items else 0.0
+
+
+@compiled
+def divergence(
+    first: int, last: int, items: Any, indptr: Any, indices: Any, shares: Any, wanted: Any, alpha: float, out: Any
+) -> None:
+    """Between places where nothing with subtopics comes, the value stands; else all logarithms are taken anew."""
+    amount = np.empty(wanted.shape[1])
+    for user in range(first, last):
+        amount[:] = 0.0
+        n_items, value = 0, 0.0  # items with subtopics; their shares add up to 1 each
+        for subtopic in range(len(amount)):
+            value -= wanted[user, subtopic] * np.log(alpha)  # nothing but the mixed part yet
+        for place in range(items.shape[1]):
+            item = items[user, place]
+            if item >= 0 and indptr[item] < indptr[item + 1]:
+                n_items += 1
+                for entry in range(indptr[item], indptr[item + 1]):
+                    amount[indices[entry]] += shares[entry]
+                value = 0.0
+                for subtopic in range(len(amount)):
+                    p = wanted[user, subtopic]
+                    if p > 0:
+                        value -= p * np.log((1 - alpha) * amount[subtopic] / n_items / p + alpha)
+            out[place, user] = max(0.0, value)
 
 
 @compiled_loosely

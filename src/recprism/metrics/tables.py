@@ -18,6 +18,8 @@ from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
+ENTRIES_AT_ONCE = 1 << 20  # interactions whose subtopics are spread out together
+
 
 def as_tensor(values: Any, device: torch.device) -> Tensor:
     """On the device, without a copy where possible; arrays torch cannot share (read-only, reversed) are copied."""
@@ -41,6 +43,12 @@ class Rows:
     @property
     def n_rows(self) -> int:
         return len(self.indptr) - 1
+
+    def only(self, wanted: Tensor) -> Rows:
+        """The entries whose column is ``wanted``, (n_cols,) bool."""
+        kept = wanted[self.indices.long()]
+        before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])
+        return Rows(before[self.indptr], self.indices[kept], self.n_cols)
 
     @cached_property
     def counts(self) -> Tensor:
@@ -112,6 +120,18 @@ class Topics:
     def weight_matrix(self) -> Tensor:
         """(n_items, n_subtopics) float64."""
         return self._dense(self.weights)[:-1]
+
+    def spread_of(self, rows: Rows) -> Tensor:
+        """(n_rows, n_subtopics) float64: which part of a row's items goes to which subtopic, in all 1 (or 0).
+
+        rows: anything x items. Each item counts 1, shared among its subtopics; those without subtopics do not count.
+        """
+        amount = torch.zeros((rows.n_rows, self.n_cols), dtype=torch.float64, device=self.weights.device)
+        for start in range(0, len(rows.indices), ENTRIES_AT_ONCE):
+            some = slice(start, start + ENTRIES_AT_ONCE)
+            amount.index_add_(0, rows.row_of_entry[some], self.share_matrix[rows.indices[some].long()])
+        total = amount.sum(1, keepdim=True)
+        return amount / torch.where(total > 0, total, 1.0)
 
     def _dense(self, entries: Tensor) -> Tensor:
         full = torch.zeros((self.n_items + 1, self.n_cols), dtype=entries.dtype, device=entries.device)

@@ -5,22 +5,34 @@
 by name.
 """
 
+from recprism.rerank.calibrated import Calibrated
 from recprism.rerank.dpp import DPP
+from recprism.rerank.dpp_window import SlidingDPP
 from recprism.rerank.exposure import ExposureAware
 from recprism.rerank.features import Features, subtopic_probabilities
 from recprism.rerank.mmr import MMR
+from recprism.rerank.msd import MSD
+from recprism.rerank.pm2 import PM2
+from recprism.rerank.pmmf import PMMF
 from recprism.rerank.registry import RERANKERS, register, reranker
 from recprism.rerank.reranker import Reranker
 from recprism.rerank.slots import SlotFilling
+from recprism.rerank.ssd import SSD
 from recprism.rerank.xquad import XQuAD
 
 __all__ = [
     "DPP",
     "MMR",
+    "MSD",
+    "PM2",
+    "PMMF",
     "RERANKERS",
+    "SSD",
+    "Calibrated",
     "ExposureAware",
     "Features",
     "Reranker",
+    "SlidingDPP",
     "SlotFilling",
     "XQuAD",
     "register",

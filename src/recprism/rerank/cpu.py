@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from recprism.ranking.threads import share_work
-from recprism.rerank import loops
+from recprism.rerank import loops, provider_loops, subtopic_loops, vector_loops
 from recprism.rerank.dpp import FLOOR
 from recprism.rerank.engine import TIE
 from recprism.rerank.features import Directions, Features
+from recprism.rerank.pmmf import ENOUGH, Market
 from recprism.rerank.pool import Pool
 
 USERS_AT_ONCE = 128  # a thread's portion: large against the cost of a call, small enough to share the work evenly
@@ -57,6 +58,32 @@ def dpp(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
     return _chosen(loops.dpp, pool, k, directions.unit, directions.known, trade_off, FLOOR, TIE)
 
 
+def msd(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
+    return _chosen(vector_loops.msd, pool, k, directions.unit, directions.known, trade_off, TIE)
+
+
+def ssd(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
+    terms = (directions.unit, directions.known, trade_off, earlier, FLOOR, TIE)
+    return _chosen(vector_loops.ssd, pool, k, *terms)
+
+
+def sliding_dpp(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
+    terms = (directions.unit, directions.known, trade_off, earlier, FLOOR, TIE)
+    return _chosen(vector_loops.sliding_dpp, pool, k, *terms)
+
+
+def pm2(pool: Pool, features: Features, votes: Tensor, k: int, *, trade_off: float, focus: float) -> Tensor:
+    topics, rows = features.topics, features.topics.rows
+    terms = (rows.indptr, rows.indices, features.chances, topics.shares, votes, trade_off, focus, TIE)
+    return _chosen(subtopic_loops.pm2, pool, k, *terms)
+
+
+def calibrated(pool: Pool, features: Features, wanted: Tensor, k: int, *, trade_off: float, alpha: float) -> Tensor:
+    topics, rows = features.topics, features.topics.rows
+    terms = (rows.indptr, rows.indices, topics.shares, wanted, trade_off, alpha, TIE)
+    return _chosen(subtopic_loops.calibrated, pool, k, *terms)
+
+
 def cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
     rows = features.topics.rows
     return _chosen(loops.cover, pool, k, rows.indptr, rows.indices, features.chances, intents, trade_off, kept, TIE)
@@ -66,6 +93,14 @@ def spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off: float
     positions = _empty_places(pool, k)
     tensors = (pool.items, pool.relevance, pool.lengths, positions, shown, order)
     loops.spread(*map(_array, tensors), trade_off, kept)
+    return positions
+
+
+def provide(pool: Pool, market: Market, order: Tensor, k: int, *, trade_off: float, momentum: float) -> Tensor:
+    positions = _empty_places(pool, k)
+    tensors = (pool.items, pool.relevance, pool.lengths, positions, market.provider, market.share, order)
+    terms = (market.places, market.capacity, market.rate, trade_off, momentum, ENOUGH, TIE)
+    provider_loops.provide(*map(_array, tensors), *terms)
     return positions
 
 

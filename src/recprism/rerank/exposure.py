@@ -40,15 +40,20 @@ def spread(pool: Pool, features: Features, k: int, *, trade_off: float, seed: in
 
     One user after another is no work for a GPU: candidates come over to the processor.
     """
-    order = torch.arange(pool.n_users)
-    if seed is not None:
-        order = torch.from_numpy(np.random.default_rng(seed).permutation(pool.n_users))
+    order = order_of_service(pool.n_users, seed)
     shown = features.shown_before(pool.n_items).cpu()
     here = pool.to("cpu")
     compiled = compiled_for(here.device)
     by = plain_spread if compiled is None else compiled.spread
     positions: Tensor = by(here, shown, order, k, trade_off=trade_off, kept=kept)
     return positions.to(pool.device)
+
+
+def order_of_service(n_users: int, seed: int | None) -> Tensor:
+    """(n_users,) int64: users as they are served, in the order of the rows or in the random one of ``seed``."""
+    if seed is None:
+        return torch.arange(n_users)
+    return torch.from_numpy(np.random.default_rng(seed).permutation(n_users))
 
 
 def plain_spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:

@@ -13,10 +13,8 @@ from torch import Tensor
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.metrics.context import Context
-from recprism.metrics.tables import Topics
+from recprism.metrics.tables import Rows, Topics
 from recprism.rerank.arrays import as_tensor
-
-ENTRIES_AT_ONCE = 1 << 20  # interactions whose subtopics are spread out together
 
 HOW_TO_GIVE = {
     "vectors": "item vectors to compare: Features(vectors=<n_items x d>)",
@@ -52,6 +50,7 @@ class Features:
     user_subtopics: (n_users, n_subtopics) how much each user cares for each subtopic, in any unit: rows are scaled to
         sum 1, and a row of zeros (a user of whom nothing is known) becomes uniform
     shown: (n_items,) how often each item was shown before the first of these lists; 0 each if not given
+    providers: (n_items,) a number from 0 up for whoever each item comes from; each item its own if not given
 
     >>> features = Features(subtopics=[[1, 0], [0, 1], [1, 1]], user_subtopics=[[3, 1], [0, 0]])
     >>> features.n_items, features.intents(2).tolist()
@@ -65,12 +64,14 @@ class Features:
         subtopics: Any = None,
         user_subtopics: ArrayLike | Tensor | None = None,
         shown: ArrayLike | Tensor | None = None,
+        providers: ArrayLike | Tensor | None = None,
         device: str | torch.device = "cpu",
     ) -> None:
         self.device = torch.device(device)
         self._topics = None if subtopics is None else Context(subtopics=subtopics, device=self.device).topics
         self._vectors = None if vectors is None else self._numbers(vectors, "vectors", "(n_items, d)", dims=2)
         self._shown = None if shown is None else self._amounts(shown, "shown", "(n_items,)", dims=1)
+        self._providers = None if providers is None else self._numbered(providers)
         self._user_subtopics: Tensor | None = None
         if user_subtopics is not None:
             wanted = self._amounts(user_subtopics, "user_subtopics", "(n_users, n_subtopics)", dims=2)
@@ -133,6 +134,18 @@ class Features:
             return self._shown.clone()
         return torch.zeros(n_items if self.n_items is None else self.n_items, dtype=torch.float64, device=self.device)
 
+    def providers_of(self, n_items: int) -> Tensor:
+        """(n_items,) int64; ``n_items`` holds where the features do not say."""
+        if self._providers is not None:
+            return self._providers
+        return torch.arange(n_items if self.n_items is None else self.n_items, device=self.device)
+
+    def _numbered(self, providers: ArrayLike | Tensor) -> Tensor:
+        amounts = self._amounts(providers, "providers", "(n_items,)", dims=1)
+        if bool((amounts != amounts.floor()).any()):
+            raise InputError("providers holds values that are not whole; number the providers from 0 up")
+        return amounts.long()
+
     def _numbers(self, values: ArrayLike | Tensor, name: str, shape: str, dims: int) -> Tensor:
         numbers = as_tensor(values, name, self.device, torch.float64)
         if numbers.ndim != dims:
@@ -152,6 +165,7 @@ class Features:
             "vectors": None if self._vectors is None else len(self._vectors),
             "subtopics": None if self._topics is None else self._topics.n_items,
             "shown": None if self._shown is None else len(self._shown),
+            "providers": None if self._providers is None else len(self._providers),
         }
         given = {name: size for name, size in sizes.items() if size is not None}
         if len(set(given.values())) > 1:
@@ -175,13 +189,7 @@ def subtopic_probabilities(interactions: Incidence | Any, subtopics: Any) -> NDA
         raise InputError(
             f"the interactions have {interactions.n_cols} items and the subtopics {topics.n_items}; index both alike"
         )
-    users = torch.from_numpy(interactions.row_of_entry)
-    items = torch.from_numpy(interactions.indices).long()
-    amount = torch.zeros((interactions.n_rows, topics.n_cols), dtype=torch.float64)
-    for start in range(0, len(items), ENTRIES_AT_ONCE):
-        some = slice(start, start + ENTRIES_AT_ONCE)
-        amount.index_add_(0, users[some], topics.share_matrix[items[some]])
-    return _scaled_to_sum_one(amount).numpy()
+    return topics.spread_of(Rows.of(interactions, topics.weights.device)).numpy()
 
 
 def _as_probabilities(wanted: Tensor, n_subtopics: int) -> Tensor:

@@ -73,10 +73,17 @@ class Reranker(ABC):
         return pool.take(self.choose(pool, k, features), by_rank=self.sort_back)
 
 
-def require_whole(setting: str, value: int | None, none_means: str) -> None:
-    """A whole number from 0 up, or None."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise InputError(f"{setting} must be a whole number from 0 up, or None {none_means}, not {value!r}")
+def require_whole(setting: str, value: int | None, none_means: str, *, least: int = 0) -> None:
+    """A whole number from ``least`` up, or None."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+        raise InputError(f"{setting} must be a whole number from {least} up, or None {none_means}, not {value!r}")
+
+
+def require_between(setting: str, value: float, low: float, high: float, *, ends: bool = True) -> None:
+    """A number from ``low`` to ``high``; the two themselves are allowed only with ``ends``."""
+    if not _is_number(value) or not (low <= value <= high if ends else low < value < high):
+        where = f"from {low} to {high}" if ends else f"above {low} and below {high}"
+        raise InputError(f"{setting} must be a number {where}, not {value!r}")
 
 
 def require_one_of(setting: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.reranker import Reranker, require_one_of
+from recprism.rerank.reranker import Reranker, require_one_of, require_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,3 +20,18 @@ class SimilarityReranker(Reranker):
 
     def directions(self, features: Features) -> Directions:
         return features.vector_directions if self.similarity == "vectors" else features.subtopic_directions
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedReranker(SimilarityReranker):
+    """window: how many items in a row are compared, the newest included; None for all of the list."""
+
+    window: int | None = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole("window", self.window, "for the whole list", least=1)
+
+    def earlier(self, k: int) -> int:
+        """How many of the items chosen last a candidate is compared with, in lists of length k."""
+        return (k if self.window is None else min(k, self.window)) - 1

@@ -36,14 +36,15 @@ WORDS = {
     "Recall": "recall",
     "NDCG": "ndcg",
 }
-Kind = Literal["base", "cmb", "rerank"]
+Kind = Literal["base", "cmb", "rerank", "tuned"]
 
 
 @dataclass(frozen=True)
 class Row:
     """One row of a table: how it is made.
 
-    settings: of CMB for kind "cmb" (over the paper preset), of the re-ranker for kind "rerank"
+    settings: of CMB for kind "cmb" (over the paper preset), of the re-ranker for kind "rerank"; for kind "tuned" its
+        name and the share of NDCG@10 that tuning may give away
     """
 
     table: str
@@ -79,6 +80,9 @@ def _trade_off(base_model: str, pairs: tuple[tuple[str, str], ...], rivals: bool
     if rivals:
         for method in ("MMR", "DPP"):
             yield Row(table, base_model, method, "rerank", (10, 20), {"name": method.lower(), "trade_off": 0.1})
+            for budget in (0.01, 0.05):
+                tuned = {"name": method.lower(), "budget": budget}
+                yield Row(table, base_model, f"{method}, tuned to {budget:.0%} NDCG", "tuned", (10, 20), tuned)
     for diversity, accuracy in pairs:
         settings = {"diversity": WORDS[diversity], "accuracy": WORDS[accuracy]}
         yield Row(table, base_model, f"CMB-{diversity}-{accuracy}", "cmb", (10, 20), settings)
@@ -103,6 +107,9 @@ def _single() -> Iterator[Row]:
     gradient = {"diversity": "ilad_paper", "lambda1": 0.0, "policy": "gradient"}
     yield Row("single_objective", "BPRMF", "CMB-Gradient-ILAD", "cmb", (10, 20), gradient)
 
+
+SINGLE_OBJECTIVES = {"CMB-alpha-nDCG": "alpha_ndcg", "CMB-SC": "sc", "CMB-PC": "pc", "CMB-ILAD": "ilad"}
+"""Rows with one goal, and the column that shows it."""
 
 ILAD_RECALL = {"diversity": "ilad_paper", "accuracy": "recall"}
 

@@ -21,13 +21,15 @@ from recprism.metrics import Context, evaluate
 from recprism.models import Factors, make_model
 from recprism.rerank import Features, reranker
 from recprism.study.controls import control_perturbations
-from recprism.study.paper import METRICS, PAPER_NAMES, Row, paper_table
+from recprism.study.paper import METRICS, PAPER_NAMES, SINGLE_OBJECTIVES, Row, paper_table, rows_of
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
 
 DEPTH = 20
 CANDIDATES = 100
+TRADE_OFFS = tuple(round(step / 40, 3) for step in range(1, 40))
+"""What a tuned re-ranker chooses from."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,24 @@ class World:
     def split(self) -> Split:
         return self.dataset.split("paper", seed=self.seed)
 
+    @cached_property
+    def tuning_split(self) -> Split:
+        """The paper's protocol has no validation part; rivals are tuned on one carved from training."""
+        return self.split.carve_validation(seed=self.seed)
+
     def factors(self, base_model: str) -> Factors:
         """Trained once with the paper preset, then read back."""
-        path = self.folder / f"{base_model.lower()}.safetensors"
+        return self._trained(base_model, self.split, "")
+
+    def tuning_factors(self, base_model: str) -> Factors:
+        """The same, trained without the carved validation part."""
+        return self._trained(base_model, self.tuning_split, "-tuning")
+
+    def _trained(self, base_model: str, split: Split, suffix: str) -> Factors:
+        path = self.folder / f"{base_model.lower()}{suffix}.safetensors"
         if not (path.exists() and path.with_suffix(".json").exists()):
             model = make_model(base_model.lower(), "paper")
-            model.fit(self.split, seed=self.seed, device=self.device).save(path)
+            model.fit(split, seed=self.seed, device=self.device).save(path)
         return Factors.load(path)
 
     def judge(self, lists: NDArray[Any], vectors: NDArray[Any], ks: tuple[int, int]) -> dict[str, float]:
@@ -105,16 +119,37 @@ def _judge_perturbation(delta: Perturbation, row: Row, world: World, factors: Fa
 
 def _run_rerank(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
     settings = dict(row.settings)
-    method = reranker(settings.pop("name"), **settings)
-    items, scores = factors.rank(CANDIDATES, exclude=world.split.train)
-    lists = method(items, scores, DEPTH, features=Features(vectors=factors.item))
+    lists = _reranked(factors, world.split, settings.pop("name"), **settings)
     return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
+
+
+def _reranked(factors: Factors, split: Split, name: str, **settings: Any) -> NDArray[Any]:
+    items, scores = factors.rank(CANDIDATES, exclude=split.train)
+    return reranker(name, **settings)(items, scores, DEPTH, features=Features(vectors=factors.item))
+
+
+def _run_tuned(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+    """The largest trade-off whose loss of NDCG@10 on the carved validation part stays within the budget."""
+    name, budget = row.settings["name"], row.settings["budget"]
+    split, tuning = world.tuning_split, world.tuning_factors(row.base_model)
+    context = Context.from_split(split, "validation")
+
+    def accuracy(trade_off: float) -> float:
+        lists = _reranked(tuning, split, name, trade_off=trade_off)
+        return evaluate(lists, context, ["ndcg@10"], bootstrap=0)["ndcg@10"].mean
+
+    floor = (1 - budget) * accuracy(0.0)
+    allowed = [trade_off for trade_off in TRADE_OFFS if accuracy(trade_off) >= floor]
+    lists = _reranked(factors, world.split, name, trade_off=max(allowed, default=0.0))
+    made = {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}
+    return {row.method: {**made, "trade_off": max(allowed, default=0.0)}}
 
 
 RUNNERS: dict[str, Callable[[Row, World, Factors], dict[str, dict[str, Any]]]] = {
     "base": _run_base,
     "cmb": _run_cmb,
     "rerank": _run_rerank,
+    "tuned": _run_tuned,
 }
 
 
@@ -186,6 +221,53 @@ def cells(dataset: str, rows: Iterable[Row], folder: Path, runs: int) -> list[Ce
                     )
                 )
     return made
+
+
+@dataclass(frozen=True)
+class AgainstRandom:
+    """A single-objective row and random arms on the metric it optimises: points of percent, by seed."""
+
+    method: str
+    metric: str
+    k: int
+    learned: float
+    random: float
+    difference: float
+    low: float | None
+    high: float | None
+
+
+def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]:
+    """Does a bandit beat random arms? Paired by seed, with a 95 % t interval from two seeds on."""
+    place, rows = folder / dataset.replace(":", "-"), {row.method: row for row in rows_of("single_objective")}
+
+    def changes(method: str, name: str) -> NDArray[np.float64]:
+        values = [
+            [
+                json.loads((place / f"seed-{seed}" / f"{rows[it].slug}.json").read_text(encoding="utf-8"))[it]
+                for seed in range(runs)
+            ]
+            for it in (method, "BPRMF")
+        ]
+        ours, base = (np.array([entry["metrics"][name] for entry in entries]) for entries in values)
+        return 100 * (ours / base - 1)
+
+    made = []
+    for method, metric in SINGLE_OBJECTIVES.items():
+        for k in rows[method].ks:
+            learned, random = changes(method, f"{metric}@{k}"), changes("CMB-Random", f"{metric}@{k}")
+            means = (float(learned.mean()), float(random.mean()), float((learned - random).mean()))
+            made.append(AgainstRandom(method, metric, k, *means, *_t_interval(learned - random)))
+    return made
+
+
+def _t_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float] | tuple[None, None]:
+    from scipy import stats
+
+    if len(values) < 2:
+        return None, None
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
 
 
 def _change(value: float | None, base: float | None) -> float | None:

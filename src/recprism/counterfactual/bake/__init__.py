@@ -1,0 +1,83 @@
+"""Baking: lists chosen by any method, put into the vectors, so that a plain dot product gives them back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from recprism.counterfactual.bake import item, user
+from recprism.counterfactual.bake.item import Pulls
+from recprism.counterfactual.bake.result import Baked, baked
+from recprism.counterfactual.bake.user import Pairs
+from recprism.counterfactual.bake.wanted import Wanted
+from recprism.counterfactual.space import Perturbation
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.models import Factors
+
+__all__ = ["Baked", "Pairs", "Pulls", "bake"]
+
+DEFAULT_MARGIN = {"user": 1e-3, "item": 0.02}
+
+
+def bake(
+    base: Factors,
+    lists: ArrayLike,
+    side: Literal["user", "item"] = "user",
+    *,
+    exclude: Incidence | Any | None = None,
+    users: ArrayLike | None = None,
+    margin: float | None = None,
+    order: bool = False,
+    price: float = 1e-3,
+    seed: int = 0,
+) -> Baked:
+    """The smallest change of one side's vectors under which ranking gives ``lists`` back.
+
+    lists: (n_rows, k) item numbers in the order wanted, -1 in empty places
+    side: whose vectors may change
+        "user": for every user a convex problem of their own, solved exactly. Where no vector gives a list back there is
+        a proof, and one list item after the other is given up until the rest is possible
+        "item": all users share one change. A list need not come back whole; the change found gives most of them back
+    exclude: (n_rows, n_items) what cannot be recommended, such as seen items; one row per list
+    users: (n_rows,) the user of each list, in any order; a user may have several lists (pages, filters, what is in
+        stock, each with its own row of ``exclude``), and others none. Without it row u is user u
+    margin: how far a list item must score above an outsider, as a share of the standard deviation of the user's base
+        scores over the catalogue; by default 0.001 (user side) and 0.02 (item side, where sweeps end before the last
+        digit). Either is far above what float32 loses, so that ranking sees it
+    order: neighbours on a list must keep their order by the same margin (user side only). Where that is impossible,
+        neighbours are let go before list items are
+    price: item side: what size costs. The wish of one user for one item can move that item's score for that user by at
+        most 1 / price spreads (for a user of average length); more gives less change, fewer lists, and a change that
+        carries over better to users who had no say
+    seed: item side: the order in which users are served
+    """
+    if side not in ("user", "item"):
+        raise InputError(f"side is user or item, not {side!r}")
+    if margin is None:
+        margin = DEFAULT_MARGIN[side]
+    wanted = Wanted.of(base, lists, users=users, exclude=exclude, margin=margin)
+    if side == "item":
+        return _bake_items(base, wanted, order, price, seed)
+    answer = user.solve(base, wanted, order)
+    return baked(
+        "user",
+        base,
+        wanted,
+        Perturbation(user=torch.from_numpy(answer.change)),
+        feasible=answer.feasible,
+        support=answer.support,
+        proof=answer.proof,
+    )
+
+
+def _bake_items(base: Factors, wanted: Wanted, order: bool, price: float, seed: int) -> Baked:
+    if order:
+        raise InputError("order=True is for the user side; item vectors that all users share cannot hold an order")
+    if not 0 < price < np.inf:
+        raise InputError(f"price is {price!r}; pass a number above 0")
+    answer = item.solve(base, wanted, price=price, seed=seed)
+    return baked("item", base, wanted, Perturbation(item=torch.from_numpy(answer.change)), support=answer.support)

@@ -1,0 +1,85 @@
+"""Marginal credit: a player is paid for what its own factor did to the items at the edge of the lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recprism.counterfactual.credit.worth import worth_of
+from recprism.counterfactual.objective import MetricLike
+from recprism.errors import InputError
+from recprism.metrics import Context
+
+
+@dataclass(frozen=True)
+class MarginalCredit:
+    """Per user, the candidates near the cut get a worth; players get the part of it that their factor moves.
+
+    goals: metric (name, Metric or function of your own) -> weight
+    accuracy: weight of the base score beside the goals, from 0 (diversity alone) to 1; no labels are needed
+    candidates: how many items outside the list are looked at
+    width: how far from the cut an item still counts, in standard deviations of the user's candidate scores
+    """
+
+    goals: Mapping[MetricLike, float]
+    accuracy: float = 0.5
+    candidates: int = 40
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.goals or any(weight < 0 for weight in self.goals.values()):
+            raise InputError("marginal credit needs at least one goal, each with a weight from 0 up")
+        if not 0 <= self.accuracy <= 1:
+            raise InputError(f"accuracy is a weight from 0 to 1; got {self.accuracy}")
+        if self.candidates < 1 or self.width <= 0:
+            raise InputError(f"candidates={self.candidates} and width={self.width} must be above 0")
+
+    def pull(self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, context: Context) -> Tensor:
+        """(n_users, k + m) float32: which way each candidate should move, and how much it matters.
+
+        items: candidates by falling ``scores`` under the perturbation, -1 in empty places; base_scores: of the same
+        """
+        real = items >= 0
+        edge = self._at_the_edge(scores, real, k)
+        wanted = self.accuracy * _standard(base_scores, real)
+        for metric, weight in self.goals.items():
+            worth = _centred(worth_of(metric)(items, k, context), real)
+            # One unit for all users: a user whose list has little to gain must not shout as loud as the others.
+            wanted = wanted + (1 - self.accuracy) * weight * worth / worth[real].std().clamp(min=1e-12)
+        # A list has a fixed length: what one item wins another loses, so pulls add up to nothing.
+        mean = (wanted * edge).sum(1, keepdim=True) / edge.sum(1, keepdim=True).clamp(min=1e-12)
+        return (wanted - mean) * edge
+
+    def _at_the_edge(self, scores: Tensor, real: Tensor, k: int) -> Tensor:
+        scores = torch.where(real, scores, 0.0)
+        cut = (scores[:, k - 1 : k] + scores[:, k : k + 1]) / 2
+        spread = scores.std(1, keepdim=True).clamp(min=1e-12)
+        return torch.exp(-(((scores - cut) / (self.width * spread)) ** 2)) * real
+
+
+def to_items(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
+    """(n_items, d): the reward of item players, sum over users of the pull on the item times the user's factor."""
+    n_users, width = items.shape
+    rows = torch.arange(n_users, device=items.device).repeat_interleave(width)
+    place = torch.stack([items.clamp(min=0).flatten(), rows])
+    pulls = torch.sparse_coo_tensor(place, pull.flatten(), (n_items, n_users), check_invariants=False)
+    return torch.sparse.mm(pulls, user)
+
+
+def to_users(pull: Tensor, items: Tensor, item: Tensor) -> Tensor:
+    """(n_users, d): the reward of user players, sum over candidates of the pull times the item's factor."""
+    return torch.bmm(pull.unsqueeze(1), item[items.clamp(min=0)]).squeeze(1)
+
+
+def _centred(values: Tensor, real: Tensor) -> Tensor:
+    values = torch.where(real, values, 0.0)
+    return torch.where(real, values - values.sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1), 0.0)
+
+
+def _standard(values: Tensor, real: Tensor) -> Tensor:
+    centred = _centred(values, real)
+    deviation = (centred**2).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
+    return centred / deviation.sqrt().clamp(min=1e-12)

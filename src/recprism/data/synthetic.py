@@ -1,0 +1,257 @@
+"""A made world where the truth is known: who would take what with which probability, so what lists are really worth.
+
+Labels drawn from the probabilities play the held-out items. What a list is worth in expectation is computed exactly,
+normalisers and all, so a claim made from one draw can be held against the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.interactions import Interactions
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BLOCK = 2000  # users at a time where an array has a cell for every user and item
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Users take items independently of each other: P(u takes i) = sigmoid(user[u] . item[i] + appeal[i]), at most 1/2.
+
+    user: (n_users, d) tastes; item: (n_items, d); appeal: (n_items,) popularity
+    subtopics: one or two per item; items of one subtopic lie close together, so diversity has its price
+    probability: (n_users, n_items) float32
+    """
+
+    user: FloatArray
+    item: FloatArray
+    appeal: FloatArray
+    subtopics: Subtopics
+    probability: NDArray[np.float32]
+    _gains: dict[tuple[str, int], FloatArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item)
+
+    def labels(self, users: IntArray, generator: np.random.Generator) -> NDArray[np.bool_]:
+        """(n, n_items) what the n users (row numbers, any of them more than once) take this time."""
+        chance = generator.random((len(users), self.n_items), np.float32)
+        return chance < self.probability[users]
+
+    def model(self, noise: float = 0.3, *, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """User vectors, item vectors and item biases of a recommender that knows the truth up to noise."""
+        generator = np.random.default_rng(seed)
+        user, item, appeal = (
+            true + noise * generator.standard_normal(true.shape) for true in (self.user, self.item, self.appeal)
+        )
+        return user, item, appeal
+
+    def expected(self, metric: str, lists: IntArray) -> FloatArray:
+        """(n_users,) expectation of a metric such as "ndcg@10", exactly; a user who takes nothing counts as 0.
+
+        lists: (n_users, at least k) item numbers. The loss of one set of lists against another is one minus the ratio
+        of the two sums: users who cannot be judged are missing from both.
+        """
+        name, k = _parsed(metric)
+        shown = lists[:, :k]
+        if name == "hit_rate":
+            miss = 1 - np.take_along_axis(self.probability, shown, axis=1).astype(np.float64)
+            hit: FloatArray = 1 - miss.prod(axis=1)
+            return hit
+        if (name, k) not in self._gains:
+            self._gains[name, k] = expected_gains(self.probability, lambda counts: _normaliser(name, k, counts))
+        gained: FloatArray = np.take_along_axis(self._gains[name, k], shown, axis=1) @ _place_weights(name, k)
+        return gained
+
+    def dataset(self, *, seed: int = 0) -> Dataset:
+        """One draw of everybody's items as a data set ready to be split; users u000000, ..., items i000000, ..."""
+        import polars as pl
+
+        from recprism.data.dataset import Dataset, Preparation
+
+        user, item = np.nonzero(self.labels(np.arange(self.n_users), np.random.default_rng(seed)))
+        taken = Interactions(user, item, _ids("u", self.n_users), _ids("i", self.n_items)).compact()
+        kept = np.unique(item)
+        attributes = pl.DataFrame({"item_id": taken.item_ids.tolist(), "appeal": self.appeal[kept]})
+        return Dataset("made", taken, self.subtopics.take_items(kept), attributes, Preparation())
+
+
+def make_world(
+    n_users: int = 2000, n_items: int = 300, n_subtopics: int = 12, dim: int = 8, *, takes: float = 8.0, seed: int = 0
+) -> World:
+    """A world of clustered items, users with two favourite subtopics, and a few items that many take.
+
+    takes: mean number of items a user takes
+
+    >>> world = make_world(50, 40, 4, takes=5, seed=1)
+    >>> round(float(world.probability.sum(axis=1).mean()), 3)
+    5.0
+    """
+    if min(n_users, n_items, n_subtopics, dim) < 1 or not 0 < takes < n_items / 4:
+        raise InputError(
+            f"a world needs users, items, subtopics and dimensions, and users who take fewer than a quarter of the "
+            f"items; got {n_users}, {n_items}, {n_subtopics}, {dim} and takes={takes:g}"
+        )
+    generator = np.random.default_rng(seed)
+    centres = generator.standard_normal((n_subtopics, dim))
+    first, second = generator.integers(0, n_subtopics, (2, n_items))
+    second = np.where(generator.random(n_items) < 0.3, second, first)
+    item = (centres[first] + centres[second]) / 2 + 0.5 * generator.standard_normal((n_items, dim))
+    liked = centres[generator.integers(0, n_subtopics, (n_users, 2))].sum(axis=1)
+    user = (0.7 * liked + 0.5 * generator.standard_normal((n_users, dim))) / np.sqrt(dim)
+    popularity = -0.6 * np.log(1 + generator.permutation(n_items))
+    affinity = user @ item.T + popularity
+    shift = _shift_for(affinity, takes)
+    names = np.array([f"s{number:02}" for number in range(n_subtopics)])
+    both = np.concatenate([first, second])
+    subtopics = Subtopics.from_pairs(np.tile(np.arange(n_items), 2), names[both], n_items)
+    return World(user, item, popularity + shift, subtopics, _probability(affinity + shift))
+
+
+def diversified(scores: FloatArray, subtopics: Subtopics, strength: float, k: int = 20, pool: int = 60) -> IntArray:
+    """(n_users, k) lists: the next item has the best score less ``strength`` for each earlier item of its subtopics.
+
+    scores: (n_users, n_items); strength 0 gives the best k as they are; only the best ``pool`` items are looked at
+    """
+    pool = min(pool, scores.shape[1])
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :pool]
+    worth = np.take_along_axis(scores, best, axis=1)
+    topics = subtopics.items.dense()[best].astype(np.float32)  # (n_users, pool, n_subtopics)
+    rows, chosen = np.arange(len(best)), np.empty((len(best), k), np.int64)
+    shown = np.zeros((len(best), len(subtopics)), np.float32)
+    for place in range(k):
+        at = np.argmax(worth - strength * (topics @ shown[:, :, None])[:, :, 0], axis=1)
+        chosen[:, place] = best[rows, at]
+        shown += topics[rows, at]
+        worth[rows, at] = -np.inf
+    return chosen
+
+
+def with_loss(
+    world: World, ladder: Sequence[IntArray], metric: str, loss: float, generator: np.random.Generator
+) -> IntArray:
+    """Lists whose true relative loss of ``metric`` is ``loss``, or more by less than one user's share.
+
+    ladder: lists of growing loss, the base first; some users get those of one rung and the others those of the next
+    """
+    values = np.stack([world.expected(metric, lists) for lists in ladder])
+    wanted = (1 - loss) * values[0].sum()
+    totals = values.sum(axis=1)
+    beyond = np.flatnonzero(totals[1:] <= wanted)
+    if not len(beyond):
+        raise InputError(
+            f"no rung loses {loss:.2%} of {metric}, the last {1 - totals[-1] / totals[0]:.2%}; make the ladder longer"
+        )
+    rung = int(beyond[0])
+    order = generator.permutation(world.n_users)
+    totals_on_the_way = totals[rung] + np.cumsum((values[rung + 1] - values[rung])[order])
+    closest = int(np.argmax(np.where(totals_on_the_way <= wanted, totals_on_the_way, -np.inf)))
+    moved = order[: closest + 1]
+    mixed = ladder[rung].copy()
+    mixed[moved] = ladder[rung + 1][moved]
+    return mixed
+
+
+def draw_values(
+    world: World, points: Sequence[IntArray], metrics: Sequence[str], n_users: int, generator: np.random.Generator
+) -> list[dict[str, FloatArray]]:
+    """Fresh users with fresh labels, and for each set of lists the (n_users,) values of each metric."""
+    users = generator.integers(0, world.n_users, n_users)
+    labels = world.labels(users, generator)
+    return [measured(lists[users], labels, metrics) for lists in points]
+
+
+def measured(lists: IntArray, labels: NDArray[np.bool_], metrics: Sequence[str]) -> dict[str, FloatArray]:
+    """metric -> (n,) values of (n, at least k) lists on (n, n_items) labels; NaN for users who took nothing."""
+    counts = labels.sum(axis=1)
+    hits = np.take_along_axis(labels, lists, axis=1)
+    return {metric: np.where(counts > 0, _value(metric, hits, counts), np.nan) for metric in metrics}
+
+
+def expected_gains(probability: NDArray[Any], normaliser: Callable[[IntArray], FloatArray]) -> FloatArray:
+    """(n_users, n_items) E[label / normaliser(number of the user's labels)], by the law of the number of labels.
+
+    The law of all labels but one follows from that of all of them in a recursion that is stable up to probability 1/2.
+    """
+    gains = np.empty(probability.shape)
+    for start in range(0, len(probability), BLOCK):
+        p = probability[start : start + BLOCK].astype(np.float64)
+        law = _law_of_count(p)
+        share = 1 / normaliser(np.arange(1, law.shape[1] + 1))
+        others = np.zeros_like(p)  # P(j labels among the other items), for j = 0, 1, ...
+        total = np.zeros_like(p)
+        for j in range(law.shape[1]):
+            others *= -p
+            others += law[:, j, None]
+            others /= 1 - p
+            total += share[j] * others
+        gains[start : start + BLOCK] = p * total
+    return gains
+
+
+def _law_of_count(p: FloatArray) -> FloatArray:
+    """(n_users, m) P(the user takes 0, 1, ... items), as far as there is any chance of it."""
+    mean = float(p.sum(axis=1).max())
+    law = np.zeros((len(p), min(p.shape[1], int(mean + 10 * np.sqrt(mean) + 10)) + 1))
+    law[:, 0] = 1
+    for of_item in p.T[:, :, None]:
+        law[:, 1:] = law[:, 1:] * (1 - of_item) + law[:, :-1] * of_item
+        law[:, :1] *= 1 - of_item
+    return law
+
+
+def _value(metric: str, hits: NDArray[np.bool_], counts: IntArray) -> FloatArray:
+    name, k = _parsed(metric)
+    if name == "hit_rate":
+        return np.asarray(hits[:, :k].any(axis=1), np.float64)
+    value: FloatArray = hits[:, :k] @ _place_weights(name, k) / _normaliser(name, k, np.maximum(counts, 1))
+    return value
+
+
+def _place_weights(name: str, k: int) -> FloatArray:
+    return np.asarray(1 / np.log2(np.arange(2, k + 2)) if name == "ndcg" else np.ones(k))
+
+
+def _normaliser(name: str, k: int, counts: IntArray) -> FloatArray:
+    """What the weights of the hits are divided by, for users with that many labels (at least 1)."""
+    best = np.cumsum(_place_weights(name, k))[np.minimum(counts, k) - 1] if name == "ndcg" else counts
+    return np.asarray(best, np.float64)
+
+
+def _parsed(metric: str) -> tuple[str, int]:
+    name, _, k = metric.partition("@")
+    if name not in ("ndcg", "recall", "hit_rate") or not k.isdecimal() or int(k) < 1:
+        raise InputError(f"the truth is known of ndcg@k, recall@k and hit_rate@k, not of {metric!r}")
+    return name, int(k)
+
+
+def _ids(letter: str, size: int) -> NDArray[Any]:
+    return np.array([f"{letter}{number:06}" for number in range(size)], object)
+
+
+def _shift_for(affinity: FloatArray, takes: float) -> float:
+    """What must be added to all logits for users to take so many items on average."""
+    shift = 0.0
+    for _ in range(40):  # small probabilities grow like exp(shift), so each step leaves a fraction of the error
+        shift += float(np.log(takes / _probability(affinity + shift).sum(axis=1, dtype=np.float64).mean()))
+    return shift
+
+
+def _probability(logit: FloatArray) -> NDArray[np.float32]:
+    return (1 / (1 + np.exp(-np.minimum(logit, 0.0)))).astype(np.float32)

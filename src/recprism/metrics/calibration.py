@@ -1,0 +1,43 @@
+"""Does the list show the user's interests in their proportions? (Steck, 2018)"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from recprism.errors import InputError
+from recprism.metrics.context import Context
+from recprism.metrics.lists import Lists
+from recprism.metrics.registry import Metric, register
+
+ALPHA = 0.01
+
+
+def _calibration(lists: Lists, context: Context, *, alpha: float = ALPHA) -> Tensor:
+    """KL(p || q) in nats: p the user's training items over subtopics, q the list's with ``alpha`` of p mixed in.
+
+    Every item counts 1, shared among its subtopics by their weights. -log(alpha) is the worst: nothing in common.
+    """
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha is the part of the user's own distribution mixed in, above 0 and below 1; got {alpha}")
+    judged = context.keep("has history", lambda: context.history.any(1))
+    return torch.where(judged, lists.divergence(alpha), torch.nan)
+
+
+register(
+    Metric(
+        "calibration",
+        _calibration,
+        summary="How far the list's subtopics are from the proportions of the user's training items; 0 if equal.",
+        higher_is_better=False,
+        bounds=(0.0, -math.log(ALPHA)),
+        needs=("subtopics", "history"),
+        empties=(
+            "A list without subtopics, an empty one too, scores the worst. "
+            "Users without training items that have subtopics are left out of the mean."
+        ),
+        options={"alpha": ALPHA},
+    )
+)

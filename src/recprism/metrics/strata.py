@@ -1,0 +1,53 @@
+"""Accuracy among popular, middling and rare items apart: a mean over all of them is mostly one over the popular."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from recprism.metrics.accuracy import ndcg
+from recprism.metrics.catalogue import tail_items
+from recprism.metrics.context import Context
+from recprism.metrics.lists import Lists
+from recprism.metrics.registry import Metric, register
+
+Stratum = Literal["head", "mid", "tail"]
+NAMES: tuple[Stratum, ...] = ("head", "mid", "tail")
+
+
+def strata(popularity: Tensor) -> Tensor:
+    """(n_items,) int64: 0 for the head, the most popular items that make a third of all training interactions; 1 for
+    the middle, those that make the next third; 2 for the tail. The item in which a third ends belongs to it.
+
+    >>> import torch
+    >>> strata(torch.tensor([2.0, 3.0, 1.0, 3.0, 0.0])).tolist()
+    [2, 0, 2, 1, 2]
+    """
+    return tail_items(popularity, 1 / 3).long() + tail_items(popularity, 2 / 3).long()
+
+
+def _ndcg(lists: Lists, context: Context, *, stratum: Stratum = "head") -> Tensor:
+    """NDCG in which only held-out items of the stratum count; what else the list holds still takes its places."""
+    of_item = context.keep("strata", lambda: strata(context.popularity))
+    number = NAMES.index(stratum)
+    wanted = context.keep(("stratum", number), lambda: context.relevant.only(of_item == number))
+    return ndcg(lists.found_of(("stratum", number), wanted).dcg, wanted.counts, lists.k)
+
+
+_SUMMARIES = {
+    "head": "NDCG of the most popular items, those that make the first third of training interactions.",
+    "mid": "NDCG of the items between, those that make the second third of training interactions.",
+    "tail": "NDCG of the least popular items, those that make the last third of training interactions.",
+}
+for _stratum in NAMES:
+    register(
+        Metric(
+            f"ndcg_{_stratum}",
+            _ndcg,
+            summary=_SUMMARIES[_stratum],
+            needs=("relevant", "popularity"),
+            empties="Users without held-out items of the stratum are left out of the mean; an empty list scores 0.",
+            options={"stratum": _stratum},
+        )
+    )

@@ -1,0 +1,70 @@
+"""Calibrated recommendations (Steck, 2018): the list's subtopics in the proportions of the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank.features import Features
+from recprism.rerank.pool import Pool
+from recprism.rerank.registry import register
+from recprism.rerank.reranker import Reranker, require_between
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Reranker):
+    """Greedily maximises (1 - t) * sum of relevance - t * KL(p || q) over the chosen items.
+
+    t is ``trade_off``: lambda of the paper. p is the user's own distribution over subtopics
+    (``Features(user_subtopics=...)``), q = (1 - alpha) * (that of the list) + alpha * p. In the list each item counts
+    1, shared among its subtopics by their weights; items without subtopics do not count. The metric ``calibration`` is
+    this KL.
+
+    alpha: how much of p is mixed into q, so that a subtopic missing from the list costs much but not everything
+    """
+
+    alpha: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between("alpha", self.alpha, 0, 1, ends=False)
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        compiled = compiled_for(pool.device)
+        by = plain_calibrated if compiled is None else compiled.calibrated
+        terms = {"trade_off": float(self.trade_off), "alpha": float(self.alpha)}
+        positions: Tensor = by(pool, features, features.intents(pool.n_users), k, **terms)
+        return positions
+
+
+def plain_calibrated(
+    pool: Pool, features: Features, wanted: Tensor, k: int, *, trade_off: float, alpha: float
+) -> Tensor:
+    """(n_users, k) positions, in torch; wanted: (n_users, n_subtopics) probabilities."""
+    parts = [
+        _calibrated_of_some(some, features, wanted[users, None, :], k, trade_off=trade_off, alpha=alpha)
+        for users, some in pool.blocks(features.topics.n_cols)
+    ]
+    return torch.cat(parts)
+
+
+def _calibrated_of_some(
+    some: Pool, features: Features, wanted: Tensor, k: int, *, trade_off: float, alpha: float
+) -> Tensor:
+    """wanted: (n, 1, n_subtopics). The worth leaves out p * log(p): it is the same for all candidates."""
+    shares = features.topics.share_matrix[some.known_items]
+    counts = shares.new_zeros(*shares.shape[:2], 1).masked_fill(shares.any(2, keepdim=True), 1.0)
+    amount, count = torch.zeros_like(wanted), wanted.new_zeros(len(wanted), 1, 1)
+    choices = Choices(some.real, k)
+    for _ in range(k):
+        mixed = (1 - alpha) * (amount + shares) / (count + counts).clamp(min=1) + alpha * wanted
+        fit = torch.xlogy(wanted, mixed).sum(2)
+        last = choices.choose((1 - trade_off) * some.relevance + trade_off * fit)
+        amount, count = amount + rows_at(shares, last), count + rows_at(counts, last)
+    return choices.positions
+
+
+register("calibrated", Calibrated)

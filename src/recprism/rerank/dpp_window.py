@@ -1,0 +1,71 @@
+"""Determinantal point process in a sliding window (Chen, Zhang and Zhou, 2018, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recprism.rerank.dpp import FLOOR
+from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank.features import Directions, Features
+from recprism.rerank.pool import Pool
+from recprism.rerank.registry import register
+from recprism.rerank.similarity import WindowedReranker
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingDPP(WindowedReranker):
+    """DPP that looks back over a window: items need only differ from those near them in the list.
+
+    A place goes to the candidate with the largest (1 - t) * relevance + t * log(residual). The residual, the factor by
+    which the candidate would change det S of the ``window - 1`` items chosen last, is the squared sine of its angle to
+    their span. t is ``trade_off``; see DPP for it, and for what happens where the kernel has no rank left.
+    """
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        compiled = compiled_for(pool.device)
+        by = plain_sliding_dpp if compiled is None else compiled.sliding_dpp
+        directions = self.directions(features)
+        positions: Tensor = by(pool, directions, k, trade_off=float(self.trade_off), earlier=self.earlier(k))
+        return positions
+
+
+def plain_sliding_dpp(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
+    """(n_users, k) positions, in torch.
+
+    earlier: how many of the items chosen last count
+    """
+    blocks = pool.blocks(directions.unit.shape[1])
+    return torch.cat([_sliding_dpp_of_some(some, directions, k, trade_off, earlier) for _, some in blocks])
+
+
+def _sliding_dpp_of_some(some: Pool, directions: Directions, k: int, trade_off: float, earlier: int) -> Tensor:
+    unit = directions.unit[some.known_items]
+    known = directions.known[some.known_items].to(unit.dtype)
+    chosen = unit.new_zeros(len(unit), k, unit.shape[2])
+    choices = Choices(some.real, k)
+    for place in range(k):
+        span = _orthonormal(chosen[:, max(0, place - earlier) : place])
+        residual = known - (torch.bmm(unit, span.transpose(1, 2)) ** 2).sum(2)
+        last = choices.choose((1 - trade_off) * some.relevance + trade_off * residual.clamp(min=FLOOR).log())
+        chosen[:, place] = rows_at(unit, last)[:, 0]
+    return choices.positions
+
+
+def _orthonormal(vectors: Tensor) -> Tensor:
+    """(n, m, d): each of (n, m, d) unit vectors less what lies along the rows before it, at length 1.
+
+    Zero where that leaves nothing. Made anew for each place: a row taken out changes all after it.
+    """
+    span = torch.zeros_like(vectors)
+    for row in range(vectors.shape[1]):
+        vector = vectors[:, row : row + 1]
+        outside = vector - torch.bmm(torch.bmm(vector, span.transpose(1, 2)), span)
+        new = (outside**2).sum(2, keepdim=True) > FLOOR
+        span[:, row : row + 1] = torch.where(new, torch.nn.functional.normalize(outside, dim=2), 0.0)
+    return span
+
+
+register("dpp_window", SlidingDPP)

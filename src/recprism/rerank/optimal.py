@@ -1,0 +1,147 @@
+"""Optimal lists: not one place after another but the whole list at once, for one or several goals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.errors import InputError
+from recprism.metrics.ideal import catalogue_alpha_dcg
+from recprism.metrics.kernels import discounts
+from recprism.ranking.threads import share_work
+from recprism.rerank.engine import TIE, compiled_for
+from recprism.rerank.features import Directions, Features
+from recprism.rerank.pool import Pool
+from recprism.rerank.registry import register
+from recprism.rerank.reranker import Reranker
+
+GOALS = ("sc", "alpha_ndcg", "ilad_subtopics", "ilad", "pc")
+ALPHA = 0.5
+USERS_AT_ONCE = 64
+STAGES = 8  # of a rising price for being shown, so that whoever pays least takes an item that nobody shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimal(Reranker):
+    """The list with the largest (1 - t) * accuracy + t * diversity, as near as exchanges of one item get.
+
+    Accuracy is the discounted sum of relevance over that of the best list; diversity is the weighted sum of the goals.
+    t is ``trade_off``. One t for all users is one price for a point of diversity: nobody pays more for it than anybody
+    else, which is what makes the lists of all users together optimal for what they cost. Starting from the most
+    relevant list, the best exchange of an item in it for one outside is made until none helps; for "alpha_ndcg" places
+    are exchanged, too.
+
+    goals: name -> weight, among sc, alpha_ndcg, ilad_subtopics, ilad (on ``Features(vectors=...)``), pc. "pc" is the
+        only one that ties users together: an item earns it in the first list that shows it. Its price rises in steps,
+        and lists are served one after another, so that cheap places go first.
+    """
+
+    goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"sc": 1.0}))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = [name for name in self.goals if name not in GOALS]
+        if unknown or not self.goals:
+            raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")
+        if {"ilad", "ilad_subtopics"} <= set(self.goals):
+            raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        if self.trade_off == 0 or k == 0:
+            return _most_relevant(pool, k)
+        if compiled_for(torch.device("cpu")) is None:
+            raise InputError("optimal lists are found by compiled code and numba is not installed: pip install numba")
+        return _search(pool.to("cpu"), k, _Terms.of(self, pool, k, features)).to(pool.device)
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """What the goals look at, and what a unit of each is worth.
+
+    subtopics: of the items, in compressed rows, and how many there are; unit: (n_items, d) float64
+    prices: (5,) of accuracy, one more subtopic, alpha-DCG, distance of one pair, one more item shown
+    worth: (k + 1,) of a subtopic by how often it came before
+    """
+
+    subtopics: tuple[NDArray[Any], NDArray[Any], int]
+    unit: NDArray[np.float64]
+    prices: NDArray[np.float64]
+    discount: NDArray[np.float64]
+    worth: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> _Terms:
+        goals, t, discount = method.goals, float(method.trade_off), discounts(k)
+        by_subtopic = bool({"sc", "alpha_ndcg"} & set(goals))
+        directions = _directions(goals, features)
+        units = {  # of each goal as its metric counts it
+            "sc": 1 / max(features.topics.n_present, 1) if "sc" in goals else 0.0,
+            "alpha_ndcg": _per_alpha_dcg(features, k) if "alpha_ndcg" in goals else 0.0,
+            "pc": pool.n_users / max(pool.n_items, 1),
+        }
+        pair = 2 / max(k * (k - 1), 1)
+        weights = [goals.get(name, 0.0) * units[name] for name in ("sc", "alpha_ndcg", "pc")]
+        distance = (goals.get("ilad", 0.0) + goals.get("ilad_subtopics", 0.0)) * pair
+        prices = [(1 - t) / float(discount.sum()), t * weights[0], t * weights[1], t * distance, t * weights[2]]
+        return cls(
+            _subtopics(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
+            np.zeros((1, 1)) if directions is None else np.ascontiguousarray(directions.unit.cpu().numpy()),
+            np.array(prices),
+            discount.numpy(),
+            (1 - ALPHA) ** np.arange(k + 1.0),
+        )
+
+
+def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:
+    """(n_users, k) positions; the pool must be on the processor."""
+    from recprism.rerank.optimal_loops import optimal
+
+    positions = _most_relevant(pool, k)
+    shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)
+    arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]
+
+    def improve(step: int, prices: NDArray[np.float64]) -> None:
+        more = (*terms.subtopics, terms.unit, shown.numpy(), prices, terms.discount, terms.worth, TIE)
+        share_work(lambda first, last: optimal(first, last, *arrays, *more), pool.n_users, step)
+
+    if terms.prices[4] == 0:
+        improve(USERS_AT_ONCE, terms.prices)
+        return positions
+    for stage in range(1, STAGES + 1):  # one thread: what one user shows is what the next one knows of
+        improve(pool.n_users, terms.prices * np.array([1, 1, 1, 1, stage / STAGES]))
+    return positions
+
+
+def _most_relevant(pool: Pool, k: int) -> Tensor:
+    ranks = torch.arange(k, device=pool.device).expand(pool.n_users, k)
+    return torch.where(ranks < pool.lengths[:, None], ranks, -1).contiguous()
+
+
+def _directions(goals: Mapping[str, float], features: Features) -> Directions | None:
+    if "ilad_subtopics" in goals:
+        return features.subtopic_directions
+    return features.vector_directions if "ilad" in goals else None
+
+
+def _per_alpha_dcg(features: Features, k: int) -> float:
+    """alpha-nDCG per unit of alpha-DCG: over the greedy ideal of the catalogue."""
+    ideal = float(catalogue_alpha_dcg(features.topics, ALPHA, k)[0, k - 1])
+    return 1 / ideal if ideal > 0 else 0.0
+
+
+def _subtopics(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
+    rows = features.topics.rows
+    return rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), rows.n_cols
+
+
+register("optimal", Optimal)
+for _goal in GOALS:
+    register(f"optimal_{_goal}", partial(Optimal, goals=MappingProxyType({_goal: 1.0})))

@@ -1,0 +1,245 @@
+"""Loops over users, compiled, for methods by whose measure a candidate may gain as more is chosen.
+
+No worth known from earlier bounds a later one here, so each candidate is compared with each chosen item once, when that
+is chosen (or, in a sliding window, when it can first matter). See ``loops`` for what is expected of pools and
+constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism.metrics.loops import compiled, compiled_in_place, compiled_loosely
+
+
+@compiled
+def msd(
+    first: int,
+    last: int,
+    items: Any,
+    relevance: Any,
+    lengths: Any,
+    positions: Any,
+    unit: Any,
+    known: Any,
+    trade_off: float,
+    tie: float,
+) -> None:
+    for u in range(first, last):
+        _msd_of_one(items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, tie)
+
+
+@compiled
+def _msd_of_one(
+    items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, tie: float
+) -> None:
+    n, k = len(items), min(len(positions), len(items))
+    distances = np.zeros(n)  # added up over the chosen; NaN for what is taken
+    for place in range(k):
+        best, to_beat = 0, -np.inf
+        for c in range(n):
+            value = (1 - trade_off) * relevance[c] + trade_off * distances[c]
+            if value > to_beat:  # never true of a NaN
+                best, to_beat = c, value + tie
+        positions[place] = best
+        distances[best] = np.nan
+        if known[items[best]] and place < k - 1:
+            for c in range(n):
+                if known[items[c]]:
+                    distances[c] += 1.0 - _dot(unit[items[c]], unit[items[best]])
+
+
+@compiled
+def ssd(
+    first: int,
+    last: int,
+    items: Any,
+    relevance: Any,
+    lengths: Any,
+    positions: Any,
+    unit: Any,
+    known: Any,
+    trade_off: float,
+    earlier: int,
+    floor: float,
+    tie: float,
+) -> None:
+    for u in range(first, last):
+        _ssd_of_one(items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, earlier, floor, tie)
+
+
+@compiled
+def _ssd_of_one(
+    items: Any,
+    relevance: Any,
+    positions: Any,
+    unit: Any,
+    known: Any,
+    trade_off: float,
+    earlier: int,
+    floor: float,
+    tie: float,
+) -> None:
+    n, k = len(items), min(len(positions), len(items))
+    span = np.zeros((earlier, unit.shape[1]))  # orthonormal rows; zero where a choice added no direction
+    along = np.zeros((earlier, n))  # squared coordinates of candidates in ``span``
+    outside = np.empty(n)  # squared length outside the window
+    taken = np.zeros(n, np.bool_)
+    for c in range(n):
+        outside[c] = 1.0 if known[items[c]] else 0.0
+    for place in range(k):
+        best, to_beat = 0, -np.inf
+        for c in range(n):
+            if (1 - trade_off) * relevance[c] + trade_off <= to_beat:
+                break  # not even all of its length would do, and further down still less
+            if not taken[c]:
+                length = np.sqrt(outside[c]) if outside[c] > floor else 0.0
+                value = (1 - trade_off) * relevance[c] + trade_off * length
+                if value > to_beat:
+                    best, to_beat = c, value + tie
+        positions[place] = best
+        taken[best] = True
+        if earlier > 0 and place < k - 1:
+            slot = place % earlier  # that of the direction which leaves the window
+            _write_direction(span, slot, unit[items[best]], outside[best] > floor)
+            for c in range(n):
+                if not taken[c]:
+                    square = _dot(unit[items[c]], span[slot]) ** 2
+                    outside[c] += along[slot, c] - square
+                    along[slot, c] = square
+
+
+@compiled_loosely
+def _write_direction(span: Any, slot: int, vector: Any, is_new: bool) -> None:
+    """What of ``vector`` lies outside all rows of ``span`` becomes the row at ``slot``, at length 1; 0 if not new."""
+    d = len(vector)
+    outside = np.zeros(d)
+    if is_new:
+        for i in range(d):
+            outside[i] = vector[i]
+        for row in range(len(span)):
+            coordinate = _dot(outside, span[row])
+            for i in range(d):
+                outside[i] -= coordinate * span[row, i]
+        length = np.sqrt(_dot(outside, outside))
+        for i in range(d):
+            outside[i] /= length
+    for i in range(d):
+        span[slot, i] = outside[i]
+
+
+@compiled
+def sliding_dpp(
+    first: int,
+    last: int,
+    items: Any,
+    relevance: Any,
+    lengths: Any,
+    positions: Any,
+    unit: Any,
+    known: Any,
+    trade_off: float,
+    earlier: int,
+    floor: float,
+    tie: float,
+) -> None:
+    for u in range(first, last):
+        _sliding_dpp_of_one(
+            items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, earlier, floor, tie
+        )
+
+
+@compiled
+def _sliding_dpp_of_one(
+    items: Any,
+    relevance: Any,
+    positions: Any,
+    unit: Any,
+    known: Any,
+    trade_off: float,
+    earlier: int,
+    floor: float,
+    tie: float,
+) -> None:
+    """A cheap bound spares most logarithms: log(x) <= 2 (x - 1) / (x + 1) for x up to 1."""
+    n, k = len(items), min(len(positions), len(items))
+    cosines = np.empty((n, k))  # to the item at each place, for places below ``compared`` and inside the window
+    compared = np.zeros(n, np.int64)  # -1 for what is taken
+    places = np.empty(earlier, np.int64)  # in the window, less those that add no direction
+    factor = np.empty((earlier + 1, earlier))  # Cholesky factor of the cosines between their items; a row to work in
+    for place in range(k):
+        start = max(0, place - earlier)
+        rank = _factorise(start, place, items, positions, known, cosines, places, factor, floor)
+        best, to_beat = 0, -np.inf
+        for c in range(n):
+            needed = to_beat - (1 - trade_off) * relevance[c]  # of trade_off * log(residual)
+            if needed >= 0.0:
+                break  # no residual has a logarithm above 0, and further down still more is needed
+            if compared[c] < 0:
+                continue
+            for at in range(max(start, compared[c]), place):
+                cosines[c, at] = _dot(unit[items[c]], unit[items[positions[at]]])
+            compared[c] = place
+            residual = max(floor, _residual(c, cosines, places, factor, rank) if known[items[c]] else 0.0)
+            if trade_off * 2 * (residual - 1) > needed * (residual + 1):
+                gain = trade_off * np.log(residual)
+                if gain > needed:
+                    best, to_beat = c, (1 - trade_off) * relevance[c] + gain + tie
+        positions[place] = best
+        compared[best] = -1
+
+
+@compiled
+def _factorise(
+    start: int,
+    end: int,
+    items: Any,
+    positions: Any,
+    known: Any,
+    cosines: Any,
+    places: Any,
+    factor: Any,
+    floor: float,
+) -> int:
+    """Fill ``places`` and ``factor`` for the items chosen from place ``start`` up to ``end``; the rank is returned.
+
+    Made anew for each place: what leaves the window was the first row, on which all others rest. An item's cosines to
+    those chosen before it were needed to choose it, so they are there.
+    """
+    rank = 0
+    for place in range(start, end):
+        if known[items[positions[place]]]:
+            residual = _residual(positions[place], cosines, places, factor, rank)
+            if residual > floor:
+                factor[rank, rank] = np.sqrt(residual)
+                places[rank] = place
+                rank += 1
+    return rank
+
+
+@compiled_in_place
+def _residual(c: int, cosines: Any, places: Any, factor: Any, rank: int) -> Any:
+    """Squared length of candidate c outside the window.
+
+    The row of ``factor`` at ``rank`` is filled with its coordinates along the window's directions.
+    """
+    left = 1.0
+    for j in range(rank):
+        coordinate = cosines[c, places[j]]
+        for i in range(j):
+            coordinate -= factor[j, i] * factor[rank, i]
+        coordinate /= factor[j, j]
+        factor[rank, j] = coordinate
+        left -= coordinate**2
+    return left
+
+
+@compiled_loosely
+def _dot(a: Any, b: Any) -> Any:
+    """The same as in ``loops``: compiled code kept on disk does not see another file change."""
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total

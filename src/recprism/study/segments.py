@@ -1,0 +1,258 @@
+"""Who pays? Users by how much they do and what they like, items by how popular they are: what changed for whom.
+
+Segments come from the training history alone: what is held out judges the change and must not choose the groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data.incidence import Incidence
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.metrics.evaluation import frame_of, plain_row
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+EVERYONE = "everyone"
+
+
+@dataclass(frozen=True)
+class SegmentChange:
+    """What changed for one segment of users.
+
+    users: judged before and after; before, after: their means
+    relative: after / before - 1; None if the segment had nothing before
+    low, high: ends of the interval of the relative change; None for fewer than two users
+    p_value: two-sided paired t test of no change, not corrected for the number of segments
+    """
+
+    segment: str
+    users: int
+    before: float
+    after: float
+    relative: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class ExposureChange:
+    """What changed for one segment of items.
+
+    items: how many; before, after: its share of all places in the lists; relative: after / before - 1
+    """
+
+    segment: str
+    items: int
+    before: float
+    after: float
+    relative: float | None
+
+
+@dataclass(frozen=True)
+class SegmentTable:
+    """Rows of one kind, users' or items'; confidence: of the intervals, if there are any."""
+
+    rows: tuple[SegmentChange, ...] | tuple[ExposureChange, ...]
+    confidence: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, segment: str) -> Any:
+        rows = {row.segment: row for row in self.rows}
+        if segment not in rows:
+            raise InputError(f"there is no segment {segment!r}; there are {', '.join(rows)}")
+        return rows[segment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON; NaN becomes None."""
+        return {"rows": [plain_row(row) for row in self.rows], "confidence": self.confidence}
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per segment, one column per field."""
+        return frame_of(type(self.rows[0]), self.rows)
+
+
+def by_segment(
+    before: ArrayLike, after: ArrayLike, segments: Mapping[str, Mask], *, confidence: float = 0.95
+) -> SegmentTable:
+    """What a change of lists did to a metric, for everyone and for each segment.
+
+    before, after: (n_users,) values of one metric; NaN users are left out
+    segments: name -> (n_users,) bool
+
+    >>> halves = {"first": np.array([True, True, False, False])}
+    >>> table = by_segment([0.2, 0.4, 0.5, 0.5], [0.1, 0.2, 0.5, 0.5], halves)
+    >>> table["first"].relative, table["everyone"].users
+    (-0.5, 4)
+    """
+    old, new = np.asarray(before, np.float64), np.asarray(after, np.float64)
+    if old.ndim != 1 or old.shape != new.shape:
+        raise InputError(f"before has shape {old.shape} and after {new.shape}; one value per user is needed in both")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must be above 0 and below 1, such as 0.95; got {confidence}")
+    judged = ~np.isnan(old - new)
+    if not judged.any():
+        raise InputError(f"none of {len(old)} users is judged both before and after; all values are NaN or missing")
+    masks = {EVERYONE: np.ones(len(old), bool)} | _as_masks(segments, len(old), "user")
+    rows = (_change(name, old[judged & mask], new[judged & mask], confidence) for name, mask in masks.items())
+    return SegmentTable(tuple(rows), confidence)
+
+
+def exposure_by_segment(before: ArrayLike, after: ArrayLike, segments: Mapping[str, Mask]) -> SegmentTable:
+    """Which share of the places each segment of items had and has.
+
+    before, after: (n_users, k) item numbers, -1 in empty places
+    segments: name -> (n_items,) bool
+    """
+    n_items = len(next(iter(segments.values()), ()))
+    masks = _as_masks(segments, n_items, "item")
+    if not masks:
+        raise InputError("there is no segment of items; item_segments(split.train) makes some")
+    old, new = (_shares_of_places(lists, n_items) for lists in (before, after))
+
+    def row(name: str, mask: Mask) -> ExposureChange:
+        was, now = float(old[mask].sum()), float(new[mask].sum())
+        return ExposureChange(name, int(mask.sum()), was, now, now / was - 1 if was else None)
+
+    return SegmentTable(tuple(row(name, mask) for name, mask in masks.items()))
+
+
+# -- segments ---------------------------------------------------------------------------------------------------------
+
+
+def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[str, Mask]:
+    """Six (n_users,) masks, each about a third of the users; the last two only with subtopics.
+
+    light, heavy: the fewest and the most training items
+    niche, mainstream: the least and the most popular training items, on average
+    focused, broad: training items of the fewest and the most subtopics, by entropy
+    """
+    traits = {("light", "heavy"): train.row_counts.astype(np.float64), ("niche", "mainstream"): mean_popularity(train)}
+    if subtopics is not None:
+        traits["focused", "broad"] = appetite(train, subtopics)
+    segments: dict[str, Mask] = {}
+    for (low, high), trait in traits.items():
+        segments[low], segments[high] = outer_thirds(trait)
+    return segments
+
+
+def item_segments(train: Incidence) -> dict[str, Mask]:
+    """head, mid and tail, (n_items,) masks: the most popular items that make a third of all training interactions, and
+    so on. An item that stands across a border belongs to the more popular side.
+    """
+    if not len(train):
+        raise InputError("there are no training interactions, so no item is more popular than another")
+    order = np.argsort(-train.col_counts, kind="stable")
+    falling = train.col_counts[order]
+    third = np.empty(train.n_cols, np.int64)
+    third[order] = np.minimum(3 * (np.cumsum(falling) - falling) // len(train), 2)
+    return {name: third == number for number, name in enumerate(("head", "mid", "tail"))}
+
+
+def outer_thirds(trait: Array) -> tuple[Mask, Mask]:
+    """The lower and the upper third; users with equal values stay together, NaN users are in neither.
+
+    >>> [mask.tolist() for mask in outer_thirds(np.array([5.0, 1.0, 3.0]))]
+    [[False, True, False], [True, False, False]]
+    """
+    if np.isnan(trait).all():
+        nobody = np.zeros(len(trait), bool)
+        return nobody, nobody
+    first, second = np.nanquantile(trait, [1 / 3, 2 / 3])
+    if first == second:  # more than a third are equal, in the middle: they are neither
+        return trait < first, trait > second
+    return trait <= first, trait >= second
+
+
+def mean_popularity(train: Incidence) -> Array:
+    """(n_users,) mean number of training interactions of the user's training items; NaN for users without any."""
+    return _mean_per_user(train, train.col_counts[train.indices].astype(np.float64))
+
+
+def appetite(train: Incidence, subtopics: Subtopics) -> Array:
+    """(n_users,) entropy of the subtopics of the user's history, over that of an even spread over all subtopics.
+
+    An item counts once, shared among its subtopics by weight; NaN for users without an item that has any.
+    """
+    if subtopics.items.n_rows != train.n_cols:
+        raise InputError(f"subtopics are of {subtopics.items.n_rows} items and the split has {train.n_cols}")
+    weights = subtopics.dense().astype(np.float64)
+    shared = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    mass = np.zeros((train.n_rows, len(subtopics)))
+    np.add.at(mass, train.row_of_entry, shared[train.indices])
+    total = mass.sum(axis=1, keepdims=True)
+    share = np.divide(mass, total, out=np.full_like(mass, np.nan), where=total > 0)
+    nats = -(share * np.log(share, out=np.zeros_like(share), where=share > 0)).sum(axis=1)
+    spread: Array = np.maximum(nats, 0.0) / math.log(max(len(subtopics), 2))
+    return spread
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def _change(segment: str, old: Array, new: Array, confidence: float) -> SegmentChange:
+    n = len(old)
+    if not n:
+        return SegmentChange(segment, 0, math.nan, math.nan, None, None, None, None)
+    before, after = float(old.mean()), float(new.mean())
+    relative = after / before - 1 if before else None
+    half = None if relative is None or n < 2 else _half_width(old, new, confidence)
+    low, high = (None, None) if half is None or relative is None else (relative - half, relative + half)
+    return SegmentChange(segment, n, before, after, relative, low, high, _p_value(new - old) if n > 1 else None)
+
+
+def _half_width(old: Array, new: Array, confidence: float) -> float:
+    """Of the interval of a ratio of means, linearised: new - ratio * old has mean 0, and its standard error."""
+    from scipy.special import stdtrit
+
+    residuals = new - new.mean() / old.mean() * old
+    error = residuals.std(ddof=1) / math.sqrt(len(old)) / old.mean()
+    return float(stdtrit(len(old) - 1, (1 + confidence) / 2) * error)
+
+
+def _p_value(differences: Array) -> float:
+    from scipy.special import stdtr
+
+    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+    if deviation < 1e-12:  # all users alike: nothing is left to chance
+        return 0.0 if abs(mean) > 1e-12 else 1.0
+    return float(2 * stdtr(len(differences) - 1, -abs(mean) / deviation * math.sqrt(len(differences))))
+
+
+def _mean_per_user(train: Incidence, of_entry: Array) -> Array:
+    sums = np.bincount(train.row_of_entry, weights=of_entry, minlength=train.n_rows)
+    means: Array = np.divide(sums, train.row_counts, out=np.full(train.n_rows, np.nan), where=train.row_counts > 0)
+    return means
+
+
+def _shares_of_places(lists: ArrayLike, n_items: int) -> Array:
+    items = np.asarray(lists)
+    shown = items[items >= 0].astype(np.int64)
+    if not len(shown):
+        raise InputError(f"lists of shape {items.shape} show no item; there is no exposure to share")
+    if shown.max() >= n_items:
+        raise InputError(f"the lists hold item {shown.max()} and the segments cover {n_items} items; number them alike")
+    return np.bincount(shown, minlength=n_items) / len(shown)
+
+
+def _as_masks(segments: Mapping[str, Mask], size: int, side: str) -> dict[str, Mask]:
+    masks = {name: np.asarray(mask) for name, mask in segments.items()}
+    for name, mask in masks.items():
+        if mask.dtype != bool or mask.shape != (size,):
+            raise InputError(
+                f"segment {name!r} is {mask.dtype} of shape {mask.shape}; a bool for each of {size} {side}s is needed"
+            )
+    return masks
