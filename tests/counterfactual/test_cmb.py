@@ -154,7 +154,9 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
         for threads in (1, 2):
             torch.set_num_threads(threads)
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
-            results.append(shared("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(factors, split, subtopics))
+            results.append(
+                shared("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(factors, split, subtopics)
+            )
     finally:
         torch.set_num_threads(before[0])
         numba.set_num_threads(before[1])

@@ -142,14 +142,14 @@ def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None
     data, split, factors = trained
     odd = torch.arange(split.n_items) % 2 == 1
 
-    def odd_share(lists: Lists, context: Context) -> torch.Tensor:  # noqa: ARG001
+    def odd_share(lists: Lists, _: Context) -> torch.Tensor:
         return (odd[lists.items.clamp(min=0)] & (lists.items >= 0)).float().mean(1)
 
     model = CMB(odd_share, candidates=15, iterations=8, device="cpu").fit(factors, split, data.subtopics)
     before, after = (f.rank(10, exclude=split.train)[0] for f in (factors, model.factors_))
     assert (after % 2 == 1).mean() > (before % 2 == 1).mean() + 0.03
     with pytest.raises(InputError, match="one number for all lists"):
-        CMB(lambda lists, context: 1.0, iterations=1, device="cpu").fit(factors, split)
+        CMB(lambda *_: 1.0, iterations=1, device="cpu").fit(factors, split)
 
 
 def test_no_label_is_looked_at(trained: tuple[Dataset, Split, Factors]) -> None:

@@ -11,7 +11,20 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli import data, demo, diversify, doctor, evaluate, recommend, reproduce, train
+from recprism.cli import (
+    adjust,
+    audit,
+    compare,
+    data,
+    demo,
+    diversify,
+    doctor,
+    evaluate,
+    frontier,
+    recommend,
+    reproduce,
+    train,
+)
 from recprism.cli.output import complain, configure_logging
 from recprism.errors import RecprismError
 
@@ -28,9 +41,13 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
+app.command("audit")(audit.audit)
 app.command("diversify")(diversify.diversify)
+app.command("adjust")(adjust.adjust)
+app.command("frontier")(frontier.frontier)
 app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import typed_values
+from recprism.cli.audit import Guards
+from recprism.cli.options import shares, typed_values
 from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.counterfactual import CMB, Step
+    from recprism.study.config import DiversifyConfig
     from recprism.study.diversify import Effect
     from recprism.study.run import Run
 
@@ -25,8 +27,28 @@ def diversify(
     accuracy: Annotated[
         str | None, typer.Option(help="The metric to hold: recall, ndcg, ...", show_default="none: diversity alone")
     ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="The most diversity for at most this share of NDCG@10, certified: 0.01 is 1 %.",
+            min=0.0001,
+            max=0.5,
+            show_default=False,
+        ),
+    ] = None,
+    goal: Annotated[
+        str, typer.Option(help="With --budget: sc, alpha_ndcg, ilad_subtopics, ilad, pc, or several joined by +.")
+    ] = "sc",
+    guard: Guards = None,
+    side: Annotated[
+        str, typer.Option(help="With --budget: whose vectors change, user (the index stays) or item.")
+    ] = "user",
+    confidence: Annotated[float, typer.Option(help="Of the certificate.", min=0.5, max=0.999)] = 0.95,
     preset: Annotated[
-        str, typer.Option(help="default, or paper (the settings behind the paper's tables).")
+        str,
+        typer.Option(
+            help="default, shared (one reward for all players), or paper (the settings behind the paper's tables)."
+        ),
     ] = "default",
     settings: Annotated[
         list[str] | None,
@@ -42,23 +64,37 @@ def diversify(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run's perturbation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search for a small change of the factors that makes the lists more diverse (CMB), and show what it did.
+    """Change the vectors a little so that the lists become more diverse, and show what it did.
 
-    Beside the change stand two controls, perturbations of the same kind that know nothing: what they reach too, was
-    not learned.
+    With --budget: the most diverse vectors whose loss of NDCG@10 is certified on the held-out interactions to stay
+    within it. Without: players search for a change (CMB). Beside it stand two controls, perturbations of the same kind
+    that know nothing: what they reach too, was not learned.
 
-    Examples: `recprism diversify runs/x --diversity sc --accuracy ndcg --set lambda1=0.1`,
+    Examples: `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`,
+    `recprism diversify runs/x --diversity sc --set side=user`,
     `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`, `recprism diversify --resume runs/x`
     """
     from recprism.counterfactual import CMB
-    from recprism.study.config import DiversifyConfig
+    from recprism.study.config import BudgetConfig, DiversifyConfig
     from recprism.study.diversify import effect
+    from recprism.study.path import check_goal
     from recprism.study.pipeline import metric_names
     from recprism.study.run import Run
 
     names = metric_names(metrics)
     if (run_directory is None) == (resume is None):
         raise InputError("name a run to diversify, or --resume one that was interrupted")
+    if budget is not None:
+        asked = BudgetConfig(
+            goal=check_goal(goal),
+            budgets={"ndcg@10": budget, **shares(guard or [], "--guard")},
+            side=_side(side),
+            confidence=confidence,
+        )
+        if run_directory is None:
+            raise InputError("a search within a budget starts anew: name the run, without --resume")
+        _within(Run.open(run_directory), DiversifyConfig(within=asked), names, overwrite, as_json)
+        return
     if resume is not None:
         run = Run.open(resume)
     else:
@@ -80,11 +116,40 @@ def diversify(
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
+def _side(word: str) -> Any:
+    if word not in ("user", "item"):
+        raise InputError(f"--side is user or item, not {word!r}")
+    return word
+
+
+def _within(run: Run, config: DiversifyConfig, names: tuple[str, ...] | None, overwrite: bool, as_json: bool) -> None:
+    from recprism.study.diversify import diversify_within, effect
+
+    run.factors()
+    run.set_diversify(config, overwrite=overwrite)
+    say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
+    kept = diversify_within(run)
+    found = effect(run, names) if kept.baked is not None else None
+    if as_json:
+        print_json(
+            {"run": str(run.path), **kept.to_dict(), "change": None if found is None else found.change.to_dict()}
+        )
+        return
+    if found is not None and kept.baked is not None:
+        _print_effect(found)
+        say(kept.baked.sentence())
+    say(kept.certificate.sentence())
+    if found is None:
+        say("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
+    next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
+
+
 def _search_with_progress(run: Run) -> CMB:
+    from recprism.counterfactual import CMB
     from recprism.study.diversify import diversify as search
 
     wanted = run.config.diversify
-    total = int(wanted.settings.get("iterations", 200)) if wanted else 200
+    total = CMB.preset(wanted.preset, **wanted.settings).iterations if wanted else 0
     with progress_bar() as progress:
         task = progress.add_task("searching", total=total, note="")
 

@@ -70,6 +70,22 @@ def typed_values(words: list[str], option: str) -> dict[str, Any]:
     return {name: _typed(value) for name, value in key_values(words, option).items()}
 
 
+def shares(words: list[str], option: str) -> dict[str, float]:
+    """Words such as ``recall@20=0.02``: a metric and a share between 0 and 1."""
+    from recprism.metrics import parse
+
+    found = {}
+    for name, value in key_values(words, option).items():
+        parse(name)
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise InputError(f"{option} {name}={value}: write a share such as 0.02") from None
+        if not 0 < found[name] < 1:
+            raise InputError(f"{option} {name}={value}: a share lies between 0 and 1, as in 0.02 for 2 %")
+    return found
+
+
 def _typed(value: str) -> Any:
     try:
         return json.loads(value)

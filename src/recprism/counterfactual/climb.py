@@ -7,7 +7,6 @@ has to be paid for, so that players without a case stay at exactly 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +16,11 @@ from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.credit.marginal import MarginalCredit, to_items, to_users
 from recprism.counterfactual.objective import Objective
 from recprism.counterfactual.search import Follow, Found, Keep, Progress, Step, sum_of_magnitudes
-from recprism.counterfactual.space import FactorSpace, Perturbation
+from recprism.counterfactual.space import FactorSpace
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
 from recprism.ranking import topk
+from recprism.ranking.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,6 @@ class ClimbSettings:
                 f"iterations={self.iterations}, k={self.k} and rate={self.rate} must be above 0, "
                 f"price={self.price} not below"
             )
-
-
-Look = Callable[[int, Perturbation], None]
 
 
 def climb(
@@ -108,9 +105,10 @@ def _look(
     items = items.long()
     judged = context.with_vectors(item) if objective.needs_vectors else context
     psi = objective.psi(Lists(items[:, : settings.k], judged, check=False))
-    pull = credit.pull(items, scores, space.base_scores(items), settings.k, context)
-    rewards = {"item": lambda: to_items(pull, items, user, len(item)), "user": lambda: to_users(pull, items, item)}
-    sides = [_of_size_one(rewards[side]()).flatten() for side in space.sides]
+    with one_thread():
+        pull = credit.pull(items, scores, space.base_scores(items), settings.k, context)
+        rewards = {"item": lambda: to_items(pull, items, user, len(item)), "user": lambda: to_users(pull, items, item)}
+        sides = [_of_size_one(rewards[side]()).flatten() for side in space.sides]
     size = sum_of_magnitudes(values)
     return Step(iteration, psi, size, objective.reward(psi, size, space.n_players)), torch.cat(sides)
 

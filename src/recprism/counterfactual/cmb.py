@@ -31,6 +31,8 @@ from recprism.metrics import Comparison, Context, Evaluation, Metric, compare, d
 from recprism.models import Factors
 from recprism.models.settings import choose_device
 
+BAKED = "baked"  # how a perturbation came about that no players searched for
+
 POLICY_SETTINGS = {"epsilon-greedy": ("epsilon",), "ucb": ("confidence",), "random": (), "gradient": ("learning_rate",)}
 
 
@@ -117,7 +119,7 @@ class CMB:
 
     def __post_init__(self) -> None:
         self._objective, Arms(self.reach, self.n_arms)  # each checks its own settings
-        if self.credit not in CREDITS:
+        if self.credit not in (*CREDITS, BAKED):
             raise InputError(f"credit is {' or '.join(CREDITS)}, not {self.credit!r}")
         if self.credit == "marginal":
             self._require_marginal_settings()
@@ -126,7 +128,7 @@ class CMB:
             raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
 
     def _require_marginal_settings(self) -> None:
-        self._marginal_credit, self._climb_settings
+        _ = self._marginal_credit, self._climb_settings  # each checks its own settings
         if self.accuracy is not None:
             raise InputError(
                 "marginal credit keeps accuracy by the base scores (relevance=...); "
@@ -156,6 +158,14 @@ class CMB:
             raise InputError(f"CMB has no setting {sorted(unknown)[0]!r}; there are {', '.join(sorted(known))}")
         return cls(**{**PRESETS[name], **settings})
 
+    @classmethod
+    def holding(cls, base: Factors, delta: Perturbation, **settings: Any) -> CMB:
+        """A perturbation that was found otherwise, such as baked lists, with the same ways to use and keep it."""
+        model = cls(credit=BAKED, **settings)
+        model.delta_, model.history_, model.converged_ = delta, (), True
+        model.base_, model.factors_ = base, delta.applied_to(base)
+        return model
+
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def fit(
@@ -172,6 +182,8 @@ class CMB:
         ``follow`` sees where the search stands after every iteration; the last of what it saw, handed back as
         ``resume``, goes on to the same bits.
         """
+        if self.credit == BAKED:
+            raise InputError("this CMB holds a perturbation found otherwise; make a new one to search with players")
         device = choose_device(self.device)
         seen = split.seen_before(self.reward_on)
         space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, device=device)

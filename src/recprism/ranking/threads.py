@@ -6,8 +6,9 @@ Threads and not OpenMP: torch has its own OpenMP threads, and two pools on the s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeVar
 
@@ -38,6 +39,17 @@ def share_work(task: Callable[[int, int], R], n: int, step: int) -> list[R]:
             if not helper.cancel():  # one that has not begun by now is not needed
                 helper.result()
     return results  # type: ignore[return-value]  # every place is filled: work() ends when none is waiting
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch in this thread alone: for many small operations, where to wake the others takes longer than the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ from recprism.rerank.exposure import ExposureAware
 from recprism.rerank.features import Features, subtopic_probabilities
 from recprism.rerank.mmr import MMR
 from recprism.rerank.msd import MSD
+from recprism.rerank.optimal import Optimal
 from recprism.rerank.pm2 import PM2
 from recprism.rerank.pmmf import PMMF
 from recprism.rerank.registry import RERANKERS, register, reranker
@@ -31,6 +32,7 @@ __all__ = [
     "Calibrated",
     "ExposureAware",
     "Features",
+    "Optimal",
     "Reranker",
     "SlidingDPP",
     "SlotFilling",

@@ -18,7 +18,7 @@ from recprism.metrics.ideal import catalogue_alpha_dcg
 from recprism.metrics.kernels import discounts
 from recprism.ranking.threads import share_work
 from recprism.rerank.engine import TIE, compiled_for
-from recprism.rerank.features import Directions, Features
+from recprism.rerank.features import Features
 from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker
@@ -33,15 +33,16 @@ STAGES = 8  # of a rising price for being shown, so that whoever pays least take
 class Optimal(Reranker):
     """The list with the largest (1 - t) * accuracy + t * diversity, as near as exchanges of one item get.
 
-    Accuracy is the discounted sum of relevance over that of the best list; diversity is the weighted sum of the goals.
+    Accuracy is the discounted sum of relevance over that of k items of relevance 1; diversity is the weighted sum of
+    the goals, each as its metric counts it.
     t is ``trade_off``. One t for all users is one price for a point of diversity: nobody pays more for it than anybody
-    else, which is what makes the lists of all users together optimal for what they cost. Starting from the most
-    relevant list, the best exchange of an item in it for one outside is made until none helps; for "alpha_ndcg" places
-    are exchanged, too.
+    else, which is what makes the lists of all users together optimal for what they cost. From the most relevant list,
+    and again from a greedy one, the best exchange of an item in it for one outside is made until none helps; for
+    "alpha_ndcg" items move within the list, too. The better list is kept.
 
     goals: name -> weight, among sc, alpha_ndcg, ilad_subtopics, ilad (on ``Features(vectors=...)``), pc. "pc" is the
         only one that ties users together: an item earns it in the first list that shows it. Its price rises in steps,
-        and lists are served one after another, so that cheap places go first.
+        and lists are served one after another, so that cheap places go first; there is no second start with it.
     """
 
     goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"sc": 1.0}))
@@ -66,13 +67,14 @@ class Optimal(Reranker):
 class _Terms:
     """What the goals look at, and what a unit of each is worth.
 
-    subtopics: of the items, in compressed rows, and how many there are; unit: (n_items, d) float64
+    subtopics: of the items, in compressed rows, and how many there are
+    directions: (n_items, d) float64, and (n_items,) bool, who has one
     prices: (5,) of accuracy, one more subtopic, alpha-DCG, distance of one pair, one more item shown
     worth: (k + 1,) of a subtopic by how often it came before
     """
 
     subtopics: tuple[NDArray[Any], NDArray[Any], int]
-    unit: NDArray[np.float64]
+    directions: tuple[NDArray[np.float64], NDArray[np.bool_]]
     prices: NDArray[np.float64]
     discount: NDArray[np.float64]
     worth: NDArray[np.float64]
@@ -81,7 +83,6 @@ class _Terms:
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> _Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k)
         by_subtopic = bool({"sc", "alpha_ndcg"} & set(goals))
-        directions = _directions(goals, features)
         units = {  # of each goal as its metric counts it
             "sc": 1 / max(features.topics.n_present, 1) if "sc" in goals else 0.0,
             "alpha_ndcg": _per_alpha_dcg(features, k) if "alpha_ndcg" in goals else 0.0,
@@ -93,7 +94,7 @@ class _Terms:
         prices = [(1 - t) / float(discount.sum()), t * weights[0], t * weights[1], t * distance, t * weights[2]]
         return cls(
             _subtopics(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
-            np.zeros((1, 1)) if directions is None else np.ascontiguousarray(directions.unit.cpu().numpy()),
+            _directions(goals, features),
             np.array(prices),
             discount.numpy(),
             (1 - ALPHA) ** np.arange(k + 1.0),
@@ -109,7 +110,7 @@ def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:
     arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]
 
     def improve(step: int, prices: NDArray[np.float64]) -> None:
-        more = (*terms.subtopics, terms.unit, shown.numpy(), prices, terms.discount, terms.worth, TIE)
+        more = (*terms.subtopics, *terms.directions, shown.numpy(), prices, terms.discount, terms.worth, TIE)
         share_work(lambda first, last: optimal(first, last, *arrays, *more), pool.n_users, step)
 
     if terms.prices[4] == 0:
@@ -125,10 +126,11 @@ def _most_relevant(pool: Pool, k: int) -> Tensor:
     return torch.where(ranks < pool.lengths[:, None], ranks, -1).contiguous()
 
 
-def _directions(goals: Mapping[str, float], features: Features) -> Directions | None:
-    if "ilad_subtopics" in goals:
-        return features.subtopic_directions
-    return features.vector_directions if "ilad" in goals else None
+def _directions(goals: Mapping[str, float], features: Features) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    if not {"ilad", "ilad_subtopics"} & set(goals):
+        return np.zeros((1, 1)), np.zeros(1, np.bool_)
+    directions = features.subtopic_directions if "ilad_subtopics" in goals else features.vector_directions
+    return np.ascontiguousarray(directions.unit.cpu().numpy()), directions.known.cpu().numpy()
 
 
 def _per_alpha_dcg(features: Features, k: int) -> float:

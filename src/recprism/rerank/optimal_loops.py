@@ -1,7 +1,7 @@
 """The search for optimal lists, compiled: exchanges of one item, the best one first, until none helps.
 
-What an exchange brings to goals that hang on the set alone is read off counts and sums that are kept up to date; what
-hangs on the order is added up anew.
+What an exchange brings is read off counts and sums that are kept up to date; only alpha-DCG, which hangs on the whole
+order, is added up anew, and only for exchanges that a bound does not rule out.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def optimal(
     indices: Any,
     n_subtopics: int,
     unit: Any,
+    known: Any,
     shown: Any,
     prices: Any,
     discount: Any,
@@ -39,70 +40,122 @@ def optimal(
     """Improve ``positions`` (n_users, k), which hold lists already, in place.
 
     indptr, indices: the subtopics of item i are indices[indptr[i]:indptr[i + 1]]
-    unit: (n_items, d) directions whose distances count; an item without one earns nothing
+    unit, known: (n_items, d) directions whose distances count, (n_items,) who has one; the others earn nothing
     shown: (n_items,) int64 lists that hold the item, kept up to date; users must then be served by one thread
     prices: (5,) of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown
     worth: (k + 1,) of a subtopic by how often it came before
+
+    Where users do not hang together, a greedy list is improved as well, and the better of the two is kept: the most
+    relevant list alone gets stuck where two items would have to come together.
     """
+    goals = (indptr, indices, unit, known, shown, prices, discount, worth)
     counts = np.zeros((3, n_subtopics), np.int64)
+    depth = items.shape[1] if prices[DISTANCE] > 0 else 0
+    near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
+    state = (np.empty(items.shape[1], np.bool_), near, like, compared, counts)
+    greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
-        k = min(positions.shape[1], lengths[u])
-        if k > 0:
-            goals = (indptr, indices, unit, shown, prices, discount, worth)
-            _improve(items[u, : lengths[u]], relevance[u], positions[u, :k], goals, counts, tie)
+        n = lengths[u]
+        k = min(positions.shape[1], n)
+        if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
+            continue  # nothing to choose
+        compared[:] = False
+        found = _improve(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
+        if prices[SHOWN] == 0:
+            _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
+            if _improve(items[u, :n], relevance[u], greedy[:k], goals, state, tie) > found + tie:
+                positions[u, :k] = greedy[:k]
 
 
 @compiled
-def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, counts: Any, tie: float) -> None:
-    prices = goals[4]
-    n, k = len(items), len(chosen)
-    inside = np.zeros(n, np.bool_)
-    near = np.zeros(n)  # sum of similarities to the list
-    for place in range(k):
+def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> float:
+    """Make exchanges until none helps; the worth of the list that is left, apart from items shown."""
+    shown, prices = goals[4], goals[5]
+    inside, near, counts = state[0], state[1], state[4]
+    inside[: len(items)] = False
+    near[: len(items)] = 0.0
+    for place in range(len(chosen)):
         inside[chosen[place]] = True
-        _joins(items[chosen[place]], 1, items, near, goals)
-    trial, best_list = np.empty(k, np.int64), np.empty(k, np.int64)
+        _joins(chosen[place], 1, items, goals, state)
+    trial, best_list = np.empty_like(chosen), np.empty_like(chosen)
     for _ in range(MOVES):
-        now = _ordered_worth(chosen, -1, items, relevance, goals, counts[0])
-        best, arriving, leaving = _best_exchange(
-            items, relevance, chosen, inside, near, goals, counts, now + tie, trial, best_list
-        )
         if prices[ALPHA_DCG] > 0:
-            moved = _best_move(items, relevance, chosen, goals, counts[0], best, trial, best_list)
-            if moved > best:
-                best, arriving, leaving = moved, -1, -1
-        if best <= now + tie:
-            return
-        if arriving >= 0:
+            arriving, leaving = _best_by_order(items, relevance, chosen, goals, state, tie, trial, best_list)
+        else:
+            arriving, leaving = _best_by_set(items, relevance, chosen, goals, state, tie, best_list)
+        if arriving == -1:
+            break
+        if arriving != leaving:
             inside[arriving], inside[leaving] = True, False
-            _joins(items[arriving], 1, items, near, goals)
-            _joins(items[leaving], -1, items, near, goals)
+            _joins(arriving, 1, items, goals, state)
+            _joins(leaving, -1, items, goals, state)
             if prices[SHOWN] > 0:
-                goals[3][items[arriving]] += 1
-                goals[3][items[leaving]] -= 1
+                shown[items[arriving]] += 1
+                shown[items[leaving]] -= 1
         chosen[:] = best_list
+    return _ordered_worth(chosen, -1, items, relevance, goals, counts[0]) + _set_worth(items, chosen, goals, state)
 
 
 @compiled
-def _best_exchange(
-    items: Any,
-    relevance: Any,
-    chosen: Any,
-    inside: Any,
-    near: Any,
-    goals: Any,
-    counts: Any,
-    to_beat: float,
-    trial: Any,
-    best_list: Any,
-) -> tuple[float, int, int]:
-    """The worth of the best list with one item exchanged, who comes and who goes; ``best_list`` holds it.
+def _best_by_set(
+    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, best_list: Any
+) -> tuple[int, int]:
+    """Who comes and who goes in the best exchange, and ``best_list`` with it made; -1 if none brings ``to_beat``.
 
-    The worth of goals that hang on the set is counted against the list as it is.
+    The list stands in the order of rank. Those between the place given up and the place taken move by one: what that
+    does to accuracy is a difference of two cumulated sums.
     """
-    indptr, indices, unit, shown, prices, discount, worth = goals
+    indptr, indices, _, _, shown, prices, discount, _ = goals
+    inside, near, like, _, counts = state
+    k, times, unique = len(chosen), counts[1], counts[2]
+    up, down = np.zeros(k + 1), np.zeros(k + 1)  # what the first places gain by moving up, or down, by one
+    for place in range(k):
+        own = prices[ACCURACY] * relevance[chosen[place]]
+        up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
+        down[place + 1] = down[place] + (own * (discount[place + 1] - discount[place]) if place < k - 1 else 0.0)
+    times[:] = 0
+    for place in range(k):
+        _count(items[chosen[place]], indptr, indices, times, 1)
+    arriving, leaving = -1, -1
+    before = 0  # items of the list that rank above the candidate
+    for c in range(len(items)):
+        if inside[c]:
+            before += 1
+            continue
+        item = items[c]
+        new = prices[SUBTOPIC] * _uncounted(item, indptr, indices, times) + prices[SHOWN] * int(shown[item] == 0)
+        value = prices[ACCURACY] * relevance[c]
+        for place in range(k):
+            gone = chosen[place]
+            at = before - 1 if c > gone else before
+            moving = up[at + 1] - up[place + 1] if c > gone else down[place] - down[at]
+            gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
+            if prices[DISTANCE] > 0:
+                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
+            if gain <= to_beat:  # what leaves can only take subtopics along
+                continue
+            lost = _alone(items[gone], item, indptr, indices, times, unique)
+            gain -= prices[SUBTOPIC] * lost + prices[SHOWN] * int(shown[items[gone]] == 1)
+            if gain > to_beat:
+                to_beat, arriving, leaving = gain, c, gone
+    if arriving >= 0:
+        _exchanged(chosen, leaving, arriving, best_list)
+    return arriving, leaving
+
+
+@compiled
+def _best_by_order(
+    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float, trial: Any, best_list: Any
+) -> tuple[int, int]:
+    """Who comes and who goes in the best exchange, or twice the same if it is best to move an item; -1 if none helps.
+
+    The newcomer takes the place of the one that goes: moves put it right. ``best_list`` is the list with it made.
+    """
+    indptr, indices, _, _, shown, prices, discount, worth = goals
+    inside, near, like, _, counts = state
     scratch, elsewhere, earlier = counts
-    by_order, now = prices[ALPHA_DCG] > 0, to_beat
+    now = _ordered_worth(chosen, -1, items, relevance, goals, scratch)
+    to_beat = now + tie
     arriving, leaving = -1, -1
     elsewhere[:] = 0
     earlier[:] = 0
@@ -113,67 +166,91 @@ def _best_exchange(
         out = items[gone]
         _count(out, indptr, indices, elsewhere, -1)
         lost = prices[SUBTOPIC] * _uncounted(out, indptr, indices, elsewhere) + prices[SHOWN] * int(shown[out] == 1)
-        others = _ordered_worth(chosen, place, items, relevance, goals, scratch) if by_order else 0.0
+        others = _ordered_worth(chosen, place, items, relevance, goals, scratch)
+        trial[:] = chosen
         for c in range(len(items)):
             if inside[c]:
                 continue
-            gain = prices[SUBTOPIC] * _uncounted(items[c], indptr, indices, elsewhere) - lost
-            gain += prices[SHOWN] * int(shown[items[c]] == 0)
+            gain = prices[SHOWN] * int(shown[items[c]] == 0) - lost
+            if prices[SUBTOPIC] > 0:
+                gain += prices[SUBTOPIC] * _uncounted(items[c], indptr, indices, elsewhere)
             if prices[DISTANCE] > 0:
-                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + _similarity(items[c], out, unit))
-            # Most exchanges are passed over by a bound. The new item cannot earn more than it does in its place, and
-            # others only lose by it; where order earns nothing, a less relevant item must bring more by itself.
-            if by_order:
-                fresh = _freshness(items[c], indptr, indices, earlier, worth)
-                most = others + discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh)
-                hopeless = gain + most <= to_beat
-            else:
-                hopeless = c > gone and gain <= to_beat - now
-            if hopeless:
+                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
+            # Most exchanges are passed over by a bound: the new item cannot earn more than it does in its place, and
+            # others only lose by it.
+            fresh = _freshness(items[c], indptr, indices, earlier, worth)
+            most = others + discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh)
+            if gain + most <= to_beat:
                 continue
-            _exchanged(chosen, place, c, by_order, trial)
+            trial[place] = c
             value = gain + _ordered_worth(trial, -1, items, relevance, goals, scratch)
             if value > to_beat:
                 to_beat, arriving, leaving = value, c, gone
                 best_list[:] = trial
         _count(out, indptr, indices, elsewhere, 1)
         _count(out, indptr, indices, earlier, 1)
-    return to_beat, arriving, leaving
-
-
-@compiled
-def _best_move(
-    items: Any, relevance: Any, chosen: Any, goals: Any, seen: Any, to_beat: float, trial: Any, best_list: Any
-) -> float:
-    """The worth of the best list with one item at another place, if that is above ``to_beat``."""
     for place in range(len(chosen)):
         for to in range(len(chosen)):
             if to != place:
                 _moved(chosen, place, to, trial)
-                value = _ordered_worth(trial, -1, items, relevance, goals, seen)
+                value = _ordered_worth(trial, -1, items, relevance, goals, scratch)
                 if value > to_beat:
-                    to_beat = value
+                    to_beat, arriving, leaving = value, chosen[place], chosen[place]
                     best_list[:] = trial
-    return to_beat
+    return arriving, leaving
 
 
 @compiled
-def _joins(item: int, sign: int, items: Any, near: Any, goals: Any) -> None:
-    _, _, unit, _, prices, _, _ = goals
-    if prices[DISTANCE] > 0:
+def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
+    """Fill ``chosen`` place by place with what adds most; where order earns nothing, in the order of rank."""
+    indptr, indices, _, _, _, prices, discount, worth = goals
+    inside, near, _, _, counts = state
+    times = counts[1]
+    times[:] = 0
+    inside[: len(items)] = False
+    near[: len(items)] = 0.0
+    for place in range(len(chosen)):
+        best, pick = -np.inf, -1
         for c in range(len(items)):
-            near[c] += sign * (1.0 if items[c] == item else _similarity(items[c], item, unit))
+            if not inside[c]:
+                value = prices[ACCURACY] * relevance[c] * discount[place] + prices[DISTANCE] * (place - near[c])
+                if prices[SUBTOPIC] > 0:
+                    value += prices[SUBTOPIC] * _uncounted(items[c], indptr, indices, times)
+                if prices[ALPHA_DCG] > 0:
+                    value += prices[ALPHA_DCG] * discount[place] * _freshness(items[c], indptr, indices, times, worth)
+                if value > best + tie:
+                    best, pick = value, c
+        chosen[place] = pick
+        inside[pick] = True
+        _count(items[pick], indptr, indices, times, 1)
+        _joins(pick, 1, items, goals, state)
+    if prices[ALPHA_DCG] == 0:
+        chosen.sort()
+
+
+@compiled
+def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
+    """Add the similarities of all candidates to one that joins the list, or take them off; each is computed once."""
+    unit, known, prices = goals[2], goals[3], goals[5]
+    _, near, like, compared, _ = state
+    if prices[DISTANCE] == 0:
+        return
+    if not compared[position]:
+        compared[position] = True
+        for c in range(len(items)):
+            like[position, c] = _similarity(items[c], items[position], unit, known)
+        like[position, position] = 1.0
+    for c in range(len(items)):
+        near[c] += sign * like[position, c]
 
 
 @compiled_loosely
-def _similarity(a: int, b: int, unit: Any) -> float:
+def _similarity(a: int, b: int, unit: Any, known: Any) -> float:
     """The cosine; 1 if either has no direction: nothing is known, so no distance is earned."""
-    total, one, other = 0.0, 0.0, 0.0
+    total = 0.0
     for f in range(unit.shape[1]):
         total += unit[a, f] * unit[b, f]
-        one += unit[a, f] * unit[a, f]
-        other += unit[b, f] * unit[b, f]
-    return total if one > 0 and other > 0 else 1.0
+    return total if known[a] and known[b] else 1.0
 
 
 @compiled
@@ -184,11 +261,25 @@ def _count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None
 
 @compiled
 def _uncounted(item: int, indptr: Any, indices: Any, counts: Any) -> int:
-    """How many of the item's subtopics nobody else in the list has."""
+    """How many of the item's subtopics nobody in the list (or nobody else) has."""
     new = 0
     for at in range(indptr[item], indptr[item + 1]):
         new += counts[indices[at]] == 0
     return new
+
+
+@compiled
+def _alone(gone: int, item: int, indptr: Any, indices: Any, times: Any, mark: Any) -> int:
+    """How many subtopics only ``gone`` brings to the list, ``item`` not having them either; ``mark`` is for notes."""
+    for at in range(indptr[gone], indptr[gone + 1]):
+        mark[indices[at]] = 1
+    for at in range(indptr[item], indptr[item + 1]):
+        mark[indices[at]] = 0
+    lost = 0
+    for at in range(indptr[gone], indptr[gone + 1]):
+        lost += mark[indices[at]] == 1 and times[indices[at]] == 1
+        mark[indices[at]] = 0
+    return lost
 
 
 @compiled
@@ -201,23 +292,11 @@ def _freshness(item: int, indptr: Any, indices: Any, earlier: Any, worth: Any) -
 
 
 @compiled
-def _exchanged(chosen: Any, place: int, candidate: int, in_place: bool, trial: Any) -> None:
-    """The list with the candidate in it: in that place, or, where order earns nothing, where its rank puts it."""
-    if in_place:
-        trial[:] = chosen
-        trial[place] = candidate
-        return
-    at, waiting = 0, True
-    for other in range(len(chosen)):
-        if other == place:
-            continue
-        if waiting and chosen[other] > candidate:
-            trial[at] = candidate
-            at, waiting = at + 1, False
-        trial[at] = chosen[other]
-        at += 1
-    if waiting:
-        trial[at] = candidate
+def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
+    """``out`` is the list in the order of rank with one item exchanged."""
+    for place in range(len(chosen)):
+        out[place] = arriving if chosen[place] == leaving else chosen[place]
+    out.sort()
 
 
 @compiled
@@ -231,12 +310,26 @@ def _moved(chosen: Any, place: int, to: int, trial: Any) -> None:
 
 
 @compiled
+def _set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
+    """What subtopics covered and distances are worth; ``near`` must speak of this list."""
+    indptr, indices, _, _, _, prices, _, _ = goals
+    near, times, k = state[1], state[4][1], len(chosen)
+    times[:] = 0
+    total = 0.0
+    for place in range(k):
+        total += prices[SUBTOPIC] * _uncounted(items[chosen[place]], indptr, indices, times)
+        _count(items[chosen[place]], indptr, indices, times, 1)
+        total += prices[DISTANCE] * (k - near[chosen[place]]) / 2
+    return total
+
+
+@compiled
 def _ordered_worth(chosen: Any, without: int, items: Any, relevance: Any, goals: Any, seen: Any) -> float:
     """Discounted relevance, and alpha-DCG where it has a price; the place ``without`` stands empty.
 
     seen: (n_subtopics,) zeros to count on; zeros again afterwards
     """
-    indptr, indices, _, _, prices, discount, worth = goals
+    indptr, indices, _, _, _, prices, discount, worth = goals
     total = 0.0
     for at in range(len(chosen)):
         if at != without:

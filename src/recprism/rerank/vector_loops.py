@@ -213,7 +213,7 @@ def _factorise(
         if known[items[positions[place]]]:
             residual = _residual(positions[place], cosines, places, factor, rank)
             if residual > floor:
-                factor[rank, rank] = np.sqrt(residual)
+                factor[rank, rank] = 1.0 / np.sqrt(residual)  # to multiply by: divisions are slow
                 places[rank] = place
                 rank += 1
     return rank
@@ -230,7 +230,7 @@ def _residual(c: int, cosines: Any, places: Any, factor: Any, rank: int) -> Any:
         coordinate = cosines[c, places[j]]
         for i in range(j):
             coordinate -= factor[j, i] * factor[rank, i]
-        coordinate /= factor[j, j]
+        coordinate *= factor[j, j]
         factor[rank, j] = coordinate
         left -= coordinate**2
     return left

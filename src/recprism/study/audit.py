@@ -63,14 +63,12 @@ def audit_lists(
 ) -> Audit:
     """Judge a file of lists by itself and by the files beside it."""
     lists = _read_lists(path)
-    tables = {
-        name: _read_pairs(file) for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file
-    }
+    tables = {name: read_pairs(file) for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
     item_table = None if beside.items is None else read_table(beside.items)
     topics = _topic_table(beside, item_table)
     item_ids = _catalogue(path, lists, tables, item_table, topics)
     user_ids, user = number_ids(lists["user_id"])
-    items = _as_matrix(user, _positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
+    items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
     matrices = {name: _incidence(table, user_ids, item_ids) for name, table in tables.items()}
     size_known = beside.catalogue_size is not None or len(tables) > 0 or item_table is not None
     n_items = max(len(item_ids), beside.catalogue_size or 0)
@@ -104,8 +102,8 @@ def audit_against_run(
     """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
     lists, split = _read_lists(path), run.split()
     items = _as_matrix(
-        _positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
-        _positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
+        positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
+        positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
         lists["rank"].to_numpy(),
         split.n_users,
     )
@@ -142,7 +140,7 @@ def _read_lists(path: str | Path) -> pl.DataFrame:
     return table.with_columns(pl.col("rank").rank("ordinal").over("user_id").cast(pl.Int64) - 1)
 
 
-def _read_pairs(path: str | Path) -> pl.DataFrame:
+def read_pairs(path: str | Path) -> pl.DataFrame:
     frame = read_table(path)
     for name in ("user_id", "item_id"):
         require_column(frame, name, str(path))
@@ -175,7 +173,7 @@ def _catalogue(
     return number_ids(pl.concat([column.rename("item_id") for column in columns]))[0]
 
 
-def _positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:
+def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:
     from recprism.data.ids import as_id_array, id_positions
 
     try:
@@ -198,7 +196,7 @@ def _incidence(table: pl.DataFrame, user_ids: NDArray[Any], item_ids: NDArray[An
     )
     kept = table.join(users, on="user_id", how="inner")
     shape = (len(user_ids), len(item_ids))
-    return Incidence.from_pairs(kept["row"].to_numpy(), _positions(kept["item_id"], item_ids), shape)
+    return Incidence.from_pairs(kept["row"].to_numpy(), positions(kept["item_id"], item_ids), shape)
 
 
 def _padded(matrix: Incidence | None, n_items: int) -> Incidence | None:

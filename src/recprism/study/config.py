@@ -64,11 +64,21 @@ class ModelConfig(_Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class BudgetConfig(_Strict):
+    """The most diversity for a price: what may be lost of which metric, towards which goal, in whose vectors."""
+
+    goal: str = "sc"
+    budgets: dict[str, float]
+    side: Literal["user", "item"] = "user"
+    confidence: float = 0.95
+
+
 class DiversifyConfig(_Strict):
-    """A search for a perturbation: a preset of CMB and what differs from it."""
+    """A perturbation: searched for by a preset of CMB and what differs from it, or found within a budget."""
 
     preset: str = "default"
     settings: dict[str, Any] = Field(default_factory=dict)
+    within: BudgetConfig | None = None
 
 
 class RunConfig(_Strict):

@@ -12,6 +12,8 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
 from recprism.study.controls import control_perturbations
+from recprism.study.methods import Situation
+from recprism.study.path import Kept, within_budget
 from recprism.study.run import Run
 
 
@@ -48,6 +50,21 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     run.drop_checkpoint("search")
     run.event("diversified", iterations=len(model.history_), converged=model.converged_)
     return model
+
+
+def diversify_within(run: Run) -> Kept:
+    """The most diverse vectors within the budgets of the run's configuration, certified on its test labels."""
+    wanted = run.config.diversify
+    if wanted is None or wanted.within is None:
+        raise InputError(f"{run.path}: no budget was given; run `recprism diversify {run.path} --budget 0.01`")
+    asked, factors = wanted.within, run.factors()
+    situation = Situation(factors, run.split(), run.subtopics(), "test")
+    kept = within_budget(situation, asked.goal, asked.budgets, side=asked.side, confidence=asked.confidence)
+    if kept.baked is not None:
+        run.save_cmb(CMB.holding(factors, kept.perturbation, diversity=asked.goal, side=asked.side))
+    run.save_certificate(kept.to_dict())
+    run.event("diversified within a budget", goal=kept.goal, trade_off=kept.trade_off, side=kept.side)
+    return kept
 
 
 def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", controls: bool = True) -> Effect:

@@ -250,7 +250,8 @@ def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]
             for it in (method, "BPRMF")
         ]
         ours, base = (np.array([entry["metrics"][name] for entry in entries]) for entries in values)
-        return 100 * (ours / base - 1)
+        change: NDArray[np.float64] = 100 * (ours / base - 1)
+        return change
 
     made = []
     for method, metric in SINGLE_OBJECTIVES.items():

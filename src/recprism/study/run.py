@@ -8,6 +8,7 @@ subtopics.parquet      item_id, subtopic, weight
 *.checkpoint.safetensors  where an interrupted training or search goes on (gone once it ended)
 factors.safetensors    user and item vectors, with factors.json for ids and settings
 delta.safetensors      the perturbation, with cmb.json for its settings and history
+certificate.json       what the perturbation is certified to cost, where a budget was given
 recommendations.parquet  user_id, item_id, rank, score
 metrics.parquet        metric, k, part, mean, low, high, ...
 """
@@ -162,12 +163,15 @@ class Run:
             if not overwrite:
                 raise InputError(f"{self.path}: already has a perturbation; use --resume, --overwrite or another run")
             self.drop_checkpoint("search")
-            for name in ("delta.safetensors", "cmb.json"):
+            for name in ("delta.safetensors", "cmb.json", "certificate.json"):
                 (self.path / name).unlink(missing_ok=True)
         write_config(self.path / "config.toml", self.config.model_copy(update={"diversify": config}))
 
     def save_cmb(self, cmb: CMB) -> None:
         cmb.save(self.path)
+
+    def save_certificate(self, facts: Mapping[str, Any]) -> None:
+        write_text(self.path / "certificate.json", json.dumps(facts, indent=1))
 
     def is_diversified(self) -> bool:
         return (self.path / "delta.safetensors").exists()

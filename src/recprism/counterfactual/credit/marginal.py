@@ -66,7 +66,8 @@ def to_items(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
     rows = torch.arange(n_users, device=items.device).repeat_interleave(width)
     place = torch.stack([items.clamp(min=0).flatten(), rows])
     pulls = torch.sparse_coo_tensor(place, pull.flatten(), (n_items, n_users), check_invariants=False)
-    return torch.sparse.mm(pulls, user)
+    rewards: Tensor = torch.sparse.mm(pulls, user)
+    return rewards
 
 
 def to_users(pull: Tensor, items: Tensor, item: Tensor) -> Tensor:

@@ -1,0 +1,153 @@
+"""recprism audit: what lists are like now, what diversity would cost, and who would pay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable, shares
+from recprism.cli.output import AsJson, next_step, print_json, print_table, say
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.study.cost import Cost
+    from recprism.study.methods import Situation
+    from recprism.study.segments import SegmentTable
+
+Guards = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--guard", help="A further metric and the share of it that may be lost: recall@20=0.02.", show_default=False
+    ),
+]
+
+
+def audit(
+    target: Annotated[
+        Path | None,
+        typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.", show_default=False),
+    ] = None,
+    user_vectors: Annotated[
+        Path | None, typer.Option(help="Instead of a run: a .npy, .npz, .safetensors or .pt file of user vectors.")
+    ] = None,
+    item_vectors: Annotated[Path | None, typer.Option(help="The item vectors that go with them.")] = None,
+    user_ids: Annotated[Path | None, typer.Option(help="Ids of the user vectors: .npy, or one a line.")] = None,
+    item_ids: Annotated[Path | None, typer.Option(help="Ids of the item vectors.")] = None,
+    train: Annotated[Path | None, typer.Option(help="user_id,item_id that were known before.")] = None,
+    held_out: Annotated[Path | None, typer.Option(help="user_id,item_id that users really took; they certify.")] = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = "|",
+    goal: Annotated[
+        str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
+    ] = "sc,ilad_subtopics,pc",
+    guard: Guards = None,
+    confidence: Annotated[float, typer.Option(help="Of the certificates.", min=0.5, max=0.999)] = 0.95,
+    show: Annotated[float, typer.Option(help="The budget at which to show who pays.", min=0.0001, max=0.5)] = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """The first thing to run on a recommender: nothing is trained, nothing is changed.
+
+    Shows what the lists are like now; what each point of diversity would cost in NDCG@10, and how much of that is
+    certified on held-out interactions; and who would pay. Without held-out interactions the cost is not known and the
+    audit says so; lists alone are only described.
+
+    Examples: `recprism audit runs/demo`, `recprism audit runs/demo --goal sc --guard recall@20=0.02`,
+    `recprism audit lists.csv --items movies.csv --subtopic-column genres`,
+    `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
+    """
+    from recprism.study.audit import Beside
+    from recprism.study.cost import cost_of_diversity
+    from recprism.study.vectors import situation_from_files
+
+    beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator)
+    if target is not None and target.is_file():
+        _describe(target, beside, as_json)
+        return
+    if target is None and (user_vectors is None or item_vectors is None):
+        raise InputError("name a run, a file of lists, or --user-vectors and --item-vectors")
+    situation = (
+        _situation_of_run(target)
+        if target is not None
+        else situation_from_files(str(user_vectors), str(item_vectors), beside, user_ids=user_ids, item_ids=item_ids)
+    )
+    goals = [word.strip() for word in goal.split(",") if word.strip()]
+    found = cost_of_diversity(situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show)
+    if as_json:
+        print_json({"target": None if target is None else str(target), **found.to_dict()})
+        return
+    print_cost(found)
+    if target is not None:
+        next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
+
+
+def _situation_of_run(target: Path) -> Situation:
+    from recprism.study.methods import Situation
+    from recprism.study.run import Run
+
+    run = Run.open(target)
+    return Situation(run.factors(), run.split(), run.subtopics(), "test")
+
+
+def _describe(path: Path, beside: Any, as_json: bool) -> None:
+    """Lists alone: no scores, so no path; only what they are like."""
+    from recprism.cli.evaluate import print_evaluation
+    from recprism.study.audit import audit_lists
+
+    found = audit_lists(path, beside, None)
+    notes = (*found.notes, "lists alone are described; name a run or vectors to see what diversity would cost")
+    print_evaluation(found.evaluation, notes, as_json=as_json)
+
+
+def print_cost(found: Cost) -> None:
+    """Tables of the audit, the words last."""
+    from recprism.study.cost import sentences
+
+    say("now:")
+    rows = [(score.name, score.mean, score.low, score.high) for score in found.now.scores]
+    print_table(("metric", "mean", "low", "high"), rows, numeric=("mean", "low", "high"))
+    for goal, path in found.paths.items():
+        names = tuple(path.base.values)
+        certified = {reach.certified.trade_off: reach.budget for reach in found.reaches[goal][::-1] if reach.certified}
+        say(f"\ntowards {goal}: change in percent at each point of the path" + _mark(certified))
+        lines = [
+            (f"{point.trade_off:g}", *(_percent(path.change(point, name)) for name in names), _budget(certified, point))
+            for point in path.points
+        ]
+        print_table(("trade-off", *names, "certified for"), lines, numeric=("trade-off", *names, "certified for"))
+    for title, table in (("who pays (NDCG@10)", found.payers), ("who is shown (share of places)", found.exposure)):
+        if table is not None:
+            say(f"\n{title}, at the point for the budget shown:")
+            _print_segments(table)
+    for words in sentences(found):
+        say(words)
+
+
+def _mark(certified: dict[float, float]) -> str:
+    return "" if certified else " (no budget is certified to reach any of them)"
+
+
+def _budget(certified: dict[float, float], point: Any) -> str:
+    return f"{100 * certified[point.trade_off]:g} %" if point.trade_off in certified else ""
+
+
+def _print_segments(table: SegmentTable) -> None:
+    rows = [
+        (
+            row.segment,
+            getattr(row, "users", None) or getattr(row, "items", None),
+            row.before,
+            row.after,
+            _percent(row.relative),
+        )
+        for row in table.rows
+    ]
+    columns = ("segment", "n", "before", "after", "change")
+    print_table(columns, rows, numeric=columns[1:])
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:+.1f}"

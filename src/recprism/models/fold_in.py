@@ -1,0 +1,108 @@
+"""Folding in: vectors for users who were not there when the model was trained, from what they did since."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.models.factors import Factors, FloatArray
+from recprism.models.sampling import NegativeSampler
+from recprism.models.settings import require_count, require_number
+from recprism.ranking.threads import one_thread
+
+STEPS = 30  # of Newton's method; five to eight are usual
+HALVINGS = 20
+CLOSE = 1e-3  # a step below this share of the vector is the last; the error left is about its square
+
+
+def fold_in(
+    factors: Factors,
+    interactions: Incidence | Any,
+    *,
+    weight_decay: float = 2.0,
+    negatives: int = 8,
+    seed: int = 0,
+) -> FloatArray:
+    """(n_rows, d) float32: for each row the vector that training would settle on if the item vectors stood still.
+
+    It is the one minimum of the BPR loss over the row's items, each against ``negatives`` items drawn from the others,
+    plus weight_decay / 2 * |vector|^2: a convex problem in d numbers, solved by Newton's method. A row without items
+    (or with all of them) gets the mean user vector, as in training.
+
+    interactions: (n_rows, n_items) what each user did; rows have nothing to do with the users of ``factors``
+    weight_decay: the price of length, against a loss that counts each item of the row once. More than the training's
+        own, because training stops long before its minimum and folding in does not
+    negatives: per item; the more, the less the answer hangs on ``seed``
+    """
+    taken = Incidence.coerce(interactions)
+    if taken.n_cols != factors.n_items:
+        raise InputError(
+            f"the interactions have {taken.n_cols} items and the model {factors.n_items}; index both alike"
+        )
+    require_number("weight_decay", weight_decay, above_zero=True)
+    require_count("negatives", negatives)
+    vectors = np.tile(factors.user.mean(0), (taken.n_rows, 1))
+    useful = np.flatnonzero((taken.row_counts > 0) & (taken.row_counts < taken.n_cols))
+    own, others = _pairs(taken, useful, negatives, seed)
+    first = np.concatenate([[0], np.cumsum(taken.row_counts[useful])]).tolist()
+    item = torch.from_numpy(factors.item).double()
+    bias = torch.zeros(len(item), dtype=torch.float64)
+    if factors.item_bias is not None:
+        bias += torch.from_numpy(factors.item_bias)
+    start = torch.from_numpy(vectors[:1]).double().flatten()
+    with one_thread():
+        for row, begin, end in zip(useful, first[:-1], first[1:], strict=True):
+            mine, theirs = own[begin:end, None], others[begin:end]
+            difference = (item[mine] - item[theirs]).flatten(0, 1)
+            handicap = (bias[mine] - bias[theirs]).flatten()
+            vectors[row] = _settle(difference, handicap, start, weight_decay, negatives).numpy()
+    return vectors
+
+
+def _pairs(taken: Incidence, rows: NDArray[np.int64], negatives: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Items taken in those rows (n,), and against each of them items that the row has not taken (n, negatives)."""
+    some = taken.take_rows(rows)
+    own = torch.from_numpy(some.indices.astype(np.int64))
+    if not len(own):
+        return own, torch.empty((0, negatives), dtype=torch.int64)
+    place = torch.device("cpu")
+    generator = torch.Generator(place).manual_seed(seed)
+    return own, NegativeSampler(some, place).draw(torch.from_numpy(some.row_of_entry), negatives, generator)
+
+
+def _settle(difference: Tensor, handicap: Tensor, vector: Tensor, weight_decay: float, negatives: int) -> Tensor:
+    """Newton's method with steps halved until the loss falls.
+
+    difference: (n_pairs, d) taken item minus other item; handicap: (n_pairs,) the same of their biases
+    """
+    ridge = weight_decay * torch.eye(len(vector), dtype=torch.float64)
+
+    def total(lead: Tensor, x: Tensor) -> float:
+        return float(softplus(-lead).sum() / negatives + 0.5 * weight_decay * (x @ x))
+
+    lead = difference @ vector + handicap
+    loss = total(lead, vector)
+    for _ in range(STEPS):
+        push = torch.sigmoid(-lead)
+        slope = weight_decay * vector - (push @ difference) / negatives
+        weight = (push * (1 - push) / negatives)[:, None]
+        step = torch.linalg.solve(ridge + difference.T @ (weight * difference), slope)
+        for _ in range(HALVINGS):
+            lead_after = difference @ (vector - step) + handicap
+            after = total(lead_after, vector - step)
+            if after <= loss:
+                break
+            step = step / 2
+        else:
+            return vector  # nothing lower to be found: the last digits
+        vector, lead, loss = vector - step, lead_after, after
+        if float(step.norm()) <= CLOSE * float(vector.norm()):
+            break
+    return vector

@@ -1,0 +1,180 @@
+"""What diversity would cost: the audit of a trained model. Nothing is trained and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
+from recprism.study.certificate import Certificate
+from recprism.study.methods import Situation
+from recprism.study.path import Path, PathPoint, walk
+from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
+
+COST = "ndcg@10"
+GUARDS = ("recall@20", "hit_rate@5")
+BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
+TOLD = (0.01, 0.05)
+GOALS = ("sc", "ilad_subtopics", "pc")
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far a budget goes: the furthest certified point of a path, and the furthest whose measured loss keeps it.
+
+    Either is None where there is none; without labels ``certificate`` is None, too.
+    """
+
+    budget: float
+    measured: PathPoint | None
+    certified: PathPoint | None
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What the lists are like now, what each point of diversity would cost, and who would pay.
+
+    paths: goal -> path; reaches: goal -> how far each budget goes
+    payers: who pays in NDCG@10, at the point ``shown``; exposure: what it does to head and tail items
+    """
+
+    now: Evaluation
+    paths: Mapping[str, Path]
+    reaches: Mapping[str, tuple[Reach, ...]]
+    shown: PathPoint | None
+    payers: SegmentTable | None
+    exposure: SegmentTable | None
+    certified: bool
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON."""
+        return {
+            "now": self.now.to_dict(),
+            "certified": self.certified,
+            "confidence": self.confidence,
+            "fronts": {goal: self._front(goal) for goal in self.paths},
+            "shown_at": None if self.shown is None else self.shown.trade_off,
+            "payers": None if self.payers is None else self.payers.to_dict(),
+            "exposure": None if self.exposure is None else self.exposure.to_dict(),
+        }
+
+    def _front(self, goal: str) -> dict[str, Any]:
+        path = self.paths[goal]
+        names = tuple(path.base.values)
+        points = [
+            {"trade_off": point.trade_off, **{name: path.change(point, name) for name in names}}
+            for point in path.points
+        ]
+        reaches = [
+            {
+                "budget": reach.budget,
+                "measured_at": None if reach.measured is None else reach.measured.trade_off,
+                "certified_at": None if reach.certified is None else reach.certified.trade_off,
+                "sentence": None if reach.certificate is None else reach.certificate.sentence(),
+            }
+            for reach in self.reaches[goal]
+        ]
+        return {"points": points, "budgets": reaches}
+
+
+def cost_of_diversity(
+    situation: Situation,
+    goals: Sequence[str] = GOALS,
+    budgets: Sequence[float] = BUDGETS,
+    *,
+    guards: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+    show: float = 0.01,
+) -> Cost:
+    """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
+
+    guards: further metrics and the share of them that may be lost at any budget
+    show: the budget whose point (of the first goal) is broken down by segments
+    """
+    has_labels = len(situation.split.part(situation.part)) > 0
+    labelled = (COST, *GUARDS, *(guards or {})) if has_labels else ()
+    paths = {
+        goal: walk(situation, goal, tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k)))))
+        for goal in goals
+    }
+    reaches = {
+        goal: tuple(_reach(path, budget, guards or {}, confidence) for budget in budgets) if has_labels else ()
+        for goal, path in paths.items()
+    }
+    shown = _shown(reaches[goals[0]], show) if has_labels else None
+    base = paths[goals[0]].base
+    return Cost(
+        evaluate(
+            situation.base_lists, situation.context, _what_can_be_judged(has_labels), users=situation.factors.user_ids
+        ),
+        paths,
+        reaches,
+        shown,
+        None if shown is None else _payers(situation, base, shown),
+        None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(situation.split.train)),
+        has_labels,
+        confidence,
+    )
+
+
+def _own_metrics(goal: str, k: int) -> tuple[str, ...]:
+    return tuple(f"{name}@{k}" for name in dict.fromkeys((*goal.split("+"), "sc", "ilad_subtopics", "pc")))
+
+
+def _what_can_be_judged(has_labels: bool) -> tuple[str, ...] | None:
+    return None if has_labels else tuple(n for n in DEFAULT_METRICS if n.partition("@")[0] in LABEL_FREE)
+
+
+LABEL_FREE = {"sc", "alpha_ndcg", "ilad", "ilad_subtopics", "pc", "gini", "tail_share", "novelty", "personalisation"}
+
+
+def _reach(path: Path, budget: float, guards: Mapping[str, float], confidence: float) -> Reach:
+    budgets = {COST: budget, **guards}
+    certificate = path.certificate(budgets, confidence=confidence)
+    kept = [
+        point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
+    ]
+    last = certificate.last
+    return Reach(budget, kept[-1] if kept else None, None if last is None else path.points[last], certificate)
+
+
+def _shown(reaches: Sequence[Reach], budget: float) -> PathPoint | None:
+    """The certified point of the budget asked for, or else the measured one."""
+    found = min(reaches, key=lambda reach: abs(reach.budget - budget))
+    return found.certified or found.measured
+
+
+def _payers(situation: Situation, base: PathPoint, shown: PathPoint) -> SegmentTable:
+    segments = user_segments(situation.split.train, situation.subtopics)
+    return by_segment(base.values[COST], shown.values[COST], segments)
+
+
+def sentences(cost: Cost) -> list[str]:
+    """The audit in words: what is, what a budget buys, who pays."""
+    said = []
+    for goal, path in cost.paths.items():
+        metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
+        said += [_in_words(path, metric, reach) for reach in cost.reaches[goal] if reach.budget in TOLD]
+    if cost.payers is not None:
+        changes = {row.segment: row.relative for row in cost.payers.rows if row.segment != "everyone"}
+        known = {segment: change for segment, change in changes.items() if change is not None}
+        worst = min(known, key=lambda segment: known[segment])
+        said.append(f"Who pays most: {worst} users, {100 * known[worst]:+.1f} % NDCG@10.")
+    if not cost.certified:
+        said.append("There are no held-out interactions: what diversity costs in accuracy is not known here.")
+    return said
+
+
+def _in_words(path: Path, metric: str, reach: Reach) -> str:
+    def gain(point: PathPoint) -> str:
+        return f"{100 * (path.change(point, metric) or 0.0):+.1f} % {metric}"
+
+    budget = f"{100 * reach.budget:g} % of NDCG@10"
+    if reach.certified is not None:
+        return f"For {budget}, certified: {gain(reach.certified)}."
+    if reach.measured is not None:
+        return f"For {budget}, measured but not certified: {gain(reach.measured)}."
+    return f"{budget} buys no point of this path towards {metric}."

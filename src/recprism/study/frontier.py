@@ -1,0 +1,102 @@
+"""The whole front of one run: ours and every rival, tuned on validation, read once on the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.study.methods import RIVALS, Method, Situation, Yardstick, best_within, planned, tune
+from recprism.study.verdict import paired
+
+BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """What a method bought on the test with a budget that it kept on validation; p_value: against ours, two-sided."""
+
+    budget: float
+    loss: float
+    gain: float
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class Front:
+    """One method: its points, and the area under them up to the largest budget, in percent times percent."""
+
+    method: str
+    points: tuple[FrontPoint, ...]
+    hypervolume: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def frontier(
+    validation: Situation,
+    test: Situation,
+    goal: str,
+    *,
+    budgets: Sequence[float] = BUDGETS,
+    rivals: Sequence[str] = tuple(RIVALS),
+    on_method: Callable[[str], None] | None = None,
+) -> list[Front]:
+    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first."""
+    yardstick = Yardstick(goals=(f"{goal}@{test.k}",))
+    base = test.judge(test.base_lists, yardstick.names)
+    fronts: list[Front] = []
+    ours: dict[float, NDArray[np.float64]] = {}
+    for method in (planned(goal), *(RIVALS[name] for name in rivals)):
+        if on_method is not None:
+            on_method(method.name)
+        values = _on_test(method, validation, test, tuple(budgets), yardstick)
+        points = tuple(_point(budget, values[budget], base, ours, yardstick) for budget in values)
+        if not fronts:
+            ours.update({budget: it[yardstick.goals[0]] for budget, it in values.items()})
+        fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
+    return fronts
+
+
+def _on_test(
+    method: Method, validation: Situation, test: Situation, budgets: tuple[float, ...], yardstick: Yardstick
+) -> dict[float, dict[str, NDArray[np.float64]]]:
+    tried = tune(method, validation, budgets, yardstick)
+    picks = {budget: best_within(tried, budget, yardstick.goals[0]) for budget in budgets}
+    return {
+        budget: test.judge(method(test, it.trade_off, it.choice), yardstick.names)
+        for budget, it in picks.items()
+        if it is not None
+    }
+
+
+def _point(
+    budget: float,
+    values: dict[str, NDArray[np.float64]],
+    base: dict[str, NDArray[np.float64]],
+    ours: dict[float, NDArray[np.float64]],
+    yardstick: Yardstick,
+) -> FrontPoint:
+    def change(name: str) -> float:
+        return float(np.nanmean(values[name]) / np.nanmean(base[name]) - 1)
+
+    goal = yardstick.goals[0]
+    p_value = paired([ours[budget]], [values[goal]])[0] if budget in ours and len(values[goal]) > 1 else None
+    return FrontPoint(budget, -change(yardstick.cost), change(goal), p_value)
+
+
+def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:
+    """The area that points (loss, gain) dominate, losses from 0 to ``limit``, gains from 0 up; in percent squared.
+
+    >>> hypervolume([(0.0, 0.1), (0.05, 0.3)], 0.1)  # 5 % x 10 % + 5 % x 30 %
+    200.0
+    """
+    area, best, before = 0.0, 0.0, 0.0
+    for loss, gain in sorted((max(loss, 0.0), gain) for loss, gain in points if loss <= limit):
+        area += best * (loss - before)
+        best, before = max(best, gain), loss
+    return round(1e4 * (area + best * (limit - before)), 9)

@@ -1,0 +1,244 @@
+"""Ways to diversify, made comparable: each turns the same candidates into lists, each is tuned in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.metrics import Context, evaluate
+from recprism.models import Factors
+from recprism.rerank import Features, reranker, subtopic_probabilities
+from recprism.rerank.optimal import Optimal
+
+DEPTHS = (50, 100, 200)
+"""How many candidates a method may choose from."""
+
+Lists = NDArray[np.int64]
+
+
+class Situation:
+    """A trained model about to serve lists that are judged on one part of a split.
+
+    No label of that part is in what methods see: candidates, scores, subtopics, vectors, and the users' history.
+    """
+
+    def __init__(self, factors: Factors, split: Split, subtopics: Subtopics, part: Part, k: int = 10) -> None:
+        self.factors, self.split, self.subtopics, self.part, self.k = factors, split, subtopics, part, k
+        self.seen = split.seen_before(part)
+
+    @cached_property
+    def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(n_users, n) items, best first, and their scores; n is 200 or the catalogue."""
+        depth = min(max(DEPTHS), self.factors.n_items)
+        items, scores = self.factors.rank(depth, exclude=self.seen)
+        return np.asarray(items, np.int64), np.asarray(scores, np.float64)
+
+    @cached_property
+    def features(self) -> Features:
+        return Features(
+            vectors=self.factors.item,
+            subtopics=self.subtopics,
+            user_subtopics=subtopic_probabilities(self.seen, self.subtopics),
+        )
+
+    @cached_property
+    def context(self) -> Context:
+        return Context.from_split(self.split, self.part, subtopics=self.subtopics, vectors=self.factors.item)
+
+    @cached_property
+    def base_lists(self) -> Lists:
+        return self.candidates[0][:, : self.k]
+
+    def judge(self, lists: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
+        """name -> (n_users,) values, NaN for users who cannot be judged; (1,) for a metric of all lists together."""
+        found = evaluate(self.filled_up(lists, names), self.context, names, bootstrap=0)
+        return {score.name: found.values.get(score.name, np.array([score.mean])) for score in found.scores}
+
+    def filled_up(self, lists: NDArray[Any], names: tuple[str, ...]) -> NDArray[Any]:
+        """The lists, followed by the best remaining candidates as far as a guard such as recall@20 looks."""
+        depth = max(int(name.partition("@")[2]) for name in names)
+        if depth <= lists.shape[1]:
+            return lists
+        items = self.candidates[0]
+        taken = (items[:, :, None] == lists[:, None, :]).any(2)
+        order = np.argsort(taken, axis=1, kind="stable")
+        rest = np.take_along_axis(np.where(taken, -1, items), order, 1)
+        return np.concatenate([lists, rest[:, : depth - lists.shape[1]]], 1)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to diversify with one continuous knob, the trade-off, and a few choices beside it.
+
+    make: (situation, trade_off, **choice) -> lists
+    choices: what is tried beside the trade-off
+    """
+
+    name: str
+    make: Callable[..., Lists]
+    choices: tuple[Mapping[str, Any], ...]
+
+    def __call__(self, situation: Situation, trade_off: float, choice: Mapping[str, Any]) -> Lists:
+        return self.make(situation, trade_off, **choice)
+
+
+def _reranked(situation: Situation, trade_off: float, *, name: str, depth: int, **settings: Any) -> Lists:
+    items, scores = (array[:, :depth] for array in situation.candidates)
+    method = reranker(name, trade_off=trade_off, **settings)
+    return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+
+
+def _rival(name: str, **more: tuple[Any, ...]) -> Method:
+    """Tuned over the number of candidates, whether the chosen are sorted back, and what else the method has."""
+    choices: list[dict[str, Any]] = [
+        {"name": name, "depth": depth, "sort_back": back} for depth in DEPTHS for back in (False, True)
+    ]
+    for setting, values in more.items():
+        choices = [{**choice, setting: value} for choice in choices for value in values]
+    return Method(name, _reranked, tuple(choices))
+
+
+BY_DISTANCE = {"similarity": ("subtopics", "vectors")}
+RIVALS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        _rival("mmr", **BY_DISTANCE),
+        _rival("dpp", **BY_DISTANCE),
+        _rival("dpp_window", **BY_DISTANCE),
+        _rival("msd", **BY_DISTANCE),
+        _rival("ssd", **BY_DISTANCE),
+        _rival("xquad"),
+        _rival("xquad_uniform"),
+        _rival("pm2", intents=("user", "uniform")),
+        _rival("calibrated"),
+        _rival("exposure"),
+        _rival("pmmf", capacity=(None, 300)),
+        _rival("slots_coverage"),
+        _rival("slots_exposure"),
+    )
+}
+"""Every re-ranker, tuned as ours is."""
+
+SHARPNESS = (1.0, 2.0)
+
+
+def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, sharpness: float) -> Lists:
+    """Optimal lists; ``sharpness`` 2 lets the best scores stand out more, so that the worst of a list go first."""
+    items, scores = (array[:, :depth] for array in situation.candidates)
+    low = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        spread = np.maximum(scores[:, :1] - low, 1e-12)
+        scores = np.where(items >= 0, ((scores - low) / spread) ** sharpness, -np.inf)
+    goals = dict.fromkeys(goal.split("+"), 1.0)
+    method = Optimal(trade_off=trade_off, goals=goals)
+    return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+
+
+def planned(goal: str) -> Method:
+    """Ours: lists that are optimal for the goal (several joined by +), to be put into the vectors afterwards."""
+    choices = tuple(
+        {"goal": goal, "depth": depth, "sharpness": sharpness} for depth in DEPTHS for sharpness in SHARPNESS
+    )
+    return Method(f"optimal_{goal}", _planned, choices)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One trial of a method: what it cost and what it brought, as shares of the base's values.
+
+    loss: relative loss of the metric that the budget is about; gains: metric -> relative gain
+    """
+
+    method: str
+    trade_off: float
+    choice: Mapping[str, Any]
+    loss: float
+    gains: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What trials are measured by.
+
+    cost: the metric that may only lose its budget; goals: the metrics that should rise
+    """
+
+    cost: str = "ndcg@10"
+    goals: tuple[str, ...] = ("sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.cost, *self.goals)
+
+    def means(self, situation: Situation, lists: NDArray[Any]) -> dict[str, float]:
+        return {name: float(np.nanmean(values)) for name, values in situation.judge(lists, self.names).items()}
+
+
+TRADE_OFFS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+REFINEMENTS = 4
+
+
+def tune(
+    method: Method,
+    situation: Situation,
+    budgets: tuple[float, ...],
+    yardstick: Yardstick | None = None,
+    base: Mapping[str, float] | None = None,
+) -> list[Tried]:
+    """Try every choice at eight trade-offs, and four more where a budget is used up.
+
+    A trade-off that loses twice the largest budget ends the row: larger ones lose more.
+    """
+    yardstick = yardstick or Yardstick()
+    base = base or yardstick.means(situation, situation.base_lists)
+    if not base[yardstick.cost] > 0:
+        raise InputError(f"the base lists have {yardstick.cost} = 0; there is no accuracy to keep a budget of")
+    tried = []
+    for choice in method.choices:
+        found: list[Tried] = []
+        for trade_off in TRADE_OFFS:
+            found.append(_try(method, situation, trade_off, choice, yardstick, base))
+            if found[-1].loss > 2 * max(budgets):
+                break
+        for budget in budgets:
+            for trade_off in _between(found, budget):  # looks at what was found meanwhile
+                found += [_try(method, situation, trade_off, choice, yardstick, base)]
+        tried += found
+    return tried
+
+
+def _between(found: list[Tried], budget: float) -> Iterator[float]:
+    """Trade-offs nearer and nearer to where the budget is used up; sees what was found with those it gave before."""
+    for _ in range(REFINEMENTS):
+        within = max((it.trade_off for it in found if it.loss <= budget), default=0.0)
+        beyond = min((it.trade_off for it in found if it.trade_off > within and it.loss > budget), default=None)
+        if beyond is None:
+            return
+        yield (within + beyond) / 2
+
+
+def _try(
+    method: Method,
+    situation: Situation,
+    trade_off: float,
+    choice: Mapping[str, Any],
+    yardstick: Yardstick,
+    base: Mapping[str, float],
+) -> Tried:
+    means = yardstick.means(situation, method(situation, trade_off, choice))
+    gains = {name: means[name] / base[name] - 1 if base[name] else 0.0 for name in yardstick.goals}
+    return Tried(method.name, trade_off, choice, 1 - means[yardstick.cost] / base[yardstick.cost], gains)
+
+
+def best_within(tried: list[Tried], budget: float, goal: str) -> Tried | None:
+    """The trial with the largest gain that keeps the budget; None if none does."""
+    allowed = [it for it in tried if it.loss <= budget]
+    return max(allowed, key=lambda it: it.gains[goal], default=None)

@@ -1,0 +1,147 @@
+"""The path from the base lists to ever more diverse ones, and how far along it a budget is certified to reach.
+
+No label is used to make the path: base scores stand in for accuracy. So all held-out labels are new, and can certify.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.counterfactual.bake import Baked, bake
+from recprism.counterfactual.space import Perturbation
+from recprism.errors import InputError
+from recprism.metrics import parse
+from recprism.rerank.optimal import GOALS, Optimal
+from recprism.study.certificate import Certificate, certify
+from recprism.study.methods import Lists, Situation
+
+TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
+DEPTH = 100
+Values = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """Lists at one trade-off, and the values of every user on the held-out labels (empty where there are none)."""
+
+    trade_off: float
+    lists: Lists
+    values: Values
+
+    def mean(self, metric: str) -> float:
+        return float(np.nanmean(self.values[metric]))
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """base: the lists as they are; points: nearest the base first; goal: what they are optimal for."""
+
+    goal: str
+    base: PathPoint
+    points: tuple[PathPoint, ...]
+
+    def change(self, point: PathPoint, metric: str) -> float | None:
+        """Relative change against the base; None where the base is 0."""
+        before = self.base.mean(metric)
+        return point.mean(metric) / before - 1 if before else None
+
+    def certificate(self, budgets: Mapping[str, float], *, confidence: float = 0.95) -> Certificate:
+        values = [{name: point.values[name] for name in budgets} for point in self.points]
+        return certify({name: self.base.values[name] for name in budgets}, values, budgets, confidence=confidence)
+
+
+def check_goal(goal: str) -> str:
+    """A goal of optimal lists, or several joined by +."""
+    for name in goal.split("+"):
+        if name not in GOALS:
+            raise InputError(f"there is no path towards {name!r}; goals are {', '.join(GOALS)}, several joined by +")
+    return goal
+
+
+def lists_at(situation: Situation, goal: str, trade_off: float) -> Lists:
+    """(n_users, k) optimal lists."""
+    items, scores = (array[:, :DEPTH] for array in situation.candidates)
+    method = Optimal(trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0))
+    return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+
+
+def walk(situation: Situation, goal: str, metrics: Sequence[str], trade_offs: Sequence[float] = TRADE_OFFS) -> Path:
+    """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts)."""
+
+    def point(trade_off: float, lists: Lists) -> PathPoint:
+        return PathPoint(trade_off, lists, situation.judge(lists, tuple(metrics)))
+
+    check_goal(goal)
+    made = tuple(point(trade_off, lists_at(situation, goal, trade_off)) for trade_off in trade_offs)
+    return Path(goal, point(0.0, situation.base_lists), made)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A perturbation that keeps its budgets.
+
+    certificate: of the points that were tried; it speaks of the lists that the vectors themselves give
+    baked: None, with an empty perturbation, where not even the first point is certified
+    """
+
+    goal: str
+    side: str
+    trade_off: float
+    perturbation: Perturbation
+    certificate: Certificate
+    baked: Baked | None
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"goal": self.goal, "side": self.side, "trade_off": self.trade_off}
+        words = None if self.baked is None else self.baked.sentence()
+        return {**about, "baked": words, "certificate": self.certificate.to_dict()}
+
+
+def within_budget(
+    situation: Situation,
+    goal: str,
+    budgets: Mapping[str, float],
+    *,
+    side: Literal["user", "item"] = "user",
+    confidence: float = 0.95,
+    trade_offs: Sequence[float] = TRADE_OFFS,
+) -> Kept:
+    """The most diverse vectors whose loss is certified to stay within all budgets.
+
+    Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
+    point that fails; nothing is made anew after the test.
+    """
+    for name in budgets:
+        parse(name)
+    if not len(situation.split.part(situation.part)):
+        raise InputError(f"there are no {situation.part} labels to certify a budget on; audit without one")
+    names = tuple(budgets)
+    depth = max(int(name.partition("@")[2]) for name in names)
+    base = situation.judge(situation.factors.rank(depth, exclude=situation.seen)[0], names)
+    passed: list[Baked] = []
+    tested: list[Values] = []
+    certificate: Certificate | None = None
+    for trade_off in trade_offs:
+        baked = bake(
+            situation.factors, lists_at(situation, goal, trade_off), side, exclude=situation.seen, **_order(side)
+        )
+        served, _ = baked.perturbation.applied_to(situation.factors).rank(depth, exclude=situation.seen)
+        tested.append(situation.judge(served, names))
+        certificate = certify(base, tested, budgets, confidence=confidence)
+        if certificate.last != len(tested) - 1:
+            break
+        passed.append(baked)
+    assert certificate is not None
+    if not passed:
+        return Kept(goal, side, 0.0, Perturbation(), certificate, None)
+    return Kept(goal, side, trade_offs[len(passed) - 1], passed[-1].perturbation, certificate, passed[-1])
+
+
+def _order(side: str) -> dict[str, bool]:
+    """A user's own vector can hold the order of a list, too; vectors that all users share cannot."""
+    return {"order": side == "user"}
