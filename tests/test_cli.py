@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -59,6 +61,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     assert re.search(r"ndcg@10\s+0\.\d+", outcome.out)
     assert "in words:" in outcome.err
+    assert re.search(r"For 5 % of NDCG@10, certified: \+\d+\.\d % sc@10", outcome.err)
     assert outcome.err.rstrip().splitlines()[-1].startswith("  or: recprism evaluate")
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {
@@ -296,6 +299,99 @@ def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, 
     assert recprism(*words, "--overwrite").code == 0
     base, perturbed = (recprism("recommend", run, "--users", "1", "--json", *more).json for more in (["--base"], []))
     assert base != perturbed
+
+
+def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in trained.iterdir()}
+    outcome = recprism("audit", trained, "--goal", "sc", "--guard", "recall@20=0.1", "--json")
+    assert outcome.code == 0, outcome.err
+    front = outcome.json["fronts"]["sc"]  # type: ignore[index]
+    assert len(front["points"]) == 8
+    assert [row["budget"] for row in front["budgets"]] == [0.005, 0.01, 0.02, 0.05, 0.1]
+    assert outcome.json["payers"] is not None
+    assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before, "an audit changes nothing"
+    shown = recprism("audit", trained, "--goal", "sc", "--show", "0.1")
+    assert "who pays" in shown.err
+    assert shown.err.rstrip().splitlines()[-1].startswith("  or: recprism frontier")
+
+
+def test_audit_of_vectors_and_of_lists(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    from recprism.study.run import Run
+
+    run = Run.open(trained)
+    factors, split = run.factors(), run.split()
+    for side, ids in (("user", factors.user_ids), ("item", factors.item_ids)):
+        np.save(tmp_path / f"{side}.npy", getattr(factors, side))
+        np.save(tmp_path / f"{side}_ids.npy", ids)
+    for name, part in (("train", split.seen_before("test")), ("test", split.test)):
+        frame = {"user_id": split.user_ids[part.row_of_entry], "item_id": split.item_ids[part.indices]}
+        pl.DataFrame(frame).write_csv(tmp_path / f"{name}.csv")
+    pl.read_parquet(trained / "subtopics.parquet").write_csv(tmp_path / "subtopics.csv")
+    words: list[object] = ["audit", "--goal", "sc", "--json"]
+    for side in ("user", "item"):
+        words += [f"--{side}-vectors", tmp_path / f"{side}.npy", f"--{side}-ids", tmp_path / f"{side}_ids.npy"]
+    words += ["--train", tmp_path / "train.csv", "--subtopics", tmp_path / "subtopics.csv"]
+    ours = recprism(*words, "--held-out", tmp_path / "test.csv")
+    assert ours.code == 0, ours.err
+    run_itself = recprism("audit", trained, "--goal", "sc", "--json")
+    points = [outcome.json["fronts"]["sc"]["points"] for outcome in (ours, run_itself)]  # type: ignore[index]
+    assert points[0] == points[1]
+    blind = recprism(*words)
+    assert blind.json["certified"] is False
+    recprism("recommend", trained, "-o", tmp_path / "lists.csv")
+    described = recprism("audit", tmp_path / "lists.csv", "--subtopics", tmp_path / "subtopics.csv")
+    assert described.code == 0, described.err
+    assert "lists alone are described" in described.err
+    assert recprism("audit").code == 2
+
+
+def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    outcome = recprism("diversify", run, "--budget", "0.1", "--goal", "sc", "-m", "ndcg@10,sc@10", "--json")
+    assert outcome.code == 0, outcome.err
+    changes = {row["metric"]: row["relative"] for row in outcome.json["change"]["rows"]}  # type: ignore[index]
+    assert changes["sc"] > 0.05
+    assert changes["ndcg"] > -0.1
+    stored = json.loads((run / "certificate.json").read_text())
+    assert stored["certificate"]["points"][stored["certificate"]["last"]]["certified"]
+    served = recprism("evaluate", run, "-m", "sc@10", "--json")
+    base = recprism("evaluate", run, "-m", "sc@10", "--json", "--base")
+    assert served.json["scores"][0]["mean"] > base.json["scores"][0]["mean"]  # type: ignore[index]
+    refused = recprism("diversify", run, "--budget", "0.1")
+    assert refused.code == 2
+    assert "already has a perturbation" in refused.err
+    for words, message in (
+        (["--goal", "fun"], "no path towards 'fun'"),
+        (["--side", "both"], "--side is user or item"),
+        (["--guard", "recall@20"], "write NAME=VALUE"),
+        (["--guard", "recall@20=2"], "a share lies between 0 and 1"),
+    ):
+        wrong = recprism("diversify", run, "--budget", "0.1", "--overwrite", *words)
+        assert wrong.code == 2
+        assert message in wrong.err
+    assert (run / "certificate.json").exists(), "nothing was touched by words that are wrong"
+
+
+def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    assert recprism("diversify", run, "--diversity", "sc", "--set", "iterations=5").code == 0
+    outcome = recprism("adjust", run, "-f", "0=0", "-f", "3=2", "-m", "sc@10,ndcg@10", "--json")
+    assert outcome.code == 0, outcome.err
+    assert [row["metric"] for row in outcome.json["change"]["rows"]] == ["sc", "ndcg"]  # type: ignore[index]
+    assert recprism("adjust", run, "-f", "99=0").code == 2
+    assert recprism("adjust", run, "-f", "one=0").code == 2
+
+
+def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
+    outcome = recprism("frontier", trained, "--goal", "pc", "--rivals", "exposure", "--json")
+    assert outcome.code == 0, outcome.err
+    ours, theirs = outcome.json["fronts"]  # type: ignore[misc]
+    assert (ours["method"], theirs["method"]) == ("optimal_pc", "exposure")
+    assert ours["hypervolume"] > theirs["hypervolume"] > 0
+    assert recprism("frontier", trained, "--rivals", "nobody").code == 2
+    assert recprism("compare", "--grid", "ml-1m").code == 2
 
 
 def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:

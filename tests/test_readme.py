@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -24,3 +26,10 @@ def test_the_example_runs_and_its_output_is_real() -> None:
 def _numbers(line: str) -> tuple[str, list[float]]:
     name, _, rest = line.partition(" ")
     return name, [float(number) for number in re.findall(r"\d+\.\d+", rest)]
+
+
+@pytest.mark.parametrize("script", sorted((README.parent / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_the_examples_run(script: Path) -> None:
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

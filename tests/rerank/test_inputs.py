@@ -42,6 +42,11 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(engine_module, "_compiled", lambda: None)
 
 
+def usable() -> list[str]:
+    """All re-rankers, or, where the compiled code is taken away, those that can do without."""
+    return [name for name in RERANKERS if engine_module._compiled() is not None or not name.startswith("optimal")]
+
+
 def mmr(candidates: Any = CANDIDATES, scores: Any = SCORES, k: Any = 2, **features: Any) -> Any:
     return MMR()(candidates, scores, k, features=Features(**{"vectors": VECTORS, **features}))
 
@@ -86,7 +91,7 @@ class TestKindsOfArrays:
         world = make_world(0)
         before = [world.candidates.copy(), world.scores.copy(), world.shown.copy()]
         shuffled = world.scores[:, ::-1].copy()
-        for name in RERANKERS:
+        for name in usable():
             reranker(name, sort_back=True)(world.candidates, shuffled, 5, features=world.features)
         for array, old in zip((world.candidates, shuffled[:, ::-1], world.shown), before, strict=True):
             np.testing.assert_array_equal(array, old)
@@ -94,6 +99,8 @@ class TestKindsOfArrays:
     @pytest.mark.usefixtures("engine")
     @pytest.mark.parametrize("name", sorted(RERANKERS))
     def test_no_users_and_no_candidates(self, name: str, make_world: Any) -> None:
+        if name not in usable():
+            return  # TestErrors has what happens then
         features = make_world(0, n_users=2).features
         without_places = np.empty((2, 0), np.int64), np.empty((2, 0))
         assert reranker(name)(*without_places, 3, features=features).tolist() == [[-1] * 3] * 2
@@ -149,6 +156,10 @@ class TestErrors:
                 lambda: ExposureAware(seed=0.5),
                 "seed must be a whole number from 0 up, or None for the order of the rows",
             ),
+            (lambda: reranker("optimal", goals={"sc": 1, "fun": 1}), "goals are among sc, alpha_ndcg, .*'fun'"),
+            (lambda: reranker("optimal", goals={}), "goals are among"),
+            (lambda: reranker("optimal", goals={"sc": -1}), "the weight of goal 'sc' must be a number from 0 to inf"),
+            (lambda: reranker("optimal", goals={"ilad": 1, "ilad_subtopics": 1}), "two ways to measure one goal"),
             (lambda: reranker("dpp", theta=1), "re-ranker 'dpp': .*unexpected keyword argument 'theta'"),
             (lambda: reranker("x quad uniform "), "unknown re-ranker 'x quad uniform '; did you mean 'xquad_uniform'"),
             (lambda: reranker("zzz"), "unknown re-ranker 'zzz'; there are calibrated, dpp, dpp_window, exposure, mmr"),
@@ -157,6 +168,17 @@ class TestErrors:
     def test_settings(self, make: Any, message: str) -> None:
         with pytest.raises(InputError, match=message):
             make()
+
+    @pytest.mark.parametrize("name", [name for name in RERANKERS if name.startswith("optimal")])
+    def test_optimal_lists_need_compiled_code(
+        self, name: str, make_world: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        world = make_world(0)
+        monkeypatch.setattr(engine_module, "_compiled", lambda: None)
+        with pytest.raises(InputError, match="numba is not installed: pip install numba"):
+            reranker(name)(world.candidates, world.scores, 5, features=world.features)
+        picks = reranker(name, trade_off=0)(world.candidates, world.scores, 5, features=world.features)
+        np.testing.assert_array_equal(picks, world.candidates[:, :5])
 
     @pytest.mark.parametrize("k", [0, -1, 1.5, "ten", None])
     def test_length_of_lists(self, k: Any) -> None:
@@ -262,7 +284,7 @@ class Block:
 sys.meta_path.insert(0, Block())
 from recprism.rerank import RERANKERS, Features, reranker
 features = Features(vectors=[[1, 0], [0, 1], [1, 1]], subtopics=[[1, 0], [0, 1], [1, 1]], user_subtopics=[[1, 2]])
-for name in RERANKERS:
+for name in (name for name in RERANKERS if not name.startswith("optimal")):
     assert sorted(reranker(name)([[2, 0, 1]], [[3.0, 2.0, 1.0]], 3, features=features)[0].tolist()) == [0, 1, 2]
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -14,9 +14,9 @@ from recprism.rerank import RERANKERS, reranker
 from recprism.rerank import engine as engine_module
 
 NAMES = sorted(RERANKERS)
-ALONE = [
-    name for name in NAMES if "exposure" not in name and name != "pmmf"
-]  # lists that do not hang on other users' lists
+TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_pc")  # lists that hang on other users' lists
+ALONE = [name for name in NAMES if name not in TOGETHER]
+PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others need numba
 
 trade_offs = st.sampled_from([0.0, 0.01, 0.2, 0.5, 0.77, 1.0])
 worlds = st.fixed_dictionaries(
@@ -145,7 +145,7 @@ def test_a_user_alone_gets_the_same_list(make_world: Any, name: str, world: dict
     np.testing.assert_array_equal(lists(name, built, 5, trade_off=trade_off), together[-1:])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PLAIN)
 @given(worlds, st.integers(1, 14), knobs)
 @some_examples
 def test_compiled_and_plain_agree(
@@ -166,7 +166,7 @@ def test_compiled_code_is_what_serves_a_processor() -> None:
     assert compiled.__name__ == "recprism.rerank.cpu"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PLAIN)
 def test_blocks_of_users_make_no_difference(make_world: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world(0, n_users=50, padded=True)
     whole = lists(name, world, 7)

@@ -103,12 +103,17 @@ def _describe(path: Path, beside: Any, as_json: bool) -> None:
 
 
 def print_cost(found: Cost) -> None:
-    """Tables of the audit, the words last."""
-    from recprism.study.cost import sentences
-
+    """What is now, then the paths."""
     say("now:")
     rows = [(score.name, score.mean, score.low, score.high) for score in found.now.scores]
     print_table(("metric", "mean", "low", "high"), rows, numeric=("mean", "low", "high"))
+    print_paths(found)
+
+
+def print_paths(found: Cost) -> None:
+    """What each point of a path costs and brings, who pays at one of them, and the same in words."""
+    from recprism.study.cost import sentences
+
     for goal, path in found.paths.items():
         names = tuple(path.base.values)
         certified = {reach.certified.trade_off: reach.budget for reach in found.reaches[goal][::-1] if reach.certified}

@@ -6,6 +6,7 @@ by name.
 """
 
 from recprism.rerank.calibrated import Calibrated
+from recprism.rerank.constraints import Constrained, Violation, Violations
 from recprism.rerank.dpp import DPP
 from recprism.rerank.dpp_window import SlidingDPP
 from recprism.rerank.exposure import ExposureAware
@@ -30,12 +31,15 @@ __all__ = [
     "RERANKERS",
     "SSD",
     "Calibrated",
+    "Constrained",
     "ExposureAware",
     "Features",
     "Optimal",
     "Reranker",
     "SlidingDPP",
     "SlotFilling",
+    "Violation",
+    "Violations",
     "XQuAD",
     "register",
     "reranker",

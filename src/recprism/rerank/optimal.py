@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +22,7 @@ from recprism.rerank.engine import TIE, compiled_for
 from recprism.rerank.features import Features
 from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker
+from recprism.rerank.reranker import Reranker, require_between
 
 GOALS = ("sc", "alpha_ndcg", "ilad_subtopics", "ilad", "pc")
 ALPHA = 0.5
@@ -52,6 +53,8 @@ class Optimal(Reranker):
         unknown = [name for name in self.goals if name not in GOALS]
         if unknown or not self.goals:
             raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")
+        for name, weight in self.goals.items():
+            require_between(f"the weight of goal {name!r}", weight, 0, math.inf)
         if {"ilad", "ilad_subtopics"} <= set(self.goals):
             raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
 

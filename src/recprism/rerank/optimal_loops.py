@@ -93,7 +93,8 @@ def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, ti
                 shown[items[arriving]] += 1
                 shown[items[leaving]] -= 1
         chosen[:] = best_list
-    return _ordered_worth(chosen, -1, items, relevance, goals, counts[0]) + _set_worth(items, chosen, goals, state)
+    in_order: float = _ordered_worth(chosen, -1, items, relevance, goals, counts[0])
+    return in_order + float(_set_worth(items, chosen, goals, state))
 
 
 @compiled

@@ -19,12 +19,12 @@ ROWS_AT_ONCE = 256
 # First the convex problem, where every wish has its say; then wishes that cannot be granted lose theirs.
 STAGES = (
     (3.0, np.inf, 60),
-    (10.0, 0.3, 60),
-    (20.0, 0.1, 100),
-    (80.0, 0.02, 100),
-    (160.0, 0.01, 200),
-    (320.0, 0.005, 200),
-    (640.0, 0.0025, 200),
+    (10.0, 0.15, 60),
+    (20.0, 0.05, 100),
+    (80.0, 0.01, 100),
+    (160.0, 0.005, 200),
+    (320.0, 0.0025, 200),
+    (640.0, 0.00125, 400),
 )
 SWEEPS_PER_RANKING = 20
 NEAR = 0.1

@@ -1,0 +1,183 @@
+"""Optimal lists against brute force, against the metrics they speak of, and against greedy re-rankers."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recprism.metrics import Context, evaluate
+from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
+
+BY_SET = ("sc", "ilad_subtopics", "ilad")
+TRADE_OFFS = (0.05, 0.2, 0.5, 0.8, 1.0)
+
+
+def accuracy(world: Any, picks: Any) -> Any:
+    """(n_users,) discounted relevance over that of relevance 1 throughout; worlds without padding."""
+    discount = 1 / np.log2(np.arange(2, picks.shape[1] + 2))
+    ranks = (world.candidates[:, None, :] == picks[:, :, None]).argmax(2)
+    return (np.take_along_axis(world.relevance, ranks, 1) * discount).sum(1) / discount.sum()
+
+
+def objective(world: Any, picks: Any, goal: str, trade_off: float) -> Any:
+    """(n_users,) (1 - t) * accuracy + t * metric, as the package's own metrics have it; the mean for "pc"."""
+    context = Context(vectors=world.vectors, subtopics=world.subtopics)
+    score = evaluate(picks, context, [f"{goal}@{picks.shape[1]}"]).scores[0]
+    diversity = score.mean if goal == "pc" else score.values
+    return (1 - trade_off) * accuracy(world, picks) + trade_off * np.asarray(diversity)
+
+
+def lists(goal: str, trade_off: float, world: Any, k: int) -> Any:
+    return Optimal(trade_off=trade_off, goals={goal: 1.0})(world.candidates, world.scores, k, features=world.features)
+
+
+def best_by_force(world: Any, goal: str, trade_off: float, k: int) -> Any:
+    """(n_users,) the largest objective of any list, from all subsets (in the order of rank), or all orders."""
+    n = world.candidates.shape[1]
+    ways = np.array(list(permutations(range(n), k) if goal == "alpha_ndcg" else combinations(range(n), k)))
+    best = np.full(len(world.candidates), -np.inf)
+    for user in range(len(best)):
+        alone = type(world)(
+            np.repeat(world.candidates[user : user + 1], len(ways), 0),
+            np.repeat(world.scores[user : user + 1], len(ways), 0),
+            *(world.vectors, world.subtopics, None, None),
+        )
+        best[user] = objective(alone, world.candidates[user][ways], goal, trade_off).max()
+    return best
+
+
+@pytest.mark.parametrize("goal", [*BY_SET, "alpha_ndcg"])
+def test_the_search_finds_the_optimum_nearly_always(make_world: Any, goal: str) -> None:
+    k, n = (3, 7) if goal == "alpha_ndcg" else (4, 11)
+    gaps = []
+    for seed in range(6):
+        world = make_world(seed, n_users=10, n_candidates=n, n_items=24)
+        for trade_off in TRADE_OFFS:
+            found = objective(world, lists(goal, trade_off, world, k), goal, trade_off)
+            start = objective(world, world.candidates[:, :k], goal, trade_off)
+            assert (found >= start - 1e-6).all(), "never worse than where it starts"
+            gaps.append(best_by_force(world, goal, trade_off, k) - found)
+    gap = np.concatenate(gaps)
+    assert gap.min() > -1e-6, "brute force cannot be beaten"
+    assert (gap < 1e-6).mean() >= FOUND[goal]
+    assert gap.mean() < 0.001
+
+
+FOUND = {"sc": 0.97, "ilad_subtopics": 0.97, "ilad": 0.97, "alpha_ndcg": 0.97}
+
+
+@pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "ilad_subtopics", "ilad"])
+@pytest.mark.parametrize("trade_off", [0.2, 0.6])
+def test_no_single_exchange_improves_the_metrics_own_objective(make_world: Any, goal: str, trade_off: float) -> None:
+    """What the loops count up as they go is what ``evaluate`` says: a local optimum of one is one of the other."""
+    world, k = make_world(31, n_users=6), 5
+    picks = lists(goal, trade_off, world, k)
+    found = objective(world, picks, goal, trade_off)
+    for candidate in range(world.candidates.shape[1]):
+        for place in range(k):
+            changed = picks.copy()
+            new = world.candidates[:, candidate]
+            changed[:, place] = np.where((picks == new[:, None]).any(1), picks[:, place], new)
+            if goal != "alpha_ndcg":  # lists of these stand in the order of rank
+                ranks = (world.candidates[:, None, :] == changed[:, :, None]).argmax(2)
+                changed = np.take_along_axis(world.candidates, np.sort(ranks, 1), 1)
+            assert (objective(world, changed, goal, trade_off) <= found + 1e-6).all()
+
+
+def test_several_goals_add_up(make_world: Any) -> None:
+    world, k, goals = make_world(32, n_users=20), 5, {"sc": 0.7, "ilad": 0.3}
+    picks = Optimal(trade_off=0.5, goals=goals)(world.candidates, world.scores, k, features=world.features)
+
+    def total(chosen: Any) -> Any:
+        return sum(w * objective(world, chosen, name, 0.5) for name, w in goals.items())
+
+    for other in (*(lists(name, 0.5, world, k) for name in goals), world.candidates[:, :k]):
+        assert (total(picks) >= total(other) - 1e-6).mean() >= 0.95
+        assert total(picks).mean() >= total(other).mean()
+
+
+@pytest.fixture(scope="module")
+def little_movies(small: Any) -> Any:
+    """ml-latest-small with candidates of a plain factor model: 100 for each user."""
+    split = small.split()
+    seen = np.zeros((split.n_users, split.n_items))
+    seen[split.train.row_of_entry, split.train.indices] = 1
+    u, s, vt = np.linalg.svd(seen[:, :], full_matrices=False)
+    scores = np.where(seen > 0, -np.inf, (u[:, :20] * s[:20]) @ vt[:20])
+    candidates = np.argsort(-scores, 1, kind="stable")[:, :100]
+    from types import SimpleNamespace
+
+    scores = np.take_along_axis(scores, candidates, 1)
+    low, high = scores.min(1, keepdims=True), scores.max(1, keepdims=True)
+    features = Features(vectors=vt[:20].T, subtopics=small.subtopics)
+    return SimpleNamespace(
+        candidates=candidates,
+        scores=scores,
+        relevance=(scores - low) / (high - low),
+        vectors=vt[:20].T,
+        subtopics=small.subtopics,
+        features=features,
+    )
+
+
+@pytest.mark.parametrize(
+    ("goal", "rival"),
+    [
+        ("sc", XQuAD(intents="uniform", sort_back=True)),
+        ("ilad", MMR(sort_back=True)),
+        ("ilad", MSD(sort_back=True)),
+        ("ilad_subtopics", MMR(similarity="subtopics", sort_back=True)),
+        ("ilad_subtopics", MSD(similarity="subtopics", sort_back=True)),
+        ("alpha_ndcg", XQuAD(intents="uniform")),
+    ],
+    ids=str,
+)
+def test_greedy_re_rankers_never_do_better(little_movies: Any, goal: str, rival: Reranker) -> None:
+    """At any trade-off of ours, against any of theirs: not on the mean, and for hardly any user."""
+    world, k = little_movies, 10
+    theirs = [
+        type(rival)(**{**vars(rival), "trade_off": t})(world.candidates, world.scores, k, features=world.features)
+        for t in (0.02, 0.1, 0.3, 0.5, 0.8, 1.0)
+    ]
+    for trade_off in (0.05, 0.3, 0.6, 0.95):
+        ours = objective(world, lists(goal, trade_off, world, k), goal, trade_off)
+        for picks in theirs:
+            others = objective(world, picks, goal, trade_off)
+            assert ours.mean() >= others.mean() - 1e-9
+            assert (others > ours + 1e-6).mean() <= 0.02
+
+
+@pytest.mark.parametrize("trade_off", TRADE_OFFS)
+def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, trade_off: float) -> None:
+    """The objective of all users together never falls below that of the most relevant lists."""
+    for seed in range(10):
+        world, k = make_world(seed, n_users=30, n_candidates=20, n_items=60), 5
+        found = objective(world, lists("pc", trade_off, world, k), "pc", trade_off).mean()
+        start = objective(world, world.candidates[:, :k], "pc", trade_off).mean()
+        assert found >= start - 1e-9
+    assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
+
+
+def test_whoever_pays_least_shows_an_item_nobody_shows() -> None:
+    """Item 2 costs the first user nearly everything and the second next to nothing."""
+    candidates, scores = [[0, 1, 2], [0, 1, 2]], [[1.0, 0.99, 0.0], [1.0, 0.5, 0.49]]
+    picks = Optimal(trade_off=0.6, goals={"pc": 1.0})(candidates, scores, 2, features=Features(shown=[0, 0, 0]))
+    assert picks.tolist() == [[0, 1], [0, 2]]
+
+
+@pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "ilad", "pc"])
+def test_any_number_of_threads_gives_the_same_bits(make_world: Any, goal: str) -> None:
+    world, before = make_world(33, n_users=400, n_candidates=30), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(lists(goal, 0.5, world, 8))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
