@@ -138,6 +138,21 @@ def test_a_price_buys_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> No
     assert gains[2] > 0
 
 
+@pytest.mark.parametrize("side", ["item", "both"])
+def test_only_the_named_factors_move(trained: tuple[Dataset, Split, Factors], side: str) -> None:
+    data, split, factors = trained
+    model = CMB("sc", side=side, only=(3, 7), iterations=4, device="cpu")  # type: ignore[arg-type]
+    model.fit(factors, split, data.subtopics)
+    for moved in (model.delta_.item, model.delta_.user):
+        if moved is not None:
+            others = [at for at in range(factors.dim) if at not in (3, 7)]
+            assert (moved[:, others] == 0).all()
+            assert (moved[:, [3, 7]] != 0).any()
+    for wrong in ((), (1, 1), (50,)):
+        with pytest.raises(InputError, match="name distinct factors"):
+            CMB("sc", only=wrong, device="cpu").fit(factors, split, data.subtopics)
+
+
 def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     odd = torch.arange(split.n_items) % 2 == 1

@@ -26,8 +26,8 @@ def accuracy(world: Any, picks: Any) -> Any:
 def objective(world: Any, picks: Any, goal: str, trade_off: float) -> Any:
     """(n_users,) (1 - t) * accuracy + t * metric, as the package's own metrics have it; the mean for "pc"."""
     context = Context(vectors=world.vectors, subtopics=world.subtopics)
-    score = evaluate(picks, context, [f"{goal}@{picks.shape[1]}"]).scores[0]
-    diversity = score.mean if goal == "pc" else score.values
+    found = evaluate(picks, context, [f"{goal}@{picks.shape[1]}"], bootstrap=0)
+    diversity = found.scores[0].mean if goal == "pc" else found.values[found.scores[0].name]
     return (1 - trade_off) * accuracy(world, picks) + trade_off * np.asarray(diversity)
 
 
@@ -63,6 +63,7 @@ def test_the_search_finds_the_optimum_nearly_always(make_world: Any, goal: str) 
             gaps.append(best_by_force(world, goal, trade_off, k) - found)
     gap = np.concatenate(gaps)
     assert gap.min() > -1e-6, "brute force cannot be beaten"
+    print(goal, (gap < 1e-6).mean(), gap.mean(), gap.max())
     assert (gap < 1e-6).mean() >= FOUND[goal]
     assert gap.mean() < 0.001
 
@@ -155,11 +156,11 @@ def test_greedy_re_rankers_never_do_better(little_movies: Any, goal: str, rival:
 def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, trade_off: float) -> None:
     """The objective of all users together never falls below that of the most relevant lists."""
     for seed in range(10):
-        world, k = make_world(seed, n_users=30, n_candidates=20, n_items=60), 5
+        world, k = make_world(seed, n_users=12, n_candidates=30, n_items=60), 4
         found = objective(world, lists("pc", trade_off, world, k), "pc", trade_off).mean()
         start = objective(world, world.candidates[:, :k], "pc", trade_off).mean()
         assert found >= start - 1e-9
-    assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
+    assert trade_off < 0.5 or found > start + 0.1, "and where coverage counts, it is found"
 
 
 def test_whoever_pays_least_shows_an_item_nobody_shows() -> None:

@@ -1,4 +1,4 @@
-"""A query adapter: p -> p + f(p), learned from some users and good for the vector of anybody, without a list or a label.
+"""A query adapter: p -> p + f(p), learned from some users, good for anybody's vector: no list and no label needed.
 
 f(p) = |p| * g(p / |p|), so that, as with a dot product, only the direction of a vector decides on the lists; g is a
 linear map and, where ``hidden`` is above 0, one hidden layer beside it.

@@ -108,7 +108,7 @@ def _look(
     with one_thread():
         pull = credit.pull(items, scores, space.base_scores(items), settings.k, context)
         rewards = {"item": lambda: to_items(pull, items, user, len(item)), "user": lambda: to_users(pull, items, item)}
-        sides = [_of_size_one(rewards[side]()).flatten() for side in space.sides]
+        sides = [_of_size_one(space.of_players(rewards[side]())) for side in space.sides]
     size = sum_of_magnitudes(values)
     return Step(iteration, psi, size, objective.reward(psi, size, space.n_players)), torch.cat(sides)
 

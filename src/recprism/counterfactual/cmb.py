@@ -71,6 +71,7 @@ class CMB:
     scaling: that unit: of all factors together ("global": weak factors are moved by a multiple of themselves) or of
         each factor ("factor": each moves in proportion to its own size)
     side: which vectors move: item (one change for all users), user (each user's own) or both
+    only: numbers of the factors that may move; None for all of them
 
     When it ends and what is kept:
 
@@ -104,6 +105,7 @@ class CMB:
     n_arms: int = 2001
     scaling: Scaling = "global"
     side: Side = "item"
+    only: Sequence[int] | None = None
     iterations: int = 40
     patience: int | None = None
     ties: Ties = "zero"
@@ -186,7 +188,7 @@ class CMB:
             raise InputError("this CMB holds a perturbation found otherwise; make a new one to search with players")
         device = choose_device(self.device)
         seen = split.seen_before(self.reward_on)
-        space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, device=device)
+        space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, only=self.only, device=device)
         found = self._search(space, self._context(split, subtopics, factors.item, device), follow, resume)
         self._keep(found, space)
         self.base_, self.factors_ = factors, self.delta_.applied_to(factors)
@@ -202,9 +204,9 @@ class CMB:
         resume: Progress | None = None,
     ) -> CMB:
         """Learn ``delta_`` (on the item features) for any model, from nothing but its scores."""
-        if self.credit != "shared" or self.policy == "gradient" or self.side != "item":
+        if self.credit != "shared" or self.policy == "gradient" or self.side != "item" or self.only is not None:
             raise InputError(
-                "a scorer shows its scores only: use CMB.preset('shared'), a bandit policy and side='item'"
+                "a scorer shows its scores only: use CMB.preset('shared'), a bandit policy, side='item' and all features"
             )
         space = ScorerSpace(scorer, split.seen_before(self.reward_on), scaling=self.scaling)
         context = self._context(split, subtopics, scorer.item_features, scorer.item_features.device)

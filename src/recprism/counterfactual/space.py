@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -53,6 +54,8 @@ class FactorSpace:
 
     A player's value is in units of the largest absolute factor: of the whole matrix (scaling "global", the paper's) or
     of its own factor ("factor", so that a weak factor moves as much for its size as a strong one).
+
+    only: numbers of the factors that have players; the others stay as they are
     """
 
     def __init__(
@@ -62,14 +65,19 @@ class FactorSpace:
         *,
         side: Side = "item",
         scaling: Scaling = "global",
+        only: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
+        wrong = [factor for factor in only or () if not 0 <= factor < factors.dim]
+        if wrong or (only is not None and (not only or len(set(only)) < len(only))):
+            raise InputError(f"only={only}: name distinct factors from 0 to {factors.dim - 1}, at least one")
         if side not in ("item", "user", "both"):
             raise InputError(f"side is item, user or both, not {side!r}")
         self.user = torch.from_numpy(factors.user).to(device)
         self.item = torch.from_numpy(factors.item).to(device)
         self.bias = None if factors.item_bias is None else torch.from_numpy(factors.item_bias).to(device)
         self.exclude = exclude
+        self.only = None if only is None else torch.tensor(list(only), device=device)
         self._scales = {
             name: largest(matrix, scaling)
             for name, matrix in (("item", self.item), ("user", self.user))
@@ -78,11 +86,19 @@ class FactorSpace:
 
     @property
     def n_players(self) -> int:
-        return sum(getattr(self, name).numel() for name in self._scales)
+        return sum(len(getattr(self, name)) for name in self._scales) * self._per_vector
 
     def perturbation(self, values: Tensor) -> Perturbation:
         """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
         return Perturbation(**{name: part * self._scales[name] for name, part in self._parts(values).items()})
+
+    @property
+    def _per_vector(self) -> int:
+        return self.item.shape[1] if self.only is None else len(self.only)
+
+    def of_players(self, values: Tensor) -> Tensor:
+        """(n * factors with players,) of values (n, d) for one side."""
+        return (values if self.only is None else values[:, self.only]).flatten()
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -119,8 +135,10 @@ class FactorSpace:
         parts, start = {}, 0
         for name in self._scales:
             matrix = getattr(self, name)
-            parts[name] = values[start : start + matrix.numel()].view_as(matrix)
-            start += matrix.numel()
+            end = start + len(matrix) * self._per_vector
+            part = values[start:end].view(len(matrix), self._per_vector)
+            parts[name] = part if self.only is None else torch.zeros_like(matrix).index_copy(1, self.only, part)
+            start = end
         return parts
 
 

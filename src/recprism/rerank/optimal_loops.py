@@ -13,6 +13,7 @@ import numpy as np
 from recprism.metrics.loops import compiled, compiled_loosely
 
 MOVES = 60  # of one list, at most: in practice a handful
+CHAIN = 3  # exchanges tried in a row where no single one helps
 
 # Places in ``prices``.
 ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN = range(5)
@@ -52,7 +53,8 @@ def optimal(
     counts = np.zeros((3, n_subtopics), np.int64)
     depth = items.shape[1] if prices[DISTANCE] > 0 else 0
     near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
-    state = (np.empty(items.shape[1], np.bool_), near, like, compared, counts)
+    inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
+    state = (inside, near, like, compared, counts, barred)
     greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
         n = lengths[u]
@@ -70,44 +72,83 @@ def optimal(
 @compiled
 def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> float:
     """Make exchanges until none helps; the worth of the list that is left, apart from items shown."""
-    shown, prices = goals[4], goals[5]
-    inside, near, counts = state[0], state[1], state[4]
-    inside[: len(items)] = False
-    near[: len(items)] = 0.0
-    for place in range(len(chosen)):
-        inside[chosen[place]] = True
-        _joins(chosen[place], 1, items, goals, state)
+    prices, counts = goals[5], state[4]
+    _stand(items, chosen, goals, state)
     trial, best_list = np.empty_like(chosen), np.empty_like(chosen)
     for _ in range(MOVES):
         if prices[ALPHA_DCG] > 0:
             arriving, leaving = _best_by_order(items, relevance, chosen, goals, state, tie, trial, best_list)
         else:
-            arriving, leaving = _best_by_set(items, relevance, chosen, goals, state, tie, best_list)
-        if arriving == -1:
+            _, arriving, leaving = _best_by_set(items, relevance, chosen, goals, state, tie, best_list)
+        if arriving >= 0:
+            _make(arriving, leaving, items, chosen, goals, state, best_list)
+        elif prices[ALPHA_DCG] > 0 or prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
             break
-        if arriving != leaving:
-            inside[arriving], inside[leaving] = True, False
-            _joins(arriving, 1, items, goals, state)
-            _joins(leaving, -1, items, goals, state)
-            if prices[SHOWN] > 0:
-                shown[items[arriving]] += 1
-                shown[items[leaving]] -= 1
-        chosen[:] = best_list
     in_order: float = _ordered_worth(chosen, -1, items, relevance, goals, counts[0])
     return in_order + float(_set_worth(items, chosen, goals, state))
 
 
 @compiled
+def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> bool:
+    """Some exchanges in a row, the best each time though it may lose; True if the list has become better on the way.
+
+    So two items can come that help only together (Kernighan and Lin, 1970). Who came stays, who left does not return.
+    """
+    barred = state[5]
+    best_list, kept = np.empty_like(chosen), chosen.copy()
+    total, best = 0.0, tie
+    for _ in range(min(CHAIN, len(chosen), len(items) - len(chosen))):
+        gain, arriving, leaving = _best_by_set(items, relevance, chosen, goals, state, -np.inf, best_list)
+        if arriving == -1:
+            break
+        barred[arriving] = barred[leaving] = True
+        _make(arriving, leaving, items, chosen, goals, state, best_list)
+        total += gain
+        if total > best:
+            best = total
+            kept[:] = chosen
+    chosen[:] = kept
+    _stand(items, chosen, goals, state)
+    return best > tie
+
+
+@compiled
+def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
+    """Make the state speak of this list."""
+    inside, near, barred = state[0], state[1], state[5]
+    inside[: len(items)] = False
+    barred[: len(items)] = False
+    near[: len(items)] = 0.0
+    for place in range(len(chosen)):
+        inside[chosen[place]] = True
+        _joins(chosen[place], 1, items, goals, state)
+
+
+@compiled
+def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, state: Any, best_list: Any) -> None:
+    """The exchange that led to ``best_list``; twice the same where an item only moved."""
+    shown, prices, inside = goals[4], goals[5], state[0]
+    if arriving != leaving:
+        inside[arriving], inside[leaving] = True, False
+        _joins(arriving, 1, items, goals, state)
+        _joins(leaving, -1, items, goals, state)
+        if prices[SHOWN] > 0:
+            shown[items[arriving]] += 1
+            shown[items[leaving]] -= 1
+    chosen[:] = best_list
+
+
+@compiled
 def _best_by_set(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, best_list: Any
-) -> tuple[int, int]:
-    """Who comes and who goes in the best exchange, and ``best_list`` with it made; -1 if none brings ``to_beat``.
+) -> tuple[float, int, int]:
+    """What the best exchange brings, who comes and who goes, and ``best_list``; -1 if none brings over ``to_beat``.
 
     The list stands in the order of rank. Those between the place given up and the place taken move by one: what that
     does to accuracy is a difference of two cumulated sums.
     """
     indptr, indices, _, _, shown, prices, discount, _ = goals
-    inside, near, like, _, counts = state
+    inside, near, like, _, counts, barred = state
     k, times, unique = len(chosen), counts[1], counts[2]
     up, down = np.zeros(k + 1), np.zeros(k + 1)  # what the first places gain by moving up, or down, by one
     for place in range(k):
@@ -122,12 +163,15 @@ def _best_by_set(
     for c in range(len(items)):
         if inside[c]:
             before += 1
+        if inside[c] or barred[c]:
             continue
         item = items[c]
         new = prices[SUBTOPIC] * _uncounted(item, indptr, indices, times) + prices[SHOWN] * int(shown[item] == 0)
         value = prices[ACCURACY] * relevance[c]
         for place in range(k):
             gone = chosen[place]
+            if barred[gone]:
+                continue
             at = before - 1 if c > gone else before
             moving = up[at + 1] - up[place + 1] if c > gone else down[place] - down[at]
             gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
@@ -141,7 +185,7 @@ def _best_by_set(
                 to_beat, arriving, leaving = gain, c, gone
     if arriving >= 0:
         _exchanged(chosen, leaving, arriving, best_list)
-    return arriving, leaving
+    return to_beat, arriving, leaving
 
 
 @compiled
@@ -153,7 +197,7 @@ def _best_by_order(
     The newcomer takes the place of the one that goes: moves put it right. ``best_list`` is the list with it made.
     """
     indptr, indices, _, _, shown, prices, discount, worth = goals
-    inside, near, like, _, counts = state
+    inside, near, like, _, counts, _ = state
     scratch, elsewhere, earlier = counts
     now = _ordered_worth(chosen, -1, items, relevance, goals, scratch)
     to_beat = now + tie
@@ -205,7 +249,7 @@ def _best_by_order(
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
     """Fill ``chosen`` place by place with what adds most; where order earns nothing, in the order of rank."""
     indptr, indices, _, _, _, prices, discount, worth = goals
-    inside, near, _, _, counts = state
+    inside, near, _, _, counts, _ = state
     times = counts[1]
     times[:] = 0
     inside[: len(items)] = False
@@ -233,7 +277,7 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
 def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
     """Add the similarities of all candidates to one that joins the list, or take them off; each is computed once."""
     unit, known, prices = goals[2], goals[3], goals[5]
-    _, near, like, compared, _ = state
+    _, near, like, compared, _, _ = state
     if prices[DISTANCE] == 0:
         return
     if not compared[position]:

@@ -142,10 +142,10 @@ def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, s
     return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
 
 
-def planned(goal: str) -> Method:
+def planned(goal: str, depths: tuple[int, ...] = DEPTHS) -> Method:
     """Ours: lists that are optimal for the goal (several joined by +), to be put into the vectors afterwards."""
     choices = tuple(
-        {"goal": goal, "depth": depth, "sharpness": sharpness} for depth in DEPTHS for sharpness in SHARPNESS
+        {"goal": goal, "depth": depth, "sharpness": sharpness} for depth in depths for sharpness in SHARPNESS
     )
     return Method(f"optimal_{goal}", _planned, choices)
 

@@ -1,0 +1,83 @@
+"""Write docs/frontier.md from recorded comparisons.
+
+recprism compare --grid full --json > docs/frontier/random.json
+recprism compare --grid ml-1m:bprmf --split temporal --json > docs/frontier/temporal.json
+python tools/frontier_docs.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs"
+TITLES = {"sc@10": "SC", "alpha_ndcg@10": "α-nDCG", "ilad_subtopics@10": "ILAD", "pc@10": "PC"}
+Cell = dict[str, Any]
+
+
+def main() -> None:
+    text = (DOCS / "frontier" / "text.md").read_text(encoding="utf-8")
+    cells = _cells("random")
+    parts = {"count": _count(cells), "verdicts": _verdicts(cells), "rivals": _rivals(cells)}
+    parts["temporal"] = _verdicts(_cells("temporal"))
+    parts["temporal_count"] = _count(_cells("temporal"))
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    (DOCS / "frontier.md").write_text(text, encoding="utf-8")
+
+
+def _cells(name: str) -> list[Cell]:
+    path = DOCS / "frontier" / f"{name}.json"
+    if not path.exists():
+        return []
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    return [{**cell, "seeds": part["seeds"]} for part in recorded for cell in part["cells"]]
+
+
+def _count(cells: list[Cell]) -> str:
+    counts = [sum(cell["outcome"] == word for cell in cells) for word in ("won", "tied", "lost")]
+    return f"{counts[0]} won, {counts[1]} tied, {counts[2]} lost of {len(cells)} cells"
+
+
+def _verdicts(cells: list[Cell]) -> str:
+    if not cells:
+        return "*(not recorded)*"
+    columns = ("world", "seeds", "budget", "goal", "ours", "of the ceiling", "all goals at once", "best rival", "outcome")
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for cell in cells:
+        best = cell["best_rival"]
+        words = (
+            cell["world"].removesuffix("-random").removesuffix("-temporal"),
+            str(cell["seeds"]),
+            f"{100 * cell['budget']:g} %",
+            TITLES[cell["goal"]],
+            f"**{_shown(cell['ours'])}**",
+            f"{100 * cell['share_of_ceiling']:.1f} %",
+            _shown(cell["at_once"]),
+            f"{best['method']} {_shown(best)}",
+            cell["outcome"],
+        )
+        lines.append("| " + " | ".join(words) + " |")
+    return "\n".join(lines)
+
+
+def _rivals(cells: list[Cell]) -> str:
+    """Every rival in every cell of the first world."""
+    first = [cell for cell in cells if cell["world"] == cells[0]["world"]]
+    names = [duel["rival"]["method"] for duel in first[0]["duels"]]
+    heads = [f"{TITLES[cell['goal']]} {100 * cell['budget']:g} %" for cell in first]
+    lines = ["| method | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    lines.append("| **ours** | " + " | ".join(f"**{_shown(cell['ours'])}**" for cell in first) + " |")
+    for at, name in enumerate(names):
+        lines.append(f"| {name} | " + " | ".join(_shown(cell["duels"][at]["rival"]) for cell in first) + " |")
+    return "\n".join(lines)
+
+
+def _shown(standing: dict[str, Any]) -> str:
+    """Gain in percent, and the loss of NDCG@10 behind it."""
+    return f"{100 * standing['gain']:+.1f} ({-100 * standing['loss']:+.1f})"
+
+
+if __name__ == "__main__":
+    main()
