@@ -16,9 +16,11 @@ to several situations of each user, with other random masks. On two cores a set 
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ Made = Callable[[Factors, float], Factors]
 """From the folded-in users of a group, and a strength, to what serves them."""
 
 
-@dataclass
+@dataclass(eq=False)
 class World:
     """A data set, its three groups of users, and a model that knows the first."""
 
@@ -79,6 +81,7 @@ class World:
     def users(self, group: int) -> Factors:
         return self.trained.with_vectors(user=self.folded[self.groups[group]])
 
+    @lru_cache  # noqa: B019 - one world per set; the same object each time, so that masks are made once
     def seen(self, group: int, part: Any) -> Incidence:
         return self.split.seen_before(part).take_rows(self.groups[group])
 
@@ -88,7 +91,7 @@ class World:
         return {"ndcg": scores["ndcg@10"].mean, "sc": scores["sc@10"].mean}
 
 
-@dataclass
+@dataclass(eq=False)
 class Target:
     """A re-ranker whose lists are to be carried."""
 
@@ -131,6 +134,7 @@ def stacked(parts: list[Incidence]) -> Incidence:
     return Incidence(indptr, np.concatenate([part.indices for part in parts]), parts[0].n_cols)
 
 
+@lru_cache(maxsize=8)
 def out_of_stock(seen: Incidence, seed: int) -> Incidence:
     """Seen items and, for all users alike, a random fifth of the catalogue."""
     gone = np.flatnonzero(np.random.default_rng(seed).random(seen.n_cols) < 1 / FIFTH)
@@ -246,55 +250,61 @@ def unseen(target: Target) -> Iterator[dict[str, Any]]:
     about = {"set": world.name, "target": target.name, "trade_off": target.trade_off}
     again = gains(judged(world, {"first": target.lists(users, seen)}, 2, "test"), base)["first"]
     yield {**about, "method": "re-ranker", **again}
-    teachers = {"own lists": target, "teacher's lists": world.teacher}
-    families: dict[str, dict[str, Made]] = {
-        "item side": {
-            f"{whose}, price {price:g}": item_side(teacher, price)
-            for whose, teacher in teachers.items()
-            for price in PRICES
-        }
-    }
-    for kind, settings in ADAPTERS.items():
-        families[f"adapter, {kind}"] = {whose: adapted(teacher, settings, kind) for whose, teacher in teachers.items()}
-    for family, variants in families.items():
+    for family, variants in families(target):
         chosen, strength = best_strength(target, variants, first_page)
         given = first_page(variants[chosen](users, strength), seen)
         row = gains(judged(world, given, 2, "test"), base)["first"]
         yield {**about, "method": family, **row, "chosen": chosen, "strength": strength, "reranker": again}
 
 
+def families(target: Target) -> Iterator[tuple[str, dict[str, Made]]]:
+    teachers = {"own lists": target, "teacher's lists": target.world.teacher}
+    for kind, settings in ADAPTERS.items():
+        yield f"adapter, {kind}", {whose: adapted(teacher, settings, kind) for whose, teacher in teachers.items()}
+    variants = {}
+    for whose, teacher in teachers.items():
+        for price in PRICES:
+            variants[f"{whose}, price {price:g}"] = item_side(teacher, price)
+    yield "item side", variants
+
+
 def user_side(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Factors:
     return bake(users, lists, users=who, exclude=exclude).applied_to(users)
 
 
-def learned(target: Target) -> dict[str, tuple[dict[str, Made], Callable[[Factors, Incidence], Pages]]]:
+def learned(target: Target) -> Iterator[tuple[str, Pages]]:
     """What knows nothing of the third group, plain and fitted to several situations."""
-    teacher, kind = target.world.teacher, "network, from lists"
+    world, teacher, kind = target.world, target.world.teacher, "network, from lists"
+    users, seen = world.users(2), world.seen(2, "test")
     rows = teacher.situations(0, "test", 7, 1)
-    return {
-        "item side": ({"": item_side(teacher, PRICES[0])}, first_page),
-        "adapter": ({"": adapted(teacher, ADAPTERS[kind], kind)}, first_page),
-        "item side, robust": ({"": item_side(teacher, PRICES[0], rows)}, pages_to_choose_on),
-        "adapter, robust": ({"": adapted(teacher, ADAPTERS[kind], kind, rows)}, pages_to_choose_on),
-    }
+    ways: list[tuple[str, Callable[[], Made], Callable[[Factors, Incidence], Pages]]] = [
+        ("item side", lambda: item_side(teacher, PRICES[0]), first_page),
+        ("adapter", lambda: adapted(teacher, ADAPTERS[kind], kind), first_page),
+        ("adapter, robust", lambda: adapted(teacher, ADAPTERS[kind], kind, rows), pages_to_choose_on),
+        ("item side, robust", lambda: item_side(teacher, PRICES[0], rows), pages_to_choose_on),
+    ]
+    for name, make, judged_on in ways:
+        made = make()
+        _, strength = best_strength(target, {name: made}, judged_on)
+        yield name, ranked_pages(made(users, strength), seen)
+
+
+def held_by_users(target: Target) -> Iterator[tuple[str, Pages]]:
+    """What knows the third group's own lists: in a table, in their vectors."""
+    users, seen = target.world.users(2), target.world.seen(2, "test")
+    yield "re-ranker", reranked_pages(target, users, seen)
+    yield "table", table_pages(target, users, seen)
+    yield "user side", ranked_pages(user_side(users, target.lists(users, seen), None, seen), seen)
+    yield "user side, robust", ranked_pages(user_side(users, *target.situations(2, "test", 8, 3)), seen)
 
 
 def pages(target: Target) -> Iterator[dict[str, Any]]:
     world = target.world
-    users, seen = world.users(2), world.seen(2, "test")
-    served = {
-        "re-ranker": reranked_pages(target, users, seen),
-        "table": table_pages(target, users, seen),
-        "user side": ranked_pages(user_side(users, target.lists(users, seen), None, seen), seen),
-        "user side, robust": ranked_pages(user_side(users, *target.situations(2, "test", 8, 3)), seen),
-    }
-    for name, (variants, judged_on) in learned(target).items():
-        chosen, strength = best_strength(target, variants, judged_on)
-        served[name] = ranked_pages(variants[chosen](users, strength), seen)
-    base = judged(world, ranked_pages(users, seen), 2, "test")
+    base = judged(world, ranked_pages(world.users(2), world.seen(2, "test")), 2, "test")
     about = {"set": world.name, "target": target.name, "trade_off": target.trade_off}
-    for name, lists in served.items():
-        yield {**about, "method": name, "pages": gains(judged(world, lists, 2, "test"), base)}
+    for methods in (held_by_users, learned):
+        for name, lists in methods(target):
+            yield {**about, "method": name, "pages": gains(judged(world, lists, 2, "test"), base)}
 
 
 def claims_of_unseen(rows: list[dict[str, Any]]) -> Iterable[Claim]:
@@ -330,8 +340,9 @@ def main() -> None:
         world = World(name, words.data_root)
         for target in (Target(world, *pair) for pair in TARGETS if pair[0] in words.targets):
             for part, rows in (("unseen", unseen), ("pages", pages)):
-                if part in words.parts:
-                    details[part] += rows(target)
+                for row in rows(target) if part in words.parts else ():
+                    details[part].append(row)
+                    print(json.dumps(row), file=sys.stderr, flush=True)  # it takes a while
     claims = [*claims_of_unseen(details.get("unseen", [])), *claims_of_pages(details.get("pages", []))]
     report(claims, as_json=words.json, details=details)
 

@@ -8,7 +8,7 @@ from html import escape
 
 WIDTH, HEIGHT = 760, 340
 LEFT, RIGHT, TOP, BOTTOM = 60, 200, 16, 52
-COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#a16207", "#475569")
+COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#a16207", "#475569", "#0e7490", "#be185d")
 
 
 @dataclass(frozen=True)

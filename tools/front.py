@@ -1,6 +1,7 @@
 """What diversity costs, method by method: the picture of the README, measured on MovieLens-1M.
 
     python tools/front.py --data-root DIR
+    python tools/front.py --draw          the picture alone, from docs/front.json
 
 The sound protocol: 8:1:1 split, BPRMF with its defaults, every figure on the test part, no method sees it.
 """
@@ -19,7 +20,10 @@ from recprism.data import load_dataset
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF
 from recprism.rerank import Features, reranker
+from recprism.study.compare import served_by_vectors
 from recprism.study.controls import control_perturbations
+from recprism.study.methods import Situation
+from recprism.study.path import lists_at
 
 DOCS = Path(__file__).parents[1] / "docs"
 TRADE_OFFS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -29,8 +33,15 @@ RERANKERS = {"MMR": "mmr", "DPP": "dpp", "coverage (xQuAD)": "xquad_uniform"}
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data-root")
+    options.add_argument("--draw", action="store_true")
     words = options.parse_args()
-    data = load_dataset("ml-1m", preset="paper", data_root=words.data_root)
+    if not words.draw:
+        measure(words.data_root)
+    draw()
+
+
+def measure(data_root: str | None) -> None:
+    data = load_dataset("ml-1m", preset="paper", data_root=data_root)
     split = data.split(seed=0)
     factors = BPRMF().fit(split, seed=0)
     context = Context.from_split(split, "test", subtopics=data.subtopics, vectors=factors.item)
@@ -59,12 +70,24 @@ def main() -> None:
         "the same, permuted": [
             change(control_perturbations(model, 0)["permuted"].applied_to(factors).rank(10, exclude=seen)[0])
         ],
-        "CMB, SC alone": [change(alone.factors_.rank(10, exclude=seen)[0])],
+        "CMB, shared credit": [change(alone.factors_.rank(10, exclude=seen)[0])],
     }
+    test = Situation(factors, split, data.subtopics, "test")
+    fronts = {
+        "ours, in the user vectors": [
+            change(served_by_vectors(test, lists_at(test, "sc", t))[0]) for t in (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+        ],
+        **fronts,
+    }
+    players = CMB("sc", side="item").fit(factors, split, data.subtopics)
+    points["CMB, marginal credit"] = [change(players.factors_.rank(10, exclude=seen)[0])]
     recorded = {"base": {n: base[n].mean for n in ("ndcg@10", "sc@10")}, "change_in_percent": {**fronts, **points}}
     (DOCS / "front.json").write_text(json.dumps(recorded, indent=1), encoding="utf-8")
-    clouds = [Points(name, [xy for xy in path if xy[0] > -25], joined=True) for name, path in fronts.items()]
-    clouds += [Points(name, xy) for name, xy in points.items()]
+
+
+def draw() -> None:
+    paths = json.loads((DOCS / "front.json").read_text(encoding="utf-8"))["change_in_percent"]
+    clouds = [Points(name, [(x, y) for x, y in path if x > -25], joined=len(path) > 1) for name, path in paths.items()]
     svg = scatter_chart(clouds, "NDCG@10, % change", "subtopic coverage SC@10, % change")
     (DOCS / "front.svg").write_text(svg, encoding="utf-8")
 

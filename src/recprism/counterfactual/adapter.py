@@ -250,7 +250,7 @@ def _shapes(d: int, hidden: int) -> dict[str, torch.Size]:
 
 
 def _views(flat: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
-    parts = flat.split([shape.numel() for shape in shapes.values()])
+    parts = torch.split(flat, [shape.numel() for shape in shapes.values()])
     return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
 

@@ -29,7 +29,7 @@ from recprism.rerank.constraints_repair import (
 )
 from recprism.rerank.features import Features
 from recprism.rerank.pool import Pool
-from recprism.rerank.reranker import Reranker, require_between
+from recprism.rerank.reranker import Reranker, _as_length, require_between
 
 LEVELS = 20  # of appetite: a re-ranker is called once for each
 NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -129,7 +129,7 @@ class Constrained:
         self, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, k: int, *, features: Features | None = None
     ) -> Any:
         """(n_users, k) items, -1 in empty places; arguments and answer as those of a Reranker."""
-        features = Features() if features is None else features
+        k, features = _as_length(k), Features() if features is None else features
         pool, pins = self._pool(candidates, scores, k, features)
         free = k - int((pins >= 0).sum(1).min(initial=k))
         items = np.full((pool.n_users, 0), -1)
@@ -159,7 +159,7 @@ class Constrained:
                 over = sign * (whole_places(share, real.sum(1), up=sign > 0) - count)
                 rows.append(_violation(f"{word} {share:.0%} {self._name(column)}", np.maximum(over, 0)))
         if self.tail_floor > 0:
-            there = int((self._tail[items] & real).sum())
+            there = int(self._in_tail(items).sum())
             missing = max(0, int(whole_places(self.tail_floor, np.array(real.sum()), up=True)) - there)
             rows.append(
                 Violation(
@@ -177,8 +177,10 @@ class Constrained:
         pins = self._pins(pool.n_users, k)
         named = np.concatenate([pins[pins >= 0], np.asarray(self.banned, np.int64)])
         n_items = features.n_items
-        if n_items is not None and len(named) and not (named.min() >= 0 and named.max() < n_items):
-            raise InputError(f"banned or pinned is item {int(named.max())}; items go from 0 to {n_items - 1}")
+        unknown = named[(named < 0) | (named >= (math.inf if n_items is None else n_items))]
+        if len(unknown):
+            to = "" if n_items is None else f" to {n_items - 1}"
+            raise InputError(f"banned or pinned is item {unknown[0]}; items go from 0{to}")
         if not len(named):
             return pool, pins
         items = pool.items.cpu().numpy()
@@ -230,8 +232,8 @@ class Constrained:
             limits = self._limits(items, inside, pins, features)
             repair(inside, relevance, limits)
             if self.tail_floor > 0:
-                tail = self._tail[items] & (items >= 0)
-                there = int((tail & inside).sum() + (self._tail[pins] & (pins >= 0)).sum())
+                tail = self._in_tail(items)
+                there = int((tail & inside).sum() + self._in_tail(pins).sum())
                 places = np.array(inside.sum() + (pins >= 0).sum())
                 raise_tail(inside, relevance, limits, tail, int(whole_places(self.tail_floor, places, up=True)) - there)
             positions = in_the_places_left(positions, inside)
@@ -303,11 +305,13 @@ class Constrained:
         has: NDArray[np.bool_] = topics.member[:, column].cpu().numpy()
         return has
 
-    @property
-    def _tail(self) -> NDArray[np.bool_]:
-        """(n_items + 1,) bool; the last, for -1, is in no tail."""
+    def _in_tail(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The items that are of the tail, in the same shape; an empty place is not."""
         popularity = as_tensor(self.popularity, "popularity", torch.device("cpu"), torch.float64)  # type: ignore[arg-type]
-        return np.append(tail_items(popularity).numpy(), False)
+        if items.max(initial=-1) >= len(popularity):
+            raise InputError(f"popularity speaks of {len(popularity)} items and there is an item {items.max()}")
+        tail: NDArray[np.bool_] = np.append(tail_items(popularity).numpy(), False)[items]
+        return tail
 
 
 def _of_users(features: Features, users: Tensor) -> Features:

@@ -84,7 +84,7 @@ def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, ti
             _make(arriving, leaving, items, chosen, goals, state, best_list)
         elif prices[ALPHA_DCG] > 0 or prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
             break
-    in_order: float = _ordered_worth(chosen, -1, items, relevance, goals, counts[0])
+    in_order: float = _ordered_worth(chosen, 0, len(chosen), items, relevance, goals, counts[0])
     return in_order + float(_set_worth(items, chosen, goals, state))
 
 
@@ -198,50 +198,49 @@ def _best_by_order(
     """
     indptr, indices, _, _, shown, prices, discount, worth = goals
     inside, near, like, _, counts, _ = state
-    scratch, elsewhere, earlier = counts
-    now = _ordered_worth(chosen, -1, items, relevance, goals, scratch)
-    to_beat = now + tie
-    arriving, leaving = -1, -1
+    _, elsewhere, earlier = counts
+    k, arriving, leaving, to_beat = len(chosen), -1, -1, tie
     elsewhere[:] = 0
-    earlier[:] = 0
-    for place in range(len(chosen)):
+    earlier[:] = 0  # what stands before the place
+    for place in range(k):
         _count(items[chosen[place]], indptr, indices, elsewhere, 1)
-    for place in range(len(chosen)):
+    for place in range(k):
         gone = chosen[place]
         out = items[gone]
         _count(out, indptr, indices, elsewhere, -1)
         lost = prices[SUBTOPIC] * _uncounted(out, indptr, indices, elsewhere) + prices[SHOWN] * int(shown[out] == 1)
-        others = _ordered_worth(chosen, place, items, relevance, goals, scratch)
-        trial[:] = chosen
+        lost += _ordered_worth(chosen, place, k, items, relevance, goals, earlier)
+        behind = _ordered_worth(chosen, place + 1, k, items, relevance, goals, earlier)  # if the place were empty
         for c in range(len(items)):
             if inside[c]:
                 continue
-            gain = prices[SHOWN] * int(shown[items[c]] == 0) - lost
+            fresh = _freshness(items[c], indptr, indices, earlier, worth)
+            gain = discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh) - lost
+            gain += prices[SHOWN] * int(shown[items[c]] == 0)
             if prices[SUBTOPIC] > 0:
                 gain += prices[SUBTOPIC] * _uncounted(items[c], indptr, indices, elsewhere)
             if prices[DISTANCE] > 0:
                 gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
-            # Most exchanges are passed over by a bound: the new item cannot earn more than it does in its place, and
-            # others only lose by it.
-            fresh = _freshness(items[c], indptr, indices, earlier, worth)
-            most = others + discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh)
-            if gain + most <= to_beat:
+            if gain + behind <= to_beat:  # those behind can only lose by a newcomer
                 continue
-            trial[place] = c
-            value = gain + _ordered_worth(trial, -1, items, relevance, goals, scratch)
-            if value > to_beat:
-                to_beat, arriving, leaving = value, c, gone
-                best_list[:] = trial
+            _count(items[c], indptr, indices, earlier, 1)
+            gain += _ordered_worth(chosen, place + 1, k, items, relevance, goals, earlier)
+            _count(items[c], indptr, indices, earlier, -1)
+            if gain > to_beat:
+                to_beat, arriving, leaving = gain, c, gone
+                best_list[:] = chosen
+                best_list[place] = c
+        for to in range(place + 1, k):  # only what stands between the two places changes its worth
+            now = _ordered_worth(chosen, place, to + 1, items, relevance, goals, earlier)
+            for way in range(2):
+                moving = place if way == 0 else to
+                _moved(chosen, moving, to if way == 0 else place, trial)
+                gain = _ordered_worth(trial, place, to + 1, items, relevance, goals, earlier) - now
+                if gain > to_beat:
+                    to_beat, arriving, leaving = gain, chosen[moving], chosen[moving]
+                    best_list[:] = trial
         _count(out, indptr, indices, elsewhere, 1)
         _count(out, indptr, indices, earlier, 1)
-    for place in range(len(chosen)):
-        for to in range(len(chosen)):
-            if to != place:
-                _moved(chosen, place, to, trial)
-                value = _ordered_worth(trial, -1, items, relevance, goals, scratch)
-                if value > to_beat:
-                    to_beat, arriving, leaving = value, chosen[place], chosen[place]
-                    best_list[:] = trial
     return arriving, leaving
 
 
@@ -369,23 +368,22 @@ def _set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
 
 
 @compiled
-def _ordered_worth(chosen: Any, without: int, items: Any, relevance: Any, goals: Any, seen: Any) -> float:
-    """Discounted relevance, and alpha-DCG where it has a price; the place ``without`` stands empty.
+def _ordered_worth(chosen: Any, first: int, last: int, items: Any, relevance: Any, goals: Any, seen: Any) -> float:
+    """Discounted relevance of the places from ``first`` up to ``last``, and their alpha-DCG where it has a price.
 
-    seen: (n_subtopics,) zeros to count on; zeros again afterwards
+    seen: (n_subtopics,) how often each came before; the same again afterwards
     """
     indptr, indices, _, _, _, prices, discount, worth = goals
     total = 0.0
-    for at in range(len(chosen)):
-        if at != without:
-            total += prices[ACCURACY] * relevance[chosen[at]] * discount[at]
+    for at in range(first, last):
+        total += prices[ACCURACY] * relevance[chosen[at]] * discount[at]
     if prices[ALPHA_DCG] > 0:
-        for at in range(len(chosen)):
-            if at != without:
-                gain = _freshness(items[chosen[at]], indptr, indices, seen, worth)
-                _count(items[chosen[at]], indptr, indices, seen, 1)
-                total += prices[ALPHA_DCG] * gain * discount[at]
-        for at in range(len(chosen)):
-            if at != without:
-                _count(items[chosen[at]], indptr, indices, seen, -1)
+        for at in range(first, last):
+            gain, item = 0.0, items[chosen[at]]
+            for entry in range(indptr[item], indptr[item + 1]):
+                gain += worth[seen[indices[entry]]]
+                seen[indices[entry]] += 1
+            total += prices[ALPHA_DCG] * gain * discount[at]
+        for at in range(first, last):
+            _count(items[chosen[at]], indptr, indices, seen, -1)
     return total

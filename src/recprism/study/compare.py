@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 BUDGETS = (0.01, 0.05)
 TOGETHER = "sc+ilad_subtopics+pc"
 OURS, AT_ONCE = "ours", "ours, all goals at once"
-SPARE = 0.9
-"""How much of a budget ours use up on validation: what is chosen there is a little worse on the test."""
-
 YARDSTICK = Yardstick()
 GUARDS = ("recall@20", "hit_rate@5")
 
@@ -90,7 +87,7 @@ def methods() -> Iterator[tuple[str, Method]]:
     for goal in YARDSTICK.goals:
         name = goal.partition("@")[0]
         yield f"{OURS}:{name}", planned(name)
-    yield AT_ONCE, planned(TOGETHER, depths=(100,))
+    yield AT_ONCE, planned(TOGETHER)
 
 
 def compare(
@@ -143,8 +140,7 @@ def _picks(ground: Ground, say: Callable[[str], None]) -> dict[str, dict[str, Tr
             tried = tune(method, ground.situation("validation"), BUDGETS)
             write_text(path, json.dumps([{**asdict(it), "choice": dict(it.choice)} for it in tried]))
         trials = [Tried(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
-        spare = SPARE if name.startswith(OURS) else 1.0
-        found = {key(g, b): best_within(trials, spare * b, g) for g in YARDSTICK.goals for b in BUDGETS}
+        found = {key(g, b): best_within(trials, b, g) for g in YARDSTICK.goals for b in BUDGETS}
         picks[name] = {cell: it for cell, it in found.items() if it is not None}
     return picks
 

@@ -18,8 +18,9 @@ from recprism.models import Factors
 from recprism.rerank import Features, reranker, subtopic_probabilities
 from recprism.rerank.optimal import Optimal
 
+CANDIDATES = 500
 DEPTHS = (50, 100, 200)
-"""How many candidates a method may choose from."""
+"""How many candidates a re-ranker may choose from."""
 
 Lists = NDArray[np.int64]
 
@@ -36,8 +37,8 @@ class Situation:
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(n_users, n) items, best first, and their scores; n is 200 or the catalogue."""
-        depth = min(max(DEPTHS), self.factors.n_items)
+        """(n_users, n) items, best first, and their scores; n is 500 or the catalogue."""
+        depth = min(CANDIDATES, self.factors.n_items)
         items, scores = self.factors.rank(depth, exclude=self.seen)
         return np.asarray(items, np.int64), np.asarray(scores, np.float64)
 
@@ -127,11 +128,9 @@ RIVALS: dict[str, Method] = {
 }
 """Every re-ranker, tuned as ours is."""
 
-SHARPNESS = (1.0, 2.0)
-
 
 def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, sharpness: float) -> Lists:
-    """Optimal lists; ``sharpness`` 2 lets the best scores stand out more, so that the worst of a list go first."""
+    """Optimal lists; more ``sharpness`` lets the best scores stand out, so that the last of a list go more easily."""
     items, scores = (array[:, :depth] for array in situation.candidates)
     low = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
     with np.errstate(invalid="ignore"):
@@ -142,11 +141,17 @@ def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, s
     return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
 
 
-def planned(goal: str, depths: tuple[int, ...] = DEPTHS) -> Method:
+PLANS: dict[str, tuple[tuple[int, ...], tuple[float, ...]]] = {
+    "pc": ((200, 500), (1.0, 2.0)),
+    "sc+ilad_subtopics+pc": ((100,), (1.0,)),
+}
+"""Candidates and sharpness that are tried for a goal, where they differ from the usual."""
+
+
+def planned(goal: str) -> Method:
     """Ours: lists that are optimal for the goal (several joined by +), to be put into the vectors afterwards."""
-    choices = tuple(
-        {"goal": goal, "depth": depth, "sharpness": sharpness} for depth in depths for sharpness in SHARPNESS
-    )
+    depths, sharpness = PLANS.get(goal, ((200,), (0.5, 0.75, 1.0, 1.5)))
+    choices = tuple({"goal": goal, "depth": depth, "sharpness": it} for depth in depths for it in sharpness)
     return Method(f"optimal_{goal}", _planned, choices)
 
 
