@@ -6,7 +6,7 @@
 Parts: "goals" bakes the lists of three re-rankers, tuned on the validation part to lose 1 % and 5 % of NDCG@10, into
 user and into item vectors (BPRMF, 50 factors, lists of 10); "unseen" fits item vectors on four fifths of the users, at
 several prices, and looks at the others; "sweep" varies factors and length (MMR at 0.5 over the best max(100, 2 k)
-candidates; the user side on the first 1,000 users). On two cores the whole takes about half an hour, most of it "sweep".
+candidates; the user side on the first 1,000 users). Two cores need about half an hour for all.
 """
 
 from __future__ import annotations

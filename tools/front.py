@@ -26,7 +26,7 @@ from recprism.study.methods import Situation
 from recprism.study.path import lists_at
 
 DOCS = Path(__file__).parents[1] / "docs"
-TRADE_OFFS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+TRADE_OFFS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85)
 RERANKERS = {"MMR": "mmr", "DPP": "dpp", "coverage (xQuAD)": "xquad_uniform"}
 
 

@@ -134,11 +134,13 @@ def _permuted_table(rows: list[Cell]) -> str:
 
 
 def _machine_table(rows: list[Cell]) -> str:
-    lines = ["| compared | figures | median, % | 95 of 100 below | largest |", "|---|---|---|---|---|"]
+    columns = ("compared", "figures", "median distance, %", "95 of 100 below", "largest", "same perturbation")
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in rows:
         digits = 1 if row["median"] > 0.05 else 4
         shown = " | ".join(f"{row[name]:.{digits}f}" for name in ("median", "p95", "largest"))
-        lines.append(f"| {row['compared']} | {row['figures']:,} | {shown} |")
+        same = f"{row['same_perturbation']} of {row['perturbations']}"
+        lines.append(f"| {row['compared']} | {row['figures']:,} | {shown} | {same} |")
     return "\n".join(lines)
 
 
@@ -234,16 +236,19 @@ def _from_permuted(seeds: list[dict[str, Any]], table: str) -> list[Cell]:
 
 
 def _distances(compared: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> Cell:
-    """Distances of single figures in percent."""
-    gaps = [
-        abs(100 * (value / theirs[slug][method]["metrics"][name] - 1))
-        for ours, theirs in pairs
-        for slug, methods in ours.items()
-        for method, made in methods.items()
-        for name, value in made["metrics"].items()
+    """Distances of single figures in percent, and how many perturbations agree to the bit."""
+    methods = [
+        (made, theirs[slug][method]) for ours, theirs in pairs for slug in ours for method, made in ours[slug].items()
     ]
+    gaps = [
+        abs(100 * (value / their["metrics"][name] - 1))
+        for our, their in methods
+        for name, value in our["metrics"].items()
+    ]
+    agree = [our["delta_sha"] == their["delta_sha"] for our, their in methods if our["delta_sha"]]
     shown = {"median": float(np.median(gaps)), "p95": float(np.percentile(gaps, 95)), "largest": max(gaps)}
-    return {"compared": compared, "figures": len(gaps), **shown}
+    counts = {"figures": len(gaps), "perturbations": len(agree), "same_perturbation": sum(agree)}
+    return {"compared": compared, **counts, **shown}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ The way the data goes, and the folders along it::
     interactions + subtopics -> split -> factors (trained or imported) -> lists -> metrics
            data/                data/        models/                     ranking/  metrics/
 
-``study`` ties them together in a run directory; ``cli`` is the command line.
+    -> other lists (rerank/) or a small change of the factors (counterfactual/) -> what it cost, who paid (study/)
+
+``cli`` is the command line; ``study`` keeps a run in one directory.
 
     >>> import recprism
     >>> data = recprism.load_dataset("ml-latest-small")
@@ -22,39 +24,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recprism.data import Dataset, Split, Subtopics, load_dataset, load_files
+    from recprism.counterfactual import CMB
+    from recprism.data import load_dataset, load_files
     from recprism.metrics import Context, compare, evaluate
     from recprism.models import BPRMF, Factors, LightGCN
     from recprism.ranking import topk
+    from recprism.study.methods import Situation
+    from recprism.study.path import within_budget
 
 _HOMES = {
     "BPRMF": "models",
+    "CMB": "counterfactual",
     "Context": "metrics",
-    "Dataset": "data",
     "Factors": "models",
     "LightGCN": "models",
-    "Split": "data",
-    "Subtopics": "data",
+    "Situation": "study.methods",
     "compare": "metrics",
     "evaluate": "metrics",
     "load_dataset": "data",
     "load_files": "data",
     "topk": "ranking",
+    "within_budget": "study.path",
 }
 
 __all__ = [
     "BPRMF",
+    "CMB",
     "Context",
-    "Dataset",
     "Factors",
     "LightGCN",
-    "Split",
-    "Subtopics",
+    "Situation",
     "compare",
     "evaluate",
     "load_dataset",
     "load_files",
     "topk",
+    "within_budget",
 ]
 
 

@@ -206,7 +206,7 @@ class CMB:
         """Learn ``delta_`` (on the item features) for any model, from nothing but its scores."""
         if self.credit != "shared" or self.policy == "gradient" or self.side != "item" or self.only is not None:
             raise InputError(
-                "a scorer shows its scores only: use CMB.preset('shared'), a bandit policy, side='item' and all features"
+                "a scorer shows only scores: use CMB.preset('shared'), a bandit policy, side='item' and all features"
             )
         space = ScorerSpace(scorer, split.seen_before(self.reward_on), scaling=self.scaling)
         context = self._context(split, subtopics, scorer.item_features, scorer.item_features.device)

@@ -31,7 +31,7 @@ class LightGCN(PairwiseModel):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
         # The paper does not give its settings. A search of seven settings, read off at twenty epochs each, came nearest
-        # to its row with those of its BPRMF: every cell within 7.3 %. See benchmarks/RESULTS.md.
+        # to its row with those of its BPRMF: every cell within 7.7 %. See benchmarks/RESULTS.md.
         "paper": {
             "dim": 50,
             "layers": 3,
