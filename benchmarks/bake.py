@@ -78,16 +78,18 @@ def overlap(lists: Any, given: Any) -> float:
 def timed(factors: Factors, lists: Any, side: Any, **options: Any) -> tuple[Baked, dict[str, Any]]:
     start = time.perf_counter()
     baked = bake(factors, lists, side, **options)
+    seconds = time.perf_counter() - start
+    own = options.get("users", np.arange(factors.n_users))
     figures = {
         "side": side,
         "kept": float(baked.kept.mean()),
         "whole": float((baked.kept == 1).mean()),
         "size": baked.size,
+        "median_size": float(np.median(baked.sizes[own])) if side == "user" else float(np.median(baked.sizes)),
         "mean_change": baked.mean_change,
-        "seconds": time.perf_counter() - start,
+        "seconds": seconds,
     }
     if baked.feasible is not None:
-        own = np.arange(factors.n_users) if options.get("users") is None else options["users"]
         figures["feasible"] = float(baked.feasible[own].mean())
     return baked, figures
 

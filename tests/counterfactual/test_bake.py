@@ -78,6 +78,7 @@ def test_the_answer_of_a_little_world_is_known() -> None:
     assert baked.support_items.tolist() == [0, 1]
     assert baked.given.tolist() == [[1]]
     assert baked.size == pytest.approx(0.525 * 2**0.5)
+    assert baked.sizes.tolist() == [pytest.approx(baked.size)]
     assert baked.mean_change == pytest.approx(0.525)
     assert "74.2 % of the user vectors gives back 100.00 %" in baked.sentence()
     assert baked.sentence().endswith("1 of 1 lists whole.")

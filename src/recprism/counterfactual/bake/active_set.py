@@ -4,6 +4,8 @@ x is at all times the nearest point to p under the active constraints, with a mu
 constraint, x walks along the part of its normal that leaves the active ones as they are; where a multiplier reaches 0
 on the way, its constraint is let go. Each step makes the distance larger, so no set of constraints comes twice. With at
 most d constraints active and their normals kept as a QR factorisation, a step costs about d^2 operations.
+
+Numba's cache watches the files of the functions that use these and not this one: who edits here clears ``__pycache__``.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def take_in(active: Any, x: Any, item: Any, row: int, above: int, below: int, vi
 
     violation: how much is missing, above 0
 
-    ADDED, or IMPOSSIBLE: then ``active.weight`` and one last place of the active set hold a proof (see ``prove``).
+    ADDED, or IMPOSSIBLE: then ``active.weight`` and one last place of the active set hold a proof (see ``_prove``).
     """
     n = active.count
     active.normal[:] = item[above] - item[below]

@@ -30,7 +30,9 @@ class Baked:
     proof: for each user who cannot be satisfied: constraints whose weighted sum of item[above] - item[below] is 0 while
         the weighted sum of what they ask for is above 0. No vector meets them all
     margin: (n_users,) by how much list items were asked to score above outsiders, in units of scores
-    size: |change| / |vector| over all vectors of the side (root of the ratio of the sums of squares)
+    sizes: (n_users,) or (n_items,) |change| / |vector| of every vector; a vector of no length counts as an average one
+    size: the same over all vectors together (root of the ratio of the sums of squares); a few users whose lists can only
+        just be had may make most of it
     mean_change: mean absolute entry of the change
     """
 
@@ -43,6 +45,7 @@ class Baked:
     support: Pairs | Pulls
     proof: Pairs | None
     margin: NDArray[np.float64]
+    sizes: NDArray[np.float64]
     size: float
     mean_change: float
 
@@ -83,8 +86,9 @@ def baked(
     kept, in_order = agreement(wanted.lists, given)
     change = perturbation.user if side == "user" else perturbation.item
     assert change is not None
-    before = base.user if side == "user" else base.item
-    energy = float(np.square(before, dtype=np.float64).sum())
+    moved = change.double().numpy()
+    length = np.linalg.norm(base.user if side == "user" else base.item, axis=1).astype(np.float64)
+    typical = float(np.sqrt(np.square(length).mean())) or 1.0
     return Baked(
         side,
         perturbation,
@@ -95,8 +99,9 @@ def baked(
         support,
         proof,
         wanted.margin,
-        float((change.double().square().sum() / (energy or 1.0)).sqrt()),
-        float(change.double().abs().mean()),
+        np.linalg.norm(moved, axis=1) / np.where(length > 0, length, typical),
+        float(np.sqrt(np.square(moved).sum(1).mean()) / typical),
+        float(np.abs(moved).mean()),
     )
 
 

@@ -57,10 +57,11 @@ def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
     """Every user's problem, shared among threads; the answer does not depend on their number."""
     try:
         from recprism.counterfactual.bake import user_loops as loops
+        from recprism.counterfactual.bake.user_state import Problem
     except ImportError as missing:
         raise MissingDependencyError(f"baking the user side needs the package numba ({missing}); install it") from None
     by_user = np.argsort(wanted.users, kind="stable")
-    problem = _problem(loops, base, wanted, by_user, order)
+    problem = Problem(*_problem(base, wanted, by_user, order))
     x = np.empty(base.user.shape)
     status = np.empty(base.n_users, np.int8)
 
@@ -74,11 +75,12 @@ def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
     return UserAnswer((x - base.user).astype(np.float32), status == loops.SOLVED, support, proof)
 
 
-def _problem(loops: Any, base: Factors, wanted: Wanted, by_user: NDArray[np.int64], order: bool) -> Any:
+def _problem(base: Factors, wanted: Wanted, by_user: NDArray[np.int64], order: bool) -> tuple[Any, ...]:
+    """The fields of Problem."""
     counts = np.bincount(wanted.users, minlength=base.n_users)
     out = wanted.exclude.take_rows(by_user)
     bias = np.zeros(base.n_items) if base.item_bias is None else base.item_bias.astype(np.float64)
-    return loops.Problem(
+    return (
         base.user.astype(np.float64),
         base.item.astype(np.float64),
         bias,
