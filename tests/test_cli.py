@@ -366,11 +366,31 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
         (["--side", "both"], "--side is user or item"),
         (["--guard", "recall@20"], "write NAME=VALUE"),
         (["--guard", "recall@20=2"], "a share lies between 0 and 1"),
+        (["--min-share", "Dramma=0.2"], "no subtopic 'Dramma'"),
+        (["--max-share", "Drama=much"], "write SUBTOPIC=SHARE"),
+        (["--ban", "123456789"], "123456789"),
     ):
         wrong = recprism("diversify", run, "--budget", "0.1", "--overwrite", *words)
         assert wrong.code == 2
         assert message in wrong.err
     assert (run / "certificate.json").exists(), "nothing was touched by words that are wrong"
+
+
+def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    rules = ["--ban", "296,593", "--pin", "1=318", "--max-share", "Drama=0.5"]
+    outcome = recprism("diversify", run, "--budget", "0.4", "--goal", "sc", "-m", "sc@10", *rules, "--json")
+    assert outcome.code == 0, outcome.err
+    rows = {row["constraint"]: row for row in outcome.json["rules"]["constraints"]}  # type: ignore[index]
+    assert rows["banned items"]["lists"] == 0
+    recprism("recommend", run, "-o", tmp_path / "lists.csv")
+    lists = pl.read_csv(tmp_path / "lists.csv")
+    assert not lists["item_id"].is_in([296, 593]).any()
+    split = pl.read_parquet(run / "split.parquet").filter(pl.col("part") != "test")
+    have_seen = set(split.filter(pl.col("item_id") == 318)["user_id"])
+    first = lists.filter(pl.col("rank") == 1, ~pl.col("user_id").is_in(list(have_seen)))
+    assert (first["item_id"] == 318).mean() > 0.95, "pinned for everybody who may still see it"
 
 
 def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:

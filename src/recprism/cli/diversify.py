@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import shares, typed_values
+from recprism.cli.options import key_values, shares, typed_values
 from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
 from recprism.errors import InputError
 
@@ -43,6 +43,26 @@ def diversify(
     side: Annotated[
         str, typer.Option(help="With --budget: whose vectors change, user (the index stays) or item.")
     ] = "user",
+    ban: Annotated[
+        str | None, typer.Option(help="With --budget: item ids that never appear, with commas between.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(help="With --budget: PLACE=ITEM for all lists, 1 is the top.", show_default=False),
+    ] = None,
+    min_share: Annotated[
+        list[str] | None,
+        typer.Option(help="With --budget: SUBTOPIC=SHARE of every list, at least.", show_default=False),
+    ] = None,
+    max_share: Annotated[
+        list[str] | None, typer.Option(help="With --budget: SUBTOPIC=SHARE of every list, at most.", show_default=False)
+    ] = None,
+    tail_floor: Annotated[
+        float, typer.Option(help="With --budget: share of all places that goes to tail items.", min=0.0, max=1.0)
+    ] = 0.0,
+    appetite: Annotated[
+        bool, typer.Option("--appetite", help="With --budget: more for users whose own history is diverse.")
+    ] = False,
     confidence: Annotated[float, typer.Option(help="Of the certificate.", min=0.5, max=0.999)] = 0.95,
     preset: Annotated[
         str,
@@ -75,7 +95,7 @@ def diversify(
     `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`, `recprism diversify --resume runs/x`
     """
     from recprism.counterfactual import CMB
-    from recprism.study.config import BudgetConfig, DiversifyConfig
+    from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
     from recprism.study.diversify import effect
     from recprism.study.path import check_goal
     from recprism.study.pipeline import metric_names
@@ -90,6 +110,14 @@ def diversify(
             budgets={"ndcg@10": budget, **shares(guard or [], "--guard")},
             side=_side(side),
             confidence=confidence,
+            rules=RulesConfig(
+                banned=[_typed_id(word) for word in (ban or "").split(",") if word.strip()],
+                pinned={place: _typed_id(item) for place, item in key_values(pin or [], "--pin").items()},
+                min_share=_amounts(min_share, "--min-share"),
+                max_share=_amounts(max_share, "--max-share"),
+                tail_floor=tail_floor,
+                appetite=appetite,
+            ),
         )
         if run_directory is None:
             raise InputError("a search within a budget starts anew: name the run, without --resume")
@@ -116,6 +144,19 @@ def diversify(
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
+def _typed_id(word: str) -> int | str:
+    """Ids are whole numbers or text, as in the data."""
+    word = word.strip()
+    return int(word) if word.lstrip("-").isdigit() else word
+
+
+def _amounts(words: list[str] | None, option: str) -> dict[str, float]:
+    try:
+        return {name: float(value) for name, value in key_values(words or [], option).items()}
+    except ValueError:
+        raise InputError(f"{option}: write SUBTOPIC=SHARE, as in Drama=0.2") from None
+
+
 def _side(word: str) -> Any:
     if word not in ("user", "item"):
         raise InputError(f"--side is user or item, not {word!r}")
@@ -123,9 +164,10 @@ def _side(word: str) -> Any:
 
 
 def _within(run: Run, config: DiversifyConfig, names: tuple[str, ...] | None, overwrite: bool, as_json: bool) -> None:
-    from recprism.study.diversify import diversify_within, effect
+    from recprism.study.diversify import check_within, diversify_within, effect
 
-    run.factors()
+    if config.within is not None:
+        check_within(run, config.within)
     run.set_diversify(config, overwrite=overwrite)
     say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
     kept = diversify_within(run)
@@ -138,6 +180,8 @@ def _within(run: Run, config: DiversifyConfig, names: tuple[str, ...] | None, ov
     if found is not None and kept.baked is not None:
         _print_effect(found)
         say(kept.baked.sentence())
+        if kept.violations is not None:
+            say(kept.violations.sentence())
     say(kept.certificate.sentence())
     if found is None:
         say("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")

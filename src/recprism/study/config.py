@@ -64,6 +64,17 @@ class ModelConfig(_Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class RulesConfig(_Strict):
+    """What editors ask for; items by id, subtopics by name."""
+
+    banned: list[int | str] = Field(default_factory=list)
+    pinned: dict[str, int | str] = Field(default_factory=dict)
+    min_share: dict[str, float] = Field(default_factory=dict)
+    max_share: dict[str, float] = Field(default_factory=dict)
+    tail_floor: float = 0.0
+    appetite: bool = False
+
+
 class BudgetConfig(_Strict):
     """The most diversity for a price: what may be lost of which metric, towards which goal, in whose vectors."""
 
@@ -71,6 +82,7 @@ class BudgetConfig(_Strict):
     budgets: dict[str, float]
     side: Literal["user", "item"] = "user"
     confidence: float = 0.95
+    rules: RulesConfig = RulesConfig()
 
 
 class DiversifyConfig(_Strict):

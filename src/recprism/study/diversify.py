@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from recprism.counterfactual import CMB, Progress, Step
 from recprism.counterfactual.cmb import evaluate_factors
 from recprism.counterfactual.space import Perturbation
+from recprism.data.ids import as_id_array, id_positions
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
+from recprism.models import Factors
+from recprism.study.config import BudgetConfig, RulesConfig
 from recprism.study.controls import control_perturbations
 from recprism.study.methods import Situation
-from recprism.study.path import Kept, within_budget
+from recprism.study.path import Kept, rule_bound, within_budget
 from recprism.study.run import Run
 
 
@@ -58,13 +62,45 @@ def diversify_within(run: Run) -> Kept:
     if wanted is None or wanted.within is None:
         raise InputError(f"{run.path}: no budget was given; run `recprism diversify {run.path} --budget 0.01`")
     asked, factors = wanted.within, run.factors()
-    situation = Situation(factors, run.split(), run.subtopics(), "test")
-    kept = within_budget(situation, asked.goal, asked.budgets, side=asked.side, confidence=asked.confidence)
+    situation = check_within(run, asked)
+    kept = within_budget(
+        situation,
+        asked.goal,
+        asked.budgets,
+        side=asked.side,
+        rules=rules_of(asked.rules, factors),
+        confidence=asked.confidence,
+    )
     if kept.baked is not None:
         run.save_cmb(CMB.holding(factors, kept.perturbation, diversity=asked.goal, side=asked.side))
     run.save_certificate(kept.to_dict())
     run.event("diversified within a budget", goal=kept.goal, trade_off=kept.trade_off, side=kept.side)
     return kept
+
+
+def check_within(run: Run, asked: BudgetConfig) -> Situation:
+    """The situation a budget is asked for in; whatever is wrong with the request is said before anything changes."""
+    factors = run.factors()
+    situation = Situation(factors, run.split(), run.subtopics(), "test")
+    rule_bound(situation, asked.goal, 0.5, rules_of(asked.rules, factors))
+    return situation
+
+
+def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
+    """Settings of ``Constrained``: ids become item numbers, and what was not asked for is left out."""
+
+    def number(item: int | str) -> int:
+        return int(id_positions(as_id_array([item], "item"), factors.item_ids, "item")[0])
+
+    found = {
+        "banned": [number(item) for item in asked.banned],
+        "pinned": {int(place): number(item) for place, item in asked.pinned.items()},
+        "min_share": asked.min_share,
+        "max_share": asked.max_share,
+        "tail_floor": asked.tail_floor,
+        "appetite": "history" if asked.appetite else None,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", controls: bool = True) -> Effect:

@@ -142,6 +142,7 @@ def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, s
 
 
 PLANS: dict[str, tuple[tuple[int, ...], tuple[float, ...]]] = {
+    "alpha_ndcg": ((100,), (0.75, 1.0, 1.5)),
     "pc": ((200, 500), (1.0, 2.0)),
     "sc+ilad_subtopics+pc": ((100,), (1.0,)),
 }

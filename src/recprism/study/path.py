@@ -16,6 +16,7 @@ from recprism.counterfactual.bake import Baked, bake
 from recprism.counterfactual.space import Perturbation
 from recprism.errors import InputError
 from recprism.metrics import parse
+from recprism.rerank.constraints import Constrained, Violations
 from recprism.rerank.optimal import GOALS, Optimal
 from recprism.study.certificate import Certificate, certify
 from recprism.study.methods import Lists, Situation
@@ -23,6 +24,7 @@ from recprism.study.methods import Lists, Situation
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 DEPTH = 100
 Values = dict[str, NDArray[np.float64]]
+Rules = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +65,30 @@ def check_goal(goal: str) -> str:
     return goal
 
 
-def lists_at(situation: Situation, goal: str, trade_off: float) -> Lists:
-    """(n_users, k) optimal lists."""
+def lists_at(situation: Situation, goal: str, trade_off: float, rules: Rules | None = None) -> Lists:
+    """(n_users, k) optimal lists, within an editor's rules where there are any."""
     items, scores = (array[:, :DEPTH] for array in situation.candidates)
-    method = Optimal(trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0))
+    method = rule_bound(situation, goal, trade_off, _for_who_may_see(situation, rules or {}))
     return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+
+
+def _for_who_may_see(situation: Situation, rules: Rules) -> Rules:
+    """Pins for each user, without those of items that the user has seen and is never shown again."""
+    if not isinstance(rules.get("pinned"), Mapping):
+        return rules
+    pinned = np.full((situation.factors.n_users, max(rules["pinned"])), -1, np.int64)
+    for place, item in rules["pinned"].items():
+        has_seen = np.zeros(situation.factors.n_users, bool)
+        has_seen[situation.seen.row_of_entry[situation.seen.indices == item]] = True
+        pinned[~has_seen, place - 1] = item
+    return {**rules, "pinned": pinned}
+
+
+def rule_bound(situation: Situation, goal: str, trade_off: float, rules: Rules) -> Constrained:
+    """Optimal lists that keep an editor's rules: the settings of ``Constrained``, subtopics by name."""
+    inner = Optimal(trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0))
+    known = {"popularity": situation.split.train.col_counts, "names": situation.subtopics.names}
+    return Constrained(inner, **{**known, **rules})
 
 
 def walk(situation: Situation, goal: str, metrics: Sequence[str], trade_offs: Sequence[float] = TRADE_OFFS) -> Path:
@@ -87,6 +108,7 @@ class Kept:
 
     certificate: of the points that were tried; it speaks of the lists that the vectors themselves give
     baked: None, with an empty perturbation, where not even the first point is certified
+    violations: of the editor's rules, in the lists that the vectors give
     """
 
     goal: str
@@ -95,11 +117,13 @@ class Kept:
     perturbation: Perturbation
     certificate: Certificate
     baked: Baked | None
+    violations: Violations | None = None
 
     def to_dict(self) -> dict[str, Any]:
         about = {"goal": self.goal, "side": self.side, "trade_off": self.trade_off}
         words = None if self.baked is None else self.baked.sentence()
-        return {**about, "baked": words, "certificate": self.certificate.to_dict()}
+        rules = None if self.violations is None else self.violations.to_dict()
+        return {**about, "baked": words, "rules": rules, "certificate": self.certificate.to_dict()}
 
 
 def within_budget(
@@ -108,10 +132,14 @@ def within_budget(
     budgets: Mapping[str, float],
     *,
     side: Literal["user", "item"] = "user",
+    rules: Rules | None = None,
     confidence: float = 0.95,
     trade_offs: Sequence[float] = TRADE_OFFS,
 ) -> Kept:
     """The most diverse vectors whose loss is certified to stay within all budgets.
+
+    rules: what editors ask for, settings of ``recprism.rerank.Constrained`` (banned, pinned, min_share, max_share,
+        tail_floor, appetite); what cannot be met is in ``violations``
 
     Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
     point that fails; nothing is made anew after the test.
@@ -123,23 +151,26 @@ def within_budget(
     names = tuple(budgets)
     depth = max(int(name.partition("@")[2]) for name in names)
     base = situation.judge(situation.factors.rank(depth, exclude=situation.seen)[0], names)
-    passed: list[Baked] = []
+    passed: list[tuple[Baked, Lists]] = []
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in trade_offs:
-        baked = bake(
-            situation.factors, lists_at(situation, goal, trade_off), side, exclude=situation.seen, **_order(side)
-        )
+        wanted = lists_at(situation, goal, trade_off, rules)
+        baked = bake(situation.factors, wanted, side, exclude=situation.seen, **_order(side))
         served, _ = baked.perturbation.applied_to(situation.factors).rank(depth, exclude=situation.seen)
         tested.append(situation.judge(served, names))
         certificate = certify(base, tested, budgets, confidence=confidence)
         if certificate.last != len(tested) - 1:
             break
-        passed.append(baked)
+        passed.append((baked, np.asarray(served[:, : situation.k], np.int64)))
     assert certificate is not None
     if not passed:
         return Kept(goal, side, 0.0, Perturbation(), certificate, None)
-    return Kept(goal, side, trade_offs[len(passed) - 1], passed[-1].perturbation, certificate, passed[-1])
+    (baked, served), trade_off = passed[-1], trade_offs[len(passed) - 1]
+    kept_rules = (
+        rule_bound(situation, goal, trade_off, rules).report(served, features=situation.features) if rules else None
+    )
+    return Kept(goal, side, trade_off, baked.perturbation, certificate, baked, kept_rules)
 
 
 def _order(side: str) -> dict[str, bool]:

@@ -31,8 +31,8 @@ class Baked:
         the weighted sum of what they ask for is above 0. No vector meets them all
     margin: (n_users,) by how much list items were asked to score above outsiders, in units of scores
     sizes: (n_users,) or (n_items,) |change| / |vector| of every vector; a vector of no length counts as an average one
-    size: the same over all vectors together (root of the ratio of the sums of squares); a few users whose lists can only
-        just be had may make most of it
+    size: the same over all vectors together (root of the ratio of the sums of squares); a few users whose lists can
+        only just be had may make most of it
     mean_change: mean absolute entry of the change
     """
 
