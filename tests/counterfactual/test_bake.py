@@ -327,6 +327,25 @@ def test_any_number_of_threads_gives_the_same_bits(side: Any) -> None:
     assert same_bits(one, two)
 
 
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_lists_that_ask_for_nothing_change_nothing(side: Any) -> None:
+    factors, _ = world(7, n_users=4, n_items=6)
+    all_items = np.tile([0, 1, 2, 3, 4, 5, -1, -1], (4, 1))
+    only_two = np.ones((4, 6))
+    only_two[:, :2] = 0
+    for lists, options in (
+        (np.empty((0, 3), np.int64), {"users": np.empty(0, np.int64)}),
+        (np.full((4, 2), -1), {}),
+        (all_items, {}),  # there is no outsider
+        (np.tile([1, 0], (4, 1)), {"exclude": only_two}),  # none that is on offer
+    ):
+        baked = bake(factors, lists, side, **options)
+        assert baked.size == 0
+        assert (baked.kept == 1).all()
+        assert len(baked.support) == 0
+        assert "gives back 100.00 %" in baked.sentence()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
