@@ -72,7 +72,7 @@ def test_players_diversify_it_through_its_scores_alone(trained: tuple[TwoLayers,
     base = ScorerSpace(model, split.train).lists(torch.zeros(N_ITEMS * DIM), 5)
     base_sc = evaluate(base, Context(subtopics=subtopics), ["sc@5"], bootstrap=0)["sc@5"].mean
     assert max(step.psi for step in cmb.history_) > base_sc + 0.05
-    with pytest.raises(InputError, match="shows its scores only"):
+    with pytest.raises(InputError, match="shows only scores"):
         CMB.preset("shared", diversity="ilad", policy="gradient").fit_scorer(model, split, subtopics)
 
 
