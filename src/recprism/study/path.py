@@ -22,6 +22,9 @@ from recprism.study.certificate import Certificate, certify
 from recprism.study.methods import Lists, Situation
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
+STEPS_TOWARDS = {"pc": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
+"""Where a goal is reached at other trade-offs: an item that nobody shows costs little to show once."""
+
 DEPTH = 100
 Values = dict[str, NDArray[np.float64]]
 Rules = Mapping[str, Any]
@@ -65,6 +68,11 @@ def check_goal(goal: str) -> str:
     return goal
 
 
+def steps_towards(goal: str) -> tuple[float, ...]:
+    """The trade-offs of a path, fixed before any label is seen."""
+    return STEPS_TOWARDS.get(check_goal(goal), TRADE_OFFS)
+
+
 def lists_at(situation: Situation, goal: str, trade_off: float, rules: Rules | None = None) -> Lists:
     """(n_users, k) optimal lists, within an editor's rules where there are any."""
     items, scores = (array[:, :DEPTH] for array in situation.candidates)
@@ -91,14 +99,14 @@ def rule_bound(situation: Situation, goal: str, trade_off: float, rules: Rules) 
     return Constrained(inner, **{**known, **rules})
 
 
-def walk(situation: Situation, goal: str, metrics: Sequence[str], trade_offs: Sequence[float] = TRADE_OFFS) -> Path:
+def walk(situation: Situation, goal: str, metrics: Sequence[str], trade_offs: Sequence[float] | None = None) -> Path:
     """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts)."""
 
     def point(trade_off: float, lists: Lists) -> PathPoint:
         return PathPoint(trade_off, lists, situation.judge(lists, tuple(metrics)))
 
-    check_goal(goal)
-    made = tuple(point(trade_off, lists_at(situation, goal, trade_off)) for trade_off in trade_offs)
+    steps = steps_towards(goal) if trade_offs is None else trade_offs
+    made = tuple(point(trade_off, lists_at(situation, goal, trade_off)) for trade_off in steps)
     return Path(goal, point(0.0, situation.base_lists), made)
 
 
@@ -134,7 +142,7 @@ def within_budget(
     side: Literal["user", "item"] = "user",
     rules: Rules | None = None,
     confidence: float = 0.95,
-    trade_offs: Sequence[float] = TRADE_OFFS,
+    trade_offs: Sequence[float] | None = None,
 ) -> Kept:
     """The most diverse vectors whose loss is certified to stay within all budgets.
 
@@ -154,7 +162,8 @@ def within_budget(
     passed: list[tuple[Baked, Lists]] = []
     tested: list[Values] = []
     certificate: Certificate | None = None
-    for trade_off in trade_offs:
+    steps = steps_towards(goal) if trade_offs is None else trade_offs
+    for trade_off in steps:
         wanted = lists_at(situation, goal, trade_off, rules)
         baked = bake(situation.factors, wanted, side, exclude=situation.seen, **_order(side))
         served, _ = baked.perturbation.applied_to(situation.factors).rank(depth, exclude=situation.seen)
@@ -166,7 +175,7 @@ def within_budget(
     assert certificate is not None
     if not passed:
         return Kept(goal, side, 0.0, Perturbation(), certificate, None)
-    (baked, served), trade_off = passed[-1], trade_offs[len(passed) - 1]
+    (baked, served), trade_off = passed[-1], steps[len(passed) - 1]
     kept_rules = (
         rule_bound(situation, goal, trade_off, rules).report(served, features=situation.features) if rules else None
     )
