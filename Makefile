@@ -19,7 +19,7 @@ lint: $(VENV)/.lint       ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 bench: $(VENV)/.bench     ## every benchmark, one after the other (benchmarks/RESULTS.md has the recorded figures)
-	@for script in topk metrics rerank cmb train; do echo "== benchmarks/$$script.py"; $(BIN)/python benchmarks/$$script.py; done
+	@for script in topk metrics rerank cmb certificate train; do echo "== benchmarks/$$script.py"; $(BIN)/python benchmarks/$$script.py; done
 
 wheel: $(VENV)/bin/python  ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -2,6 +2,8 @@
 
 python benchmarks/topk.py --json > recorded/topk.json     (and so on for every benchmark)
 python tools/record.py recorded/
+
+A benchmark without a file there keeps the section it has.
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ ORDER = {
     ),
     "rerank": ("Re-rankers", "python benchmarks/rerank.py"),
     "cmb": ("One iteration of CMB", "python benchmarks/cmb.py"),
+    "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
+    "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
 }
 TEXT = TARGET.with_name("results_text.md")
 
 
 def main(folder: str) -> None:
     sections = [TEXT.read_text(encoding="utf-8").rstrip()]
+    before = _sections(TARGET.read_text(encoding="utf-8"))
     for name, (title, command) in ORDER.items():
         path = Path(folder) / f"{name}.json"
         if path.exists():
@@ -34,7 +39,15 @@ def main(folder: str) -> None:
             sections.append(
                 f"## {title}\n\n`{command}`\n\n{_machine(recorded['machine'])}\n\n{_table(recorded['claims'])}"
             )
+        elif title in before:
+            sections.append(before[title])
     TARGET.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Title -> section, of what is recorded already: a benchmark that was not run again keeps its figures."""
+    parts = text.split("\n## ")[1:]
+    return {part.partition("\n")[0]: "## " + part.rstrip() for part in parts}
 
 
 def _machine(machine: dict[str, Any]) -> str:
