@@ -21,7 +21,6 @@ def main() -> None:
     cells = _cells("random")
     parts = {"count": _count(cells), "verdicts": _verdicts(cells), "rivals": _rivals(cells)}
     parts["temporal"] = _verdicts(_cells("temporal"))
-    parts["temporal_count"] = _count(_cells("temporal"))
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
     (DOCS / "frontier.md").write_text(text, encoding="utf-8")
