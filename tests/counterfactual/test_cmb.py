@@ -20,7 +20,7 @@ from recprism.counterfactual.objective import Objective
 from recprism.counterfactual.policies import EpsilonGreedy
 from recprism.counterfactual.search import Progress, SearchSettings, judge, search
 from recprism.counterfactual.space import FactorSpace
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.models import Factors
@@ -264,6 +264,16 @@ def test_the_dial() -> None:
     assert np.allclose(doubled.item[:, 1], model.factors_.item[:, 1])
     with pytest.raises(InputError, match="there is no factor 4; factors go from 0 to 3"):
         turn({4: 1.0})
+
+
+def test_the_gradient_variant_gives_the_same_bits_every_time(small: Dataset) -> None:
+    split = small.split(seed=0)
+    rng = np.random.default_rng(0)
+    shapes = ((split.n_users, 16), (split.n_items, 16))
+    factors = Factors.from_arrays(*(rng.normal(size=shape).astype(np.float32) for shape in shapes))
+    found = [shared("ilad", policy="gradient", iterations=4).fit(factors, split).delta_.item for _ in range(3)]
+    assert torch.equal(found[0], found[1])  # type: ignore[arg-type]
+    assert torch.equal(found[0], found[2])  # type: ignore[arg-type]
 
 
 def test_save_and_load(tmp_path: Path) -> None:

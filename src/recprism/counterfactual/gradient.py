@@ -14,6 +14,7 @@ from recprism.counterfactual.search import Follow, Found, Progress, Step, judge
 from recprism.counterfactual.space import FactorSpace
 from recprism.errors import InputError
 from recprism.metrics import Context
+from recprism.ranking.threads import one_thread
 
 # Names of metrics that are smooth in the item vectors while the lists stand still, and whether they are halved.
 SMOOTH = {"ilad": 1.0, "ilad_paper": 0.5}
@@ -53,12 +54,14 @@ def gradient_search(
         _restore(values, optimiser, resume)
     for iteration in range(len(history), settings.iterations):
         history.append(judge(space, context, objective, values.detach(), iteration, settings.k))
-        psi = factor * soft_ilad(space.vectors(values), space.lists(values.detach(), settings.k))
-        size = values.abs().sum()
-        loss = objective.lambda1 * (size if objective.penalty == "sum" else size / space.n_players) - psi**2
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        lists = space.lists(values.detach(), settings.k)
+        with one_thread():  # several threads add up the gradient in any order, and the bits would differ
+            psi = factor * soft_ilad(space.vectors(values), lists)
+            size = values.abs().sum()
+            loss = objective.lambda1 * (size if objective.penalty == "sum" else size / space.n_players) - psi**2
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
         with torch.no_grad():
             values.clamp_(-settings.reach, settings.reach)
         if follow is not None:

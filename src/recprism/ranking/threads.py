@@ -43,7 +43,8 @@ def share_work(task: Callable[[int, int], R], n: int, step: int) -> list[R]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch in this thread alone: for many small operations, where to wake the others takes longer than the work."""
+    """Torch in this thread alone: for many small operations, where to wake the others takes longer than the work, and
+    for sums that must come out the same on any number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
