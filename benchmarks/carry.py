@@ -29,7 +29,6 @@ from harness import Claim, parser, report
 from recprism.counterfactual.adapter import Adapter, AdapterSettings
 from recprism.counterfactual.bake import bake
 from recprism.data import Incidence, load_dataset
-from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.models.fold_in import fold_in
@@ -63,14 +62,9 @@ class World:
         order = np.random.default_rng(0).permutation(self.split.n_users)
         cuts = [int(0.7 * len(order)), int(0.85 * len(order))]
         self.groups = [np.sort(part) for part in np.split(order, cuts)]
-        self.trained = BPRMF().fit(self._rows(self.groups[0]), seed=0, device="cpu")
+        self.trained = BPRMF().fit(self.split.of_users(self.groups[0]), seed=0, device="cpu")
         self.folded = fold_in(self.trained, self.split.train)
         self.features = Features(subtopics=self.subtopics)
-
-    def _rows(self, users: NDArray[np.int64]) -> Split:
-        split = self.split
-        parts = (part.take_rows(users) for part in (split.train, split.validation, split.test))
-        return Split(*parts, split.user_ids[users], split.item_ids, split.settings)
 
     def users(self, group: int) -> Factors:
         return self.trained.with_vectors(user=self.folded[self.groups[group]])

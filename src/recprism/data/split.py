@@ -63,6 +63,11 @@ class Split:
         carved = {**self.settings, "carved": share}
         return Split(train, validation, self.test, self.user_ids, self.item_ids, carved)
 
+    def of_users(self, rows: NDArray[np.int64]) -> Split:
+        """The same split for some of the users, given by their row numbers."""
+        parts = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
+        return Split(*parts, self.user_ids[rows], self.item_ids, self.settings)
+
     def refit(self) -> Split:
         """The split for a last training: validation joins the training part, test stays."""
         return Split(

@@ -90,15 +90,18 @@ class Factors:
         """The same recommender with other vectors (perturbed ones, say)."""
         return replace(self, user=self.user if user is None else user, item=self.item if item is None else item)
 
+    def of_users(self, rows: NDArray[Any]) -> Factors:
+        """The same recommender for some of the users, given by their row numbers."""
+        return replace(self, user=self.user[rows], user_ids=self.user_ids[rows])
+
     def rank(
         self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
     ) -> tuple[NDArray[Any], FloatArray]:
         """Numbers (-1 where nothing is left) and scores of the best k items, each (n, k); ``users`` are row numbers."""
-        user, item = self.search_vectors
         if users is not None:
-            user = user[users]
             exclude = None if exclude is None else Incidence.coerce(exclude).take_rows(users)
-        return topk(user, item, k, exclude=exclude)
+            return self.of_users(users).rank(k, exclude=exclude)
+        return topk(*self.search_vectors, k, exclude=exclude)
 
     def recommend(
         self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
