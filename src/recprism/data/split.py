@@ -65,8 +65,8 @@ class Split:
 
     def of_users(self, rows: NDArray[np.int64]) -> Split:
         """The same split for some of the users, given by their row numbers."""
-        parts = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
-        return Split(*parts, self.user_ids[rows], self.item_ids, self.settings)
+        train, validation, test = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
+        return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings)
 
     def refit(self) -> Split:
         """The split for a last training: validation joins the training part, test stays."""

@@ -86,7 +86,7 @@ class Change:
     def bias(self) -> NDArray[np.float64]:
         """(n_items,) how much an item's score rises on average over the users: the part that is plain promotion."""
         users, items = self.score_change
-        return items @ users.mean(axis=0)
+        return np.asarray(items @ users.mean(axis=0))
 
     @property
     def bias_alone(self) -> Factors:
