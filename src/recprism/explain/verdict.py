@@ -1,0 +1,138 @@
+"""Whether a change may be explained by factors at all: only if it beats what knows nothing of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from recprism.explain.controls import Controls
+from recprism.explain.parts import is_small
+
+Reason = Literal["holds", "nothing moved", "nothing gained", "no better than controls"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one control reaches.
+
+    gain: over the base, in the objective (the mean over draws); share: of the learned gain, None where there is none
+    p_value: as measured; corrected: for the number of controls a claim must beat; None for one it need not beat
+    """
+
+    name: str
+    gain: float
+    share: float | None
+    p_value: float
+    corrected: float | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """May anything be said about factors?
+
+    gain: of the objective over the base, in the better direction; relative: as a share of the base
+    holds: the learned change beats its values shuffled within rows and the best promotion of items, each with a
+        corrected p-value below ``level``
+    no_better_than: the controls it had to beat and did not
+    """
+
+    objective: str
+    gain: float
+    relative: float | None
+    figures: tuple[Figure, ...]
+    reason: Reason
+    no_better_than: tuple[str, ...]
+    level: float = 0.05
+
+    @property
+    def holds(self) -> bool:
+        return self.reason == "holds"
+
+    def sentence(self) -> str:
+        return _SENTENCES[self.reason](self)
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = asdict(self)
+        plain["figures"] = [asdict(figure) for figure in self.figures]
+        return {**plain, "holds": self.holds, "sentence": self.sentence()}
+
+    @classmethod
+    def of(cls, controls: Controls, level: float = 0.05) -> Verdict:
+        gain, base = controls.gain(controls.learned[0]), controls.base[0]
+        figures = _figures(controls, gain)
+        beaten = {figure.name: figure.corrected < level for figure in figures if figure.corrected is not None}
+        lost = tuple(name for name, won in beaten.items() if not won)
+        reason: Reason = "no better than controls" if lost else "holds"
+        if not controls.moved:
+            reason = "nothing moved"
+        elif gain <= 0 or is_small(gain, base):
+            reason = "nothing gained"
+        return cls(controls.objective, gain, gain / abs(base) if base else None, figures, reason, lost, level)
+
+
+def _figures(controls: Controls, gain: float) -> tuple[Figure, ...]:
+    """All controls; within rows and promotion are the ones to beat, and share the correction."""
+    means = {control.title: float(control.objective.mean()) for control in controls.shuffled}
+    p_values = {control.title: control.p_value for control in controls.shuffled}
+    promotion = "plain promotion of items"
+    means[promotion], p_values[promotion] = controls.bias.objective, controls.bias.p_value
+    corrected = holm({name: p_values[name] for name in (controls["rows"].title, promotion)})
+    return tuple(_figure(name, controls.gain(means[name]), gain, p_values[name], corrected.get(name)) for name in means)
+
+
+def _figure(name: str, reached: float, gain: float, p_value: float, corrected: float | None) -> Figure:
+    return Figure(name, reached, reached / gain if gain > 0 else None, p_value, corrected)
+
+
+def holm(p_values: dict[str, float]) -> dict[str, float]:
+    """Holm's correction: the smallest is multiplied by the number of tests, the next by one less, none falls below
+    the one before.
+
+    >>> holm({"a": 0.01, "b": 0.04})
+    {'a': 0.02, 'b': 0.04}
+    """
+    corrected, largest = {}, 0.0
+    for place, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda pair: pair[1])):
+        largest = max(largest, min(1.0, p_value * (len(p_values) - place)))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
+
+def _nothing_moved(_: Verdict) -> str:
+    return "No list changed: there is nothing to explain."
+
+
+def _nothing_gained(verdict: Verdict) -> str:
+    return (
+        f"{verdict.objective} did not gain ({verdict.gain:+.4f}): "
+        "this perturbation is no better than none at all, and it explains nothing about factors."
+    )
+
+
+def _no_better(verdict: Verdict) -> str:
+    named = {figure.name: figure for figure in verdict.figures}
+    rivals = " nor than ".join(_rival(named[name]) for name in verdict.no_better_than)
+    return (
+        f"This perturbation is no better than {rivals}: it explains nothing about factors "
+        f"(its own gain in {verdict.objective}: {verdict.gain:+.4f})."
+    )
+
+
+def _holds(verdict: Verdict) -> str:
+    beaten = " and ".join(_rival(figure) for figure in verdict.figures if figure.corrected is not None)
+    percent = "" if verdict.relative is None else f" ({verdict.relative:+.1%})"
+    return f"The gain in {verdict.objective}, {verdict.gain:+.4f}{percent}, is beyond {beaten}: factors matter to it."
+
+
+def _rival(figure: Figure) -> str:
+    what = f"its own values {figure.name}" if figure.name.startswith("shuffled") else figure.name
+    reaches = "" if figure.share is None else f"{figure.share:.0%} of the gain, "
+    return f"{what} ({reaches}p = {figure.corrected:.3f})"
+
+
+_SENTENCES = {
+    "holds": _holds,
+    "nothing moved": _nothing_moved,
+    "nothing gained": _nothing_gained,
+    "no better than controls": _no_better,
+}

@@ -1,0 +1,150 @@
+"""Controls of a change: shuffles, and promotion of items, in little worlds whose answer is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.explain.change import Change
+from recprism.explain.controls import SCALES, run_controls
+from recprism.explain.judge import Judge
+from recprism.metrics import Context
+from recprism.models import Factors
+
+DIM = 6
+
+
+def world(seed: int, n_users: int = 60, n_items: int = 50) -> tuple[Factors, Judge]:
+    generator = np.random.default_rng(seed)
+    user, item = generator.normal(size=(n_users, DIM)), generator.normal(size=(n_items, DIM))
+    base = Factors.from_arrays(user, item)
+    context = Context(
+        relevant=generator.random((n_users, n_items)) < 0.2,
+        subtopics=generator.random((n_items, 15)) < 0.12,
+        vectors=base.item,
+    )
+    return base, Judge(context, Incidence.empty((n_users, n_items)), ("sc@5", "ndcg@5"))
+
+
+def noise(base: Factors, seed: int, side: str = "item") -> Change:
+    values = np.random.default_rng([7, seed]).normal(0, 0.5, getattr(base, side).shape)
+    return Change(base, **{side: values.astype(np.float32)})
+
+
+def test_noise_is_seldom_taken_for_something_learned() -> None:
+    p_values = []
+    for seed in range(80):
+        base, judge = world(seed, n_users=20, n_items=25)
+        found = run_controls(noise(base, seed), judge, "sc@5", "ndcg@5", draws=19, seed=seed)
+        p_values.append([control.p_value for control in found.shuffled])
+    assert (np.array(p_values) <= 0.05).mean() <= 0.07
+    assert np.array(p_values).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_every_shuffle_keeps_what_it_says() -> None:
+    from recprism.explain.controls import _SHUFFLES
+
+    side, generator = np.random.default_rng(0).normal(size=(20, DIM)).astype(np.float32), np.random.default_rng(1)
+    found = {within: shuffle(side, generator) for within, shuffle in _SHUFFLES.items()}
+    for shuffled in found.values():
+        assert not np.array_equal(shuffled, side)
+        np.testing.assert_array_equal(np.sort(shuffled, axis=None), np.sort(side, axis=None))
+    np.testing.assert_array_equal(np.sort(found["rows"], axis=1), np.sort(side, axis=1))
+    np.testing.assert_array_equal(np.sort(found["factors"], axis=0), np.sort(side, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("sides", "title"),
+    [
+        (("item",), "shuffled within items"),
+        (("user",), "shuffled within users"),
+        (("item", "user"), "shuffled within rows"),
+    ],
+)
+def test_rows_are_named_after_what_they_are(sides: tuple[str, ...], title: str) -> None:
+    base, judge = world(0)
+    change = Change(base, **{side: noise(base, 0, side).sides[side] for side in sides})
+    found = run_controls(change, judge, "sc@5", "ndcg@5", draws=2)
+    assert found["rows"].title == title
+    assert found["rows"].objective.shape == (2,)
+
+
+def test_promotion_never_costs_more_than_the_change() -> None:
+    for seed in range(5):
+        base, judge = world(seed)
+        found = run_controls(noise(base, seed), judge, "sc@5", "ndcg@5", draws=1)
+        allowed = max(found.base[1] - found.learned[1], 1e-3 * found.base[1])
+        assert found.base[1] - found.bias.cost <= allowed + 1e-12
+        assert found.bias.objective >= found.base[0]
+
+
+def test_the_best_candidate_is_found_at_its_scale() -> None:
+    """Items that hold many subtopics are far from every list; only the caller's candidate lifts them."""
+    base, judge = world(0)
+    rich = np.where(np.arange(50) < 5, 1.0, 0.0)
+    item = base.item.copy()
+    item[:5] = 0  # their score is 0 for everybody
+    base = base.with_vectors(item=item)
+    topics = np.zeros((50, 15), bool)
+    topics[:5] = np.eye(5, dtype=bool).repeat(3, axis=1)
+    judge = replace(judge, context=Context(relevant=rich[None].repeat(60, 0), subtopics=topics, vectors=item))
+    found = run_controls(noise(base, 1), judge, "sc@5", "ndcg@5", draws=1, candidates={"rich": rich})
+    assert found.bias.source == "rich"
+    assert found.bias.scale == max(SCALES)
+    assert found.bias.objective > found.learned[0]
+    assert found.bias.p_value > 0.9
+
+
+def test_the_paired_test_serves_metrics_of_all_lists_together() -> None:
+    base, judge = world(3)
+    found = run_controls(noise(base, 3), judge, "pc@5", "ndcg@5", draws=3)
+    assert found.objective == "pc@5"
+    assert 0 < found.bias.p_value <= 1
+
+
+def test_less_is_more_where_the_metric_says_so() -> None:
+    base, judge = world(4)
+    found = run_controls(noise(base, 4), judge, "gini@5", "ndcg@5", draws=3)
+    assert not found.higher_is_better
+    assert found.gain(found.base[0] - 0.1) == pytest.approx(0.1)
+    assert found.bias.objective <= found.base[0]
+
+
+def test_the_same_seed_gives_the_same_figures_and_progress_is_told() -> None:
+    base, judge = world(5)
+    told: list[tuple[int, int]] = []
+
+    def figures() -> str:
+        found = run_controls(noise(base, 5), judge, "sc@5", "ndcg@5", draws=3, on_step=lambda *it: told.append(it))
+        return json.dumps(found.to_dict())
+
+    assert figures() == figures()
+    total = 9 + len(SCALES)
+    assert told == 2 * [(n, total) for n in range(1, total + 1)]
+
+
+def test_a_frame_of_all_controls() -> None:
+    base, judge = world(6)
+    frame = run_controls(noise(base, 6), judge, "sc@5", "ndcg@5", draws=2).to_frame()
+    assert frame["control"].to_list() == [
+        "learned",
+        "shuffled among all",
+        "shuffled within items",
+        "shuffled within factors",
+        "promotion of items",
+    ]
+
+
+def test_what_cannot_be_tried_is_refused() -> None:
+    base, judge = world(0)
+    with pytest.raises(InputError, match="at least one draw"):
+        run_controls(noise(base, 0), judge, draws=0)
+    with pytest.raises(InputError, match="candidate 'short' has shape"):
+        run_controls(noise(base, 0), judge, "sc@5", "ndcg@5", draws=1, candidates={"short": np.zeros(3)})
+    with pytest.raises(InputError, match="no control shuffles within 'items'"):
+        run_controls(noise(base, 0), judge, "sc@5", "ndcg@5", draws=1)["items"]

@@ -1,0 +1,117 @@
+"""When something may be said about factors, and in which words it is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from recprism.data.incidence import Incidence
+from recprism.explain.change import Change
+from recprism.explain.controls import run_controls
+from recprism.explain.judge import Judge
+from recprism.explain.verdict import Verdict
+from recprism.metrics import Context
+from recprism.models import Factors
+
+N_USERS, N_ITEMS, DIM = 80, 60, 30
+GROUP = np.where(np.arange(N_USERS) < 40, 1.0, -1.0)  # two groups that look at factor 0 in opposite ways
+
+
+def world() -> tuple[Factors, Judge]:
+    """Everybody gets items 0 to 9, all of subtopic 0; the others hold all the other subtopics."""
+    generator = np.random.default_rng(0)
+    user = generator.normal(0, 0.02, (N_USERS, DIM))  # what is shuffled away from factors 0 and 1 does nothing
+    user[:, 0], user[:, 1] = GROUP, 1.0  # the mean user looks at factor 1
+    item = generator.normal(0, 0.05, (N_ITEMS, DIM))
+    item[:10, 1] += 1.0
+    topics = np.zeros((N_ITEMS, 12), bool)
+    topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
+    base = Factors.from_arrays(user, item)
+    context = Context(relevant=generator.random((N_USERS, N_ITEMS)) < 0.2, subtopics=topics, vectors=base.item)
+    return base, Judge(context, Incidence.empty((N_USERS, N_ITEMS)), ("sc@5", "ndcg@5"))
+
+
+def for_each_group_its_own() -> np.ndarray:
+    """Five items of five subtopics raised for one group and lowered for the other, and five the other way round."""
+    delta = np.zeros((N_ITEMS, DIM))
+    delta[13:18, 0], delta[18:23, 0] = 1.2, -1.2
+    return delta
+
+
+def verdict_on(delta: np.ndarray, draws: int = 99) -> Verdict:
+    base, judge = world()
+    change = Change(base, item=delta.astype(np.float32))
+    return Verdict.of(run_controls(change, judge, "sc@5", "ndcg@5", draws=draws))
+
+
+def test_a_change_for_some_users_only_is_about_factors() -> None:
+    delta = for_each_group_its_own()
+    verdict = verdict_on(delta)
+    assert verdict.holds
+    assert verdict.gain > 0
+    assert verdict.sentence().endswith("factors matter to it.")
+    assert "its own values shuffled within items" in verdict.sentence()
+
+
+def test_a_pure_promotion_says_so() -> None:
+    delta = np.zeros((N_ITEMS, DIM))
+    delta[13:18, 1] = 1.2  # five items of five subtopics, along the mean user
+    verdict = verdict_on(delta)
+    assert not verdict.holds
+    assert verdict.no_better_than == ("plain promotion of items",)
+    assert verdict.reason == "no better than controls"
+    assert verdict.sentence().startswith("This perturbation is no better than plain promotion of items (")
+    assert "it explains nothing about factors" in verdict.sentence()
+
+
+def test_noise_says_it_is_no_better_than_shuffled() -> None:
+    delta = np.random.default_rng(3).normal(0, 0.6, (N_ITEMS, DIM))
+    verdict = verdict_on(delta)
+    assert verdict.gain > 0  # noise in the scores does bring other items up
+    assert "shuffled within items" in verdict.no_better_than
+    assert "no better than its own values shuffled within items" in verdict.sentence()
+
+
+def test_nothing_moved() -> None:
+    verdict = verdict_on(np.full((N_ITEMS, DIM), 1e-9), draws=3)
+    assert verdict.reason == "nothing moved"
+    assert verdict.sentence() == "No list changed: there is nothing to explain."
+
+
+def test_nothing_gained() -> None:
+    delta = np.zeros((N_ITEMS, DIM))
+    delta[:5, 1] = 1.0  # what is on top goes further up
+    verdict = verdict_on(delta, draws=3)
+    assert verdict.reason == "nothing gained"
+    assert "no better than none at all" in verdict.sentence()
+    assert not verdict.holds
+
+
+def test_few_draws_can_not_hold() -> None:
+    """With 19 draws no p-value corrected for two controls is below 0.05."""
+    delta = for_each_group_its_own()
+    verdict = verdict_on(delta, draws=18)
+    assert verdict.no_better_than == ("shuffled within items",)
+
+
+def test_plain_values() -> None:
+    plain = json.loads(json.dumps(verdict_on(np.ones((N_ITEMS, DIM)), draws=2).to_dict()))
+    assert plain["holds"] is False
+    names = [figure["name"] for figure in plain["figures"]]
+    assert names == [
+        "shuffled among all",
+        "shuffled within items",
+        "shuffled within factors",
+        "plain promotion of items",
+    ]
+    assert [figure["corrected"] is not None for figure in plain["figures"]] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5])
+def test_the_level_is_a_choice(level: float) -> None:
+    delta = np.random.default_rng(1).normal(0, 0.6, (N_ITEMS, DIM))
+    base, judge = world()
+    controls = run_controls(Change(base, item=delta.astype(np.float32)), judge, "sc@5", "ndcg@5", draws=9)
+    assert Verdict.of(controls, level).level == level
