@@ -19,6 +19,7 @@ from recprism.cli import (
     demo,
     diversify,
     doctor,
+    erase,
     evaluate,
     frontier,
     recommend,
@@ -44,6 +45,7 @@ app.command("train")(train.train)
 app.command("audit")(audit.audit)
 app.command("diversify")(diversify.diversify)
 app.command("adjust")(adjust.adjust)
+app.command("erase")(erase.erase)
 app.command("frontier")(frontier.frontier)
 app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)

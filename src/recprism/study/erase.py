@@ -1,0 +1,196 @@
+"""Checking a run's perturbation: erase it bit by bit, set it beside its controls, on users it may never have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.counterfactual import CMB
+from recprism.counterfactual.cmb import BAKED
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.explain.change import Change
+from recprism.explain.controls import Controls, run_controls
+from recprism.explain.erasure import Erasure, erase, usual_features
+from recprism.explain.judge import METRICS, Judge
+from recprism.explain.parts import Parts, bias_and_rest
+from recprism.explain.verdict import Verdict
+from recprism.metrics import parse
+from recprism.models import Factors
+from recprism.study.run import Run
+
+Told = Callable[[str, int, int], None]
+Rows = NDArray[np.int64]
+
+DEFAULT_OBJECTIVE = "sc@10"
+LEARNED_PROMOTION = "a learner with one number per item"
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What became of a perturbation under erasure and controls.
+
+    held_out: how many users were judged, none of whom the perturbation had seen; None where all were judged
+    controls, verdict: None where no controls were asked for
+    """
+
+    objective: str
+    parts: Parts
+    erasure: Erasure
+    controls: Controls | None
+    verdict: Verdict | None
+    held_out: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "objective": self.objective,
+            "held_out_users": self.held_out,
+            "parts": self.parts.to_dict(),
+            "erasure": self.erasure.to_dict(),
+            "controls": None if self.controls is None else self.controls.to_dict(),
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
+        }
+
+
+def check_run(
+    run: Run,
+    objective: str | None = None,
+    *,
+    features: Sequence[int] = (5, 10),
+    draws: int = 20,
+    controls: int = 199,
+    part: Part = "test",
+    held_out: float = 0.0,
+    seed: int = 0,
+    on_step: Told | None = None,
+) -> Checked:
+    """Erasure and controls of a diversified run.
+
+    objective: the metric whose gain is in question; what the run was diversified for unless named
+    features: numbers that must be on the curve of erasure, beside the usual dozen
+    controls: draws of each shuffle, 0 for no controls
+    held_out: share of the users to judge on, with the perturbation searched for again on the others; 0 judges all users
+        under the perturbation as it is
+    """
+    model, split, subtopics = run.cmb(), run.split(), run.subtopics()
+    wanted = objective or own_objective(model)
+    users = None
+    change = Change.of(model.base_, model.delta_)
+    rows = np.arange(split.n_users)
+    if held_out:
+        rows, users = divided_users(split.n_users, held_out, seed)
+        change = refitted(model, split, subtopics, rows)
+    judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
+    learn = partial(learned_promotion, model.base_, split, subtopics, rows)
+    return check(
+        change,
+        judge,
+        wanted,
+        features=features,
+        draws=draws,
+        controls=controls,
+        candidates=learn,
+        seed=seed,
+        on_step=on_step,
+    )
+
+
+def check(
+    change: Change,
+    judge: Judge,
+    objective: str,
+    *,
+    features: Sequence[int] = (5, 10),
+    draws: int = 20,
+    controls: int = 199,
+    candidates: Callable[[str], Mapping[str, NDArray[Any]]] | None = None,
+    seed: int = 0,
+    on_step: Told | None = None,
+) -> Checked:
+    """candidates: from the objective to numbers per item that plain promotion may use, by name."""
+    dim = change.base.dim
+    wrong = [n for n in features if not 0 < n <= dim]
+    if wrong:
+        raise InputError(f"{wrong[0]} features cannot be erased; there are {dim}")
+    counts = (*usual_features(dim), *features)
+    curves = erase(
+        change, judge, objective, features=counts, draws=draws, seed=seed, on_step=_telling(on_step, "erasing")
+    )
+    found = None
+    if controls:
+        offered = None if candidates is None else candidates(objective)
+        telling = _telling(on_step, "controls")
+        found = run_controls(change, judge, objective, draws=controls, seed=seed, on_step=telling, candidates=offered)
+    return Checked(
+        curves.objective,
+        bias_and_rest(change, judge),
+        curves,
+        found,
+        None if found is None else Verdict.of(found),
+        None if judge.users is None else len(judge.users),
+    )
+
+
+def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, Rows]:
+    """Row numbers of the users to learn on, and of those to judge on, each rising."""
+    if not 0 < held_out < 1:
+        raise InputError(f"{held_out} of the users cannot be held out; name a share between 0 and 1, such as 0.2")
+    order = np.random.default_rng([seed, n_users]).permutation(n_users)
+    n_judged = min(max(round(held_out * n_users), 1), n_users - 1)
+    return np.sort(order[n_judged:]), np.sort(order[:n_judged])
+
+
+def refitted(model: CMB, split: Split, subtopics: Subtopics | None, rows: Rows) -> Change:
+    """The same search on some of the users; its change of the item vectors then serves everybody."""
+    if model.credit == BAKED:
+        raise InputError("users can be held out of a search by players only; this perturbation was baked from lists")
+    if model.side != "item":
+        raise InputError(f"side={model.side}: users that were never seen have no change of their own; use side=item")
+    base = model.base_
+    again = CMB(**model.settings()).fit(base.of_users(rows), split.of_users(rows), subtopics)
+    return Change.of(base, again.delta_)
+
+
+def learned_promotion(
+    base: Factors, split: Split, subtopics: Subtopics | None, rows: Rows, objective: str
+) -> dict[str, NDArray[Any]]:
+    """(n_items,) learned on some of the users by players that have one number per item; nothing where the objective
+    needs labels and the split has none to learn from."""
+    metric, cut = parse(objective)
+    start = with_bias_column(base).of_users(rows)
+    settings: dict[str, Any] = {} if cut is None else {"k": cut}
+    needs_labels = not {"relevant", "user_subtopics"}.isdisjoint(metric.needs)
+    if not len(split.validation):
+        if needs_labels:
+            return {}
+        settings["reward_on"] = "test"  # what is left out of the lists; no label is looked at
+    model = CMB(diversity=metric.name, only=(start.dim - 1,), scaling="global", **settings)
+    model.fit(start, split.of_users(rows), subtopics)
+    item = model.delta_.item
+    return {} if item is None else {LEARNED_PROMOTION: item[:, -1].cpu().numpy()}
+
+
+def with_bias_column(factors: Factors) -> Factors:
+    """One more factor that is 1 for every user: moving it alone is a bias per item."""
+    ones, zeros = np.ones((factors.n_users, 1), np.float32), np.zeros((factors.n_items, 1), np.float32)
+    return factors.with_vectors(user=np.hstack([factors.user, ones]), item=np.hstack([factors.item, zeros]))
+
+
+def own_objective(model: CMB) -> str:
+    """What the run was diversified for, at 10; the first of several, and SC where it is no metric's name."""
+    goal = model.settings()["diversity"]
+    first = next(iter(goal)) if isinstance(goal, Mapping) else str(goal).partition("+")[0]
+    try:
+        return f"{parse(first)[0].name}@10"
+    except InputError:
+        return DEFAULT_OBJECTIVE
+
+
+def _telling(on_step: Told | None, what: str) -> Callable[[int, int], None] | None:
+    return None if on_step is None else partial(on_step, what)

@@ -1,0 +1,126 @@
+"""`recprism erase` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recprism.cli import main
+from recprism.counterfactual import CMB, Perturbation
+from recprism.data import load_dataset
+from recprism.errors import InputError
+from recprism.models import BPRMF
+from recprism.study.config import DiversifyConfig, RunConfig
+from recprism.study.erase import check_run, divided_users, own_objective
+from recprism.study.run import Run
+
+FEW = ("--draws", "2", "--controls", "3")
+
+
+@pytest.fixture(scope="module")
+def diversified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quickly trained run on the embedded data with a quickly found perturbation of PC."""
+    data = load_dataset("ml-latest-small")
+    split = data.split(seed=0)
+    run = Run.create(tmp_path_factory.mktemp("runs") / "pc", RunConfig())
+    run.save_data(data, split)
+    factors = BPRMF(epochs=2, dim=16).fit(split, seed=0)
+    run.set_diversify(DiversifyConfig(settings={"diversity": "pc", "iterations": 6}))
+    run.save_cmb(CMB(diversity="pc", iterations=6).fit(factors, split, data.subtopics))
+    return run.path
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_tables_and_words(
+    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(monkeypatch, "erase", diversified, *FEW) == 0
+    out, err = capsys.readouterr()
+    assert "gain left" in out
+    assert out.count("matched") == 4  # two ways, two numbers of features
+    assert "shuffled within items" in out
+    assert "Erasing the 5 largest entries of every row takes back" in err
+    assert "Of the change of pc@10" in err
+    assert "This perturbation is no better than its own values shuffled within items" in err  # 3 draws prove nothing
+    assert err.rstrip().splitlines()[-2].startswith("next: recprism")
+
+
+def test_json_on_users_that_were_held_out(
+    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--objective", "sc@10", "--features", "3", "--held-out-users", "0.2", "--json")
+    assert call(monkeypatch, "erase", diversified, *FEW, *words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["objective"] == "sc@10"
+    assert found["held_out_users"] == 120
+    assert {row["features"] for row in found["erasure"]["rows"]} >= {0, 3, 5, 10, 16}
+    assert found["verdict"]["holds"] is False
+    assert "sentence" in found["verdict"]
+    assert [row["control"] for row in found["controls"]["rows"]][-1] == "promotion of items"
+
+
+def test_the_whole_curve_without_controls(
+    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(monkeypatch, "erase", diversified, "--draws", 1, "--controls", 0, "--curve") == 0
+    out, err = capsys.readouterr()
+    assert out.count("individual") == out.count("shared") > 30
+    assert "promotion of items" not in out
+    assert "explains nothing" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--features", "few"), "write whole numbers"),
+        (("--features", "17"), "17 features cannot be erased; there are 16"),
+        (("--part", "train"), "not on 'train'"),
+        (("--objective", "scc@10"), "unknown metric 'scc'"),
+    ],
+)
+def test_bad_words(
+    words: tuple[str, ...],
+    message: str,
+    diversified: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert call(monkeypatch, "erase", diversified, *FEW, *words) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
+    run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
+    base, model = run.factors(), run.cmb()
+    run.save_cmb(CMB.holding(base, model.delta_, diversity="pc"))
+    with pytest.raises(InputError, match="baked from lists"):
+        check_run(run, held_out=0.2)
+    model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(base.user.shape))
+    run.save_cmb(model)
+    with pytest.raises(InputError, match="side=user: users that were never seen"):
+        check_run(run, held_out=0.2)
+
+
+def test_users_are_divided_once() -> None:
+    learn, judge = divided_users(11, 0.2)
+    assert len(judge) == 2
+    assert np.array_equal(np.sort(np.concatenate([learn, judge])), np.arange(11))
+    with pytest.raises(InputError, match="name a share between 0 and 1"):
+        divided_users(11, 1.0)
+
+
+def test_the_objective_is_what_the_run_was_diversified_for() -> None:
+    assert own_objective(CMB(diversity="pc")) == "pc@10"
+    assert own_objective(CMB(diversity={"alpha_ndcg": 1.0, "pc": 1.0})) == "alpha_ndcg@10"
+    assert own_objective(CMB(diversity="sc")) == "sc@10"
