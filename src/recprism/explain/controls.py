@@ -253,12 +253,16 @@ def _swap_test(trial: _Trial, rival: NDArray[Any], generator: np.random.Generato
     observed = trial.better(learned[name].mean, other[name].mean)
     if name in learned.values:
         differences = trial.better(learned.values[name], other.values[name])
-        differences = differences[~np.isnan(differences)]
-        signs = generator.integers(0, 2, (SWAPS, len(differences)), dtype=np.int8) * 2.0 - 1.0
-        exchanged = signs @ differences / max(len(differences), 1)
+        exchanged = _signs_exchanged(differences[~np.isnan(differences)], generator)
     else:
         exchanged = np.array([_exchanged(trial, rival, generator) for _ in range(SWAPS)])
     return float((1 + (exchanged >= observed - 1e-12).sum()) / (1 + SWAPS))
+
+
+def _signs_exchanged(differences: Array, generator: np.random.Generator) -> Array:
+    """(SWAPS,) means with every sign left to chance; one at a time, for there may be many users."""
+    signs = (generator.integers(0, 2, len(differences), dtype=np.int8) * 2 - 1 for _ in range(SWAPS))
+    return np.array([(sign * differences).sum() for sign in signs]) / max(len(differences), 1)
 
 
 def _exchanged(trial: _Trial, rival: NDArray[Any], generator: np.random.Generator) -> float:
