@@ -1,0 +1,133 @@
+"""A made world where it is known which factors diversity hangs on, to hold explanations against.
+
+How it is made. Every factor has mean 0 and variance 1 over users and over items, up to a small random stretch that
+knows nothing of what is planted: neither norm nor variance gives a planted factor away. The factors differ in form. A
+user or an item has its home on one end of one planted factor and lies close to 0 on the other planted ones; along all
+other factors it is spread like a bell. An item's subtopic is its home. So users get lists full of their own home's
+subtopic, through the planted factors alone, while the other factors carry most of the relevance and none of the
+subtopics. The columns are then shuffled.
+
+With nothing planted all factors are bells and the subtopics are drawn without a look at them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.incidence import Incidence
+from recprism.data.split import Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Unrelated = Literal["half", "one"]
+
+AWAY_FROM_HOME = 0.3  # standard deviation of a planted factor around its home, or around 0 elsewhere
+STRETCH = 0.05  # standard deviation of the logarithm of a factor's scale
+SHARES = (0.8, 0.1, 0.1)  # of the labels: train, validation, test
+
+
+@dataclass(frozen=True, eq=False)
+class Planted:
+    """Vectors of a recommender that knows the truth, labels drawn from it, and the numbers of the planted factors.
+
+    user: (n_users, d), item: (n_items, d) float32; their dot products are the scores
+    planted: the factors that subtopics hang on, rising; empty where nothing is planted
+    """
+
+    user: NDArray[np.float32]
+    item: NDArray[np.float32]
+    subtopics: Subtopics
+    split: Split
+    planted: IntArray
+
+    def precision(self, sizes: NDArray[np.floating]) -> float:
+        """Share of planted factors among the largest of ``sizes`` (d,), as many as are planted."""
+        if not len(self.planted):
+            raise InputError("nothing is planted in this world; there is no precision to measure")
+        top = np.argsort(-sizes, kind="stable")[: len(self.planted)]
+        return float(np.isin(top, self.planted).mean())
+
+
+def make_planted(
+    n_users: int = 1000,
+    n_items: int = 400,
+    dim: int = 20,
+    n_planted: int = 4,
+    *,
+    takes: float = 15.0,
+    unrelated: Unrelated = "half",
+    seed: int = 0,
+) -> Planted:
+    """A world with ``n_planted`` of ``dim`` factors planted, two subtopics each; 0 for a world with nothing planted.
+
+    takes: about how many items a user takes, training, validation and test together
+    unrelated: what subtopics are where nothing is planted. "half": each item has a random half of eight subtopics, so
+        that nearly every list has them all and nothing can be gained. "one": each item has one of eight at random; a
+        learner gains on the lists that it sees, and hardly at all on those of other users.
+
+    >>> world = make_planted(50, 40, takes=5, seed=1)
+    >>> len(world.planted), world.user.shape, len(world.subtopics)
+    (4, (50, 20), 8)
+    """
+    if min(n_users, n_items, dim) < 1 or not 0 <= n_planted <= dim or not 0 < takes < n_items / 4:
+        raise InputError(
+            f"a planted world needs users, items, no more planted factors than factors, and users who take fewer than "
+            f"a quarter of the items; got {n_users}, {n_items}, {n_planted} of {dim} and takes={takes:g}"
+        )
+    generator = np.random.default_rng(seed)
+    user, _ = _with_homes(n_users, dim, n_planted, generator)
+    item, home = _with_homes(n_items, dim, n_planted, generator)
+    stretch = np.exp(STRETCH * generator.standard_normal((2, dim)))
+    place = generator.permutation(dim)
+    user, item = (user * stretch[0])[:, place], (item * stretch[1])[:, place]
+    subtopics = _of_homes(home) if n_planted else _unrelated(n_items, unrelated, generator)
+    split = _labels(user @ item.T, takes, generator)
+    planted = np.flatnonzero(place < n_planted)
+    return Planted((user / np.sqrt(dim)).astype(np.float32), item.astype(np.float32), subtopics, split, planted)
+
+
+def _with_homes(n: int, dim: int, n_planted: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """(n, dim) vectors of variance 1 per column, planted ones first; (n,) homes, two per planted factor."""
+    vectors = generator.standard_normal((n, dim))
+    if not n_planted:
+        return vectors, np.zeros(n, np.int64)
+    home = generator.integers(0, 2 * n_planted, n)
+    # One column in n_planted is a home: this distance makes up for the variance missing elsewhere.
+    distance = np.sqrt(n_planted * (1 - AWAY_FROM_HOME**2))
+    vectors[:, :n_planted] *= AWAY_FROM_HOME
+    vectors[np.arange(n), home // 2] += np.where(home % 2, distance, -distance)
+    return vectors, home
+
+
+def _of_homes(home: IntArray) -> Subtopics:
+    return Subtopics.from_pairs(np.arange(len(home)), _names(home), len(home))
+
+
+def _unrelated(n_items: int, kind: Unrelated, generator: np.random.Generator, n_subtopics: int = 8) -> Subtopics:
+    if kind not in ("half", "one"):
+        raise InputError(f"unrelated subtopics are half or one, not {kind!r}")
+    each = n_subtopics // 2 if kind == "half" else 1
+    chosen = np.argsort(generator.random((n_items, n_subtopics)), axis=1)[:, :each]
+    return Subtopics.from_pairs(np.repeat(np.arange(n_items), each), _names(chosen.ravel()), n_items)
+
+
+def _names(numbers: IntArray) -> NDArray[np.str_]:
+    return np.array([f"s{number:02}" for number in numbers])
+
+
+def _labels(scores: FloatArray, takes: float, generator: np.random.Generator) -> Split:
+    """Who takes what, the more likely the higher the score, cut into three parts at random."""
+    n_users, n_items = scores.shape
+    threshold = np.quantile(scores, 1 - takes / n_items)
+    user, item = np.nonzero(generator.random(scores.shape) < 1 / (1 + np.exp(threshold - scores)))
+    part = generator.choice(3, len(user), p=SHARES)
+    train, validation, test = (
+        Incidence.from_pairs(user[part == number], item[part == number], scores.shape) for number in range(3)
+    )
+    return Split(train, validation, test, np.arange(n_users), np.arange(n_items), {"method": "planted"})
