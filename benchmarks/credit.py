@@ -17,6 +17,7 @@ from recprism.counterfactual import CMB, Perturbation, permuted
 from recprism.data import load_dataset
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
+from recprism.study.promotion import with_bias_column
 
 METRICS = ["ndcg@10", "sc@10", "ilad_subtopics@10", "pc@10"]
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -28,12 +29,6 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "marginal, bias": {"bias": True},
 }
 PRICES = (0.1, 0.3, 1.0)
-
-
-def with_bias_column(factors: Factors) -> Factors:
-    """One more factor that is 1 for every user: moving it alone is a bias per item."""
-    ones, zeros = (np.full((n, 1), value, np.float32) for n, value in ((factors.n_users, 1.0), (factors.n_items, 0.0)))
-    return factors.with_vectors(user=np.hstack([factors.user, ones]), item=np.hstack([factors.item, zeros]))
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def _verdicts(cells: list[Cell]) -> str:
     for cell in cells:
         best = cell["best_rival"]
         words = (
-            cell["world"].removesuffix("-random").removesuffix("-temporal"),
+            _plain(cell["world"]),
             str(cell["seeds"]),
             f"{100 * cell['budget']:g} %",
             TITLES[cell["goal"]],
@@ -72,15 +72,24 @@ def _verdicts(cells: list[Cell]) -> str:
 
 
 def _rivals(cells: list[Cell]) -> str:
-    """Every rival in every cell of the first world."""
-    first = [cell for cell in cells if cell["world"] == cells[0]["world"]]
-    names = [duel["rival"]["method"] for duel in first[0]["duels"]]
-    heads = [f"{TITLES[cell['goal']]} {100 * cell['budget']:g} %" for cell in first]
-    lines = ["| method | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    lines.append("| **ours** | " + " | ".join(f"**{_shown(cell['ours'])}**" for cell in first) + " |")
-    for at, name in enumerate(names):
-        lines.append(f"| {name} | " + " | ".join(_shown(cell["duels"][at]["rival"]) for cell in first) + " |")
+    """Everybody in every cell, world by world."""
+    worlds = dict.fromkeys(cell["world"] for cell in cells)
+    return "\n\n".join(_everybody([cell for cell in cells if cell["world"] == world]) for world in worlds)
+
+
+def _everybody(cells: list[Cell]) -> str:
+    heads = [f"{TITLES[cell['goal']]} {100 * cell['budget']:g} %" for cell in cells]
+    lines = [f"### {_plain(cells[0]['world'])}", "", "| method | " + " | ".join(heads) + " |"]
+    lines += ["|---" * (len(heads) + 1) + "|"]
+    lines.append("| **ours** | " + " | ".join(f"**{_shown(cell['ours'])}**" for cell in cells) + " |")
+    rows = [[duel["rival"] for duel in cell["duels"]] + cell["beside"] for cell in cells]
+    for standings in zip(*rows, strict=True):
+        lines.append(f"| {standings[0]['method']} | " + " | ".join(map(_shown, standings)) + " |")
     return "\n".join(lines)
+
+
+def _plain(world: str) -> str:
+    return world.removesuffix("-random").removesuffix("-temporal")
 
 
 def _shown(standing: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
 
@@ -88,6 +89,43 @@ def test_no_single_exchange_improves_the_metrics_own_objective(make_world: Any, 
                 ranks = (world.candidates[:, None, :] == changed[:, :, None]).argmax(2)
                 changed = np.take_along_axis(world.candidates, np.sort(ranks, 1), 1)
             assert (objective(world, changed, goal, trade_off) <= found + 1e-6).all()
+
+
+def filled(world: Any, picks: Any) -> Any:
+    """(n_users,) how much of each user's own subtopics the lists fill: more of a subtopic fills it by ever less."""
+    weights = world.user_subtopics / world.user_subtopics.sum(1, keepdims=True)
+    times = (world.subtopics[picks] > 0).sum(1)
+    return (weights * np.log1p(times)).sum(1) / np.log1p(picks.shape[1])
+
+
+@pytest.mark.parametrize("goal", ["sc", "ilad", "alpha_ndcg"])
+def test_taste_counts_on_the_side_of_accuracy(make_world: Any, goal: str) -> None:
+    """By brute force: the list with the largest objective, taste included, is found nearly always."""
+    k, trade_off, taste, gaps = 3, 0.3, 0.8, []
+    for seed in range(6):
+        world = make_world(seed, n_users=10, n_candidates=7, n_items=24)
+        picks = Optimal(trade_off=trade_off, goals={goal: 1.0}, taste=taste)(
+            world.candidates, world.scores, k, features=world.features
+        )
+        found = objective(world, picks, goal, trade_off) + (1 - trade_off) * taste * filled(world, picks)
+        ways = np.array(list(permutations(range(7), k) if goal == "alpha_ndcg" else combinations(range(7), k)))
+        best = np.full(len(found), -np.inf)
+        for way in ways:
+            others = world.candidates[:, way]
+            total = objective(world, others, goal, trade_off) + (1 - trade_off) * taste * filled(world, others)
+            best = np.maximum(best, total)
+        gaps.append(best - found)
+    gap = np.concatenate(gaps)
+    assert gap.min() > -1e-6
+    assert (gap < 1e-6).mean() >= 0.95
+
+
+def test_taste_needs_to_know_the_users(make_world: Any) -> None:
+    world = make_world(1)
+    with pytest.raises(InputError, match="user_subtopics"):
+        Optimal(taste=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
+    with pytest.raises(InputError, match="taste"):
+        Optimal(taste=-1.0)
 
 
 def test_several_goals_add_up(make_world: Any) -> None:

@@ -16,7 +16,7 @@ MOVES = 60  # of one list, at most: in practice a handful
 CHAIN = 3  # exchanges tried in a row where no single one helps
 
 # Places in ``prices``.
-ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN = range(5)
+ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, TASTE = range(6)
 
 
 @compiled
@@ -36,6 +36,8 @@ def optimal(
     prices: Any,
     discount: Any,
     worth: Any,
+    intents: Any,
+    filling: Any,
     tie: float,
 ) -> None:
     """Improve ``positions`` (n_users, k), which hold lists already, in place.
@@ -43,18 +45,20 @@ def optimal(
     indptr, indices: the subtopics of item i are indices[indptr[i]:indptr[i + 1]]
     unit, known: (n_items, d) directions whose distances count, (n_items,) who has one; the others earn nothing
     shown: (n_items,) int64 lists that hold the item, kept up to date; users must then be served by one thread
-    prices: (5,) of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown
+    prices: (6,) of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown, and of all
+        that a user's subtopics can be filled with
     worth: (k + 1,) of a subtopic by how often it came before
+    intents: (n_users, n_subtopics) the weight of a subtopic for the user; filling: (k + 2,) how much n items fill it
 
     Where users do not hang together, a greedy list is improved as well, and the better of the two is kept: the most
     relevant list alone gets stuck where two items would have to come together.
     """
-    goals = (indptr, indices, unit, known, shown, prices, discount, worth)
     counts = np.zeros((3, n_subtopics), np.int64)
     depth = items.shape[1] if prices[DISTANCE] > 0 else 0
     near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
     inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
-    state = (inside, near, like, compared, counts, barred)
+    steps = np.zeros((2, n_subtopics))  # what one more item of a subtopic brings, what one fewer takes
+    state = (inside, near, like, compared, counts, barred, steps)
     greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
         n = lengths[u]
@@ -62,6 +66,7 @@ def optimal(
         if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
             continue  # nothing to choose
         compared[:] = False
+        goals = (indptr, indices, unit, known, shown, prices, discount, worth, intents[u], filling)
         found = _improve(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
         if prices[SHOWN] == 0:
             _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
@@ -147,9 +152,9 @@ def _best_by_set(
     The list stands in the order of rank. Those between the place given up and the place taken move by one: what that
     does to accuracy is a difference of two cumulated sums.
     """
-    indptr, indices, _, _, shown, prices, discount, _ = goals
-    inside, near, like, _, counts, barred = state
-    k, times, unique = len(chosen), counts[1], counts[2]
+    indptr, indices, _, _, shown, prices, discount, _, _, _ = goals
+    inside, near, like, _, counts, barred, (more, fewer) = state
+    k, times, mark = len(chosen), counts[1], counts[2]
     up, down = np.zeros(k + 1), np.zeros(k + 1)  # what the first places gain by moving up, or down, by one
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
@@ -158,6 +163,7 @@ def _best_by_set(
     times[:] = 0
     for place in range(k):
         _count(items[chosen[place]], indptr, indices, times, 1)
+    _weigh(times, goals, more, fewer)
     arriving, leaving = -1, -1
     before = 0  # items of the list that rank above the candidate
     for c in range(len(items)):
@@ -166,7 +172,7 @@ def _best_by_set(
         if inside[c] or barred[c]:
             continue
         item = items[c]
-        new = prices[SUBTOPIC] * _uncounted(item, indptr, indices, times) + prices[SHOWN] * int(shown[item] == 0)
+        new = _brought(item, indptr, indices, more) + prices[SHOWN] * int(shown[item] == 0)
         value = prices[ACCURACY] * relevance[c]
         for place in range(k):
             gone = chosen[place]
@@ -179,8 +185,8 @@ def _best_by_set(
                 gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
             if gain <= to_beat:  # what leaves can only take subtopics along
                 continue
-            lost = _alone(items[gone], item, indptr, indices, times, unique)
-            gain -= prices[SUBTOPIC] * lost + prices[SHOWN] * int(shown[items[gone]] == 1)
+            gain -= _taken_along(items[gone], item, indptr, indices, more, fewer, mark)
+            gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
             if gain > to_beat:
                 to_beat, arriving, leaving = gain, c, gone
     if arriving >= 0:
@@ -196,8 +202,8 @@ def _best_by_order(
 
     The newcomer takes the place of the one that goes: moves put it right. ``best_list`` is the list with it made.
     """
-    indptr, indices, _, _, shown, prices, discount, worth = goals
-    inside, near, like, _, counts, _ = state
+    indptr, indices, _, _, shown, prices, discount, worth, _, _ = goals
+    inside, near, like, _, counts, _, (more, fewer) = state
     _, elsewhere, earlier = counts
     k, arriving, leaving, to_beat = len(chosen), -1, -1, tie
     elsewhere[:] = 0
@@ -208,7 +214,8 @@ def _best_by_order(
         gone = chosen[place]
         out = items[gone]
         _count(out, indptr, indices, elsewhere, -1)
-        lost = prices[SUBTOPIC] * _uncounted(out, indptr, indices, elsewhere) + prices[SHOWN] * int(shown[out] == 1)
+        _weigh(elsewhere, goals, more, fewer)
+        lost = _brought(out, indptr, indices, more) + prices[SHOWN] * int(shown[out] == 1)
         lost += _ordered_worth(chosen, place, k, items, relevance, goals, earlier)
         behind = _ordered_worth(chosen, place + 1, k, items, relevance, goals, earlier)  # if the place were empty
         for c in range(len(items)):
@@ -216,9 +223,7 @@ def _best_by_order(
                 continue
             fresh = _freshness(items[c], indptr, indices, earlier, worth)
             gain = discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh) - lost
-            gain += prices[SHOWN] * int(shown[items[c]] == 0)
-            if prices[SUBTOPIC] > 0:
-                gain += prices[SUBTOPIC] * _uncounted(items[c], indptr, indices, elsewhere)
+            gain += prices[SHOWN] * int(shown[items[c]] == 0) + _brought(items[c], indptr, indices, more)
             if prices[DISTANCE] > 0:
                 gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
             if gain + behind <= to_beat:  # those behind can only lose by a newcomer
@@ -247,19 +252,19 @@ def _best_by_order(
 @compiled
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
     """Fill ``chosen`` place by place with what adds most; where order earns nothing, in the order of rank."""
-    indptr, indices, _, _, _, prices, discount, worth = goals
-    inside, near, _, _, counts, _ = state
+    indptr, indices, _, _, _, prices, discount, worth, _, _ = goals
+    inside, near, _, _, counts, _, (more, fewer) = state
     times = counts[1]
     times[:] = 0
     inside[: len(items)] = False
     near[: len(items)] = 0.0
     for place in range(len(chosen)):
         best, pick = -np.inf, -1
+        _weigh(times, goals, more, fewer)
         for c in range(len(items)):
             if not inside[c]:
                 value = prices[ACCURACY] * relevance[c] * discount[place] + prices[DISTANCE] * (place - near[c])
-                if prices[SUBTOPIC] > 0:
-                    value += prices[SUBTOPIC] * _uncounted(items[c], indptr, indices, times)
+                value += _brought(items[c], indptr, indices, more)
                 if prices[ALPHA_DCG] > 0:
                     value += prices[ALPHA_DCG] * discount[place] * _freshness(items[c], indptr, indices, times, worth)
                 if value > best + tie:
@@ -276,7 +281,7 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
 def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
     """Add the similarities of all candidates to one that joins the list, or take them off; each is computed once."""
     unit, known, prices = goals[2], goals[3], goals[5]
-    _, near, like, compared, _, _ = state
+    _, near, like, compared, _, _, _ = state
     if prices[DISTANCE] == 0:
         return
     if not compared[position]:
@@ -304,24 +309,40 @@ def _count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None
 
 
 @compiled
-def _uncounted(item: int, indptr: Any, indices: Any, counts: Any) -> int:
-    """How many of the item's subtopics nobody in the list (or nobody else) has."""
-    new = 0
-    for at in range(indptr[item], indptr[item + 1]):
-        new += counts[indices[at]] == 0
-    return new
+def _weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
+    """What one item more, or fewer, of each subtopic means to a list that has it so often."""
+    prices, intents, filling = goals[5], goals[8], goals[9]
+    for subtopic in range(len(counts)):
+        n = counts[subtopic]
+        more[subtopic] = prices[SUBTOPIC] * int(n == 0)
+        fewer[subtopic] = prices[SUBTOPIC] * int(n == 1)
+        if prices[TASTE] > 0:
+            weight = prices[TASTE] * intents[subtopic]
+            more[subtopic] += weight * (filling[n + 1] - filling[n])
+            fewer[subtopic] += weight * (filling[n] - filling[max(n - 1, 0)])
 
 
 @compiled
-def _alone(gone: int, item: int, indptr: Any, indices: Any, times: Any, mark: Any) -> int:
-    """How many subtopics only ``gone`` brings to the list, ``item`` not having them either; ``mark`` is for notes."""
-    for at in range(indptr[gone], indptr[gone + 1]):
-        mark[indices[at]] = 1
+def _brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
+    """What the item's subtopics add."""
+    total = 0.0
     for at in range(indptr[item], indptr[item + 1]):
-        mark[indices[at]] = 0
-    lost = 0
+        total += more[indices[at]]
+    return total
+
+
+@compiled
+def _taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark: Any) -> float:
+    """What the list loses with ``gone`` where ``item`` takes its place and was counted as if it came in addition.
+
+    A subtopic of both stays as it was: what the newcomer was counted to add goes again. ``mark`` is for notes.
+    """
+    for at in range(indptr[item], indptr[item + 1]):
+        mark[indices[at]] = 1
+    lost = 0.0
     for at in range(indptr[gone], indptr[gone + 1]):
-        lost += mark[indices[at]] == 1 and times[indices[at]] == 1
+        lost += more[indices[at]] if mark[indices[at]] == 1 else fewer[indices[at]]
+    for at in range(indptr[item], indptr[item + 1]):
         mark[indices[at]] = 0
     return lost
 
@@ -355,15 +376,18 @@ def _moved(chosen: Any, place: int, to: int, trial: Any) -> None:
 
 @compiled
 def _set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
-    """What subtopics covered and distances are worth; ``near`` must speak of this list."""
-    indptr, indices, _, _, _, prices, _, _ = goals
+    """What subtopics and distances are worth; ``near`` must speak of this list."""
+    indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
     near, times, k = state[1], state[4][1], len(chosen)
     times[:] = 0
     total = 0.0
     for place in range(k):
-        total += prices[SUBTOPIC] * _uncounted(items[chosen[place]], indptr, indices, times)
         _count(items[chosen[place]], indptr, indices, times, 1)
         total += prices[DISTANCE] * (k - near[chosen[place]]) / 2
+    for subtopic in range(len(times)):
+        total += prices[SUBTOPIC] * int(times[subtopic] > 0)
+        if prices[TASTE] > 0:
+            total += prices[TASTE] * intents[subtopic] * filling[times[subtopic]]
     return total
 
 
@@ -373,7 +397,7 @@ def _ordered_worth(chosen: Any, first: int, last: int, items: Any, relevance: An
 
     seen: (n_subtopics,) how often each came before; the same again afterwards
     """
-    indptr, indices, _, _, _, prices, discount, worth = goals
+    indptr, indices, _, _, _, prices, discount, worth, _, _ = goals
     total = 0.0
     for at in range(first, last):
         total += prices[ACCURACY] * relevance[chosen[at]] * discount[at]

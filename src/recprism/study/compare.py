@@ -24,13 +24,15 @@ from recprism.data.split import Part, Split
 from recprism.models import Factors, make_model
 from recprism.study.controls import control_perturbations
 from recprism.study.methods import RIVALS, Lists, Method, Situation, Tried, Yardstick, best_within, planned, tune
+from recprism.study.promotion import promoted
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
 
 BUDGETS = (0.01, 0.05)
 TOGETHER = "sc+ilad_subtopics+pc"
-OURS, AT_ONCE = "ours", "ours, all goals at once"
+OURS, AT_ONCE, PROMOTION = "ours", "ours, all goals at once", "promotion"
+PAPER_ROWS = ("learned", "permuted", "noise")
 YARDSTICK = Yardstick()
 GUARDS = ("recall@20", "hit_rate@5")
 
@@ -82,11 +84,12 @@ class Ground:
 
 
 def methods() -> Iterator[tuple[str, Method]]:
-    """Who competes: every re-ranker, and ours for each goal and for all at once."""
+    """Who competes: every re-ranker, ours for each goal and for all at once, and one number per item for each goal."""
     yield from RIVALS.items()
     for goal in YARDSTICK.goals:
         name = goal.partition("@")[0]
         yield f"{OURS}:{name}", planned(name)
+        yield f"{PROMOTION}:{name}", promoted(name)
     yield AT_ONCE, planned(TOGETHER)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ DEPTHS = (50, 100, 200)
 """How many candidates a re-ranker may choose from."""
 
 Lists = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class Situation:
@@ -34,6 +35,14 @@ class Situation:
     def __init__(self, factors: Factors, split: Split, subtopics: Subtopics, part: Part, k: int = 10) -> None:
         self.factors, self.split, self.subtopics, self.part, self.k = factors, split, subtopics, part, k
         self.seen = split.seen_before(part)
+        self._kept: dict[Any, Any] = {}
+
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
+        """What several trials of a method need, computed by the first of them."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        found: T = self._kept[key]
+        return found
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -129,30 +138,34 @@ RIVALS: dict[str, Method] = {
 """Every re-ranker, tuned as ours is."""
 
 
-def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, sharpness: float) -> Lists:
+def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, sharpness: float, taste: float) -> Lists:
     """Optimal lists; more ``sharpness`` lets the best scores stand out, so that the last of a list go more easily."""
     items, scores = (array[:, :depth] for array in situation.candidates)
     low = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
     with np.errstate(invalid="ignore"):
         spread = np.maximum(scores[:, :1] - low, 1e-12)
         scores = np.where(items >= 0, ((scores - low) / spread) ** sharpness, -np.inf)
-    goals = dict.fromkeys(goal.split("+"), 1.0)
-    method = Optimal(trade_off=trade_off, goals=goals)
+    method = Optimal(trade_off=trade_off, goals=dict.fromkeys(goal.split("+"), 1.0), taste=taste)
     return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
 
 
-PLANS: dict[str, tuple[tuple[int, ...], tuple[float, ...]]] = {
-    "alpha_ndcg": ((100,), (0.75, 1.0, 1.5)),
-    "pc": ((200, 500), (1.0, 2.0)),
-    "sc+ilad_subtopics+pc": ((100,), (1.0,)),
-}
-"""Candidates and sharpness that are tried for a goal, where they differ from the usual."""
+DEPTH_TOWARDS = {"alpha_ndcg": 100, "pc": 500, "sc+ilad_subtopics+pc": 100}
+"""How many candidates are looked at for a goal, where it is not the usual 200."""
+SHARPNESS = (1.0, 1.5)
+TASTES = (0.0, 0.1, 0.25)
 
 
 def planned(goal: str) -> Method:
-    """Ours: lists that are optimal for the goal (several joined by +), to be put into the vectors afterwards."""
-    depths, sharpness = PLANS.get(goal, ((200,), (0.5, 0.75, 1.0, 1.5)))
-    choices = tuple({"goal": goal, "depth": depth, "sharpness": it} for depth in depths for it in sharpness)
+    """Ours: lists that are optimal for the goal (several joined by +), to be put into the vectors afterwards.
+
+    Six choices, as every re-ranker has at least.
+    """
+    depth = DEPTH_TOWARDS.get(goal, 200)
+    choices = tuple(
+        {"goal": goal, "depth": depth, "sharpness": sharpness, "taste": taste}
+        for sharpness in SHARPNESS
+        for taste in TASTES
+    )
     return Method(f"optimal_{goal}", _planned, choices)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.study.compare import AT_ONCE, BUDGETS, OURS, YARDSTICK, World, key, read_judged
+from recprism.study.compare import AT_ONCE, BUDGETS, OURS, PAPER_ROWS, PROMOTION, YARDSTICK, World, key, read_judged
 from recprism.study.methods import RIVALS
 
 LEVEL = 0.05
@@ -37,7 +37,11 @@ class Duel:
 
 @dataclass(frozen=True)
 class CellVerdict:
-    """One goal and budget in one world. ``ceiling``: our lists before they were put into vectors."""
+    """One goal and budget in one world.
+
+    ceiling: our lists before they were put into vectors
+    beside: who is no rival but belongs into the picture: one number per item, the paper's CMB and its two controls
+    """
 
     world: str
     goal: str
@@ -47,6 +51,7 @@ class CellVerdict:
     at_once: Standing
     best_rival: Standing
     duels: tuple[Duel, ...]
+    beside: tuple[Standing, ...]
 
     @property
     def outcome(self) -> Outcome:
@@ -83,6 +88,7 @@ class _Raw:
     budget: float
     standings: tuple[Standing, Standing, Standing]
     rivals: tuple[tuple[Standing, float, float], ...]
+    beside: tuple[Standing, ...]
 
 
 def table(folder: Path, worlds: Iterable[tuple[str, str]], *, seeds: int, split: str = "random") -> list[CellVerdict]:
@@ -104,7 +110,7 @@ def _verdict(cell: _Raw, corrected: Iterator[float]) -> CellVerdict:
     )
     allowed = [duel.rival for duel in duels if duel.rival.loss <= max(budget, ours.loss)]
     best = max(allowed or [duel.rival for duel in duels], key=lambda it: it.gain)
-    return CellVerdict(cell.world, cell.goal, budget, *cell.standings, best, duels)
+    return CellVerdict(cell.world, cell.goal, budget, *cell.standings, best, duels, cell.beside)
 
 
 def _cell(worlds: Sequence[World], folder: Path, goal: str, budget: float) -> _Raw:
@@ -118,7 +124,17 @@ def _cell(worlds: Sequence[World], folder: Path, goal: str, budget: float) -> _R
         for name, rival in zip(RIVALS, rivals, strict=True)
     )
     standings = (_standing(OURS, ours, base), _standing("ceiling", ceiling, base), _standing(AT_ONCE, at_once, base))
-    return _Raw(worlds[0].slug, goal, budget, standings, pairs)
+    return _Raw(worlds[0].slug, goal, budget, standings, pairs, _beside(worlds, folder, goal, budget, base))
+
+
+def _beside(worlds: Sequence[World], folder: Path, goal: str, budget: float, base: _Values) -> tuple[Standing, ...]:
+    label = f"{PROMOTION}:{goal.partition('@')[0]}"
+    promotion = _values(worlds, folder, label, key(goal, budget), goal) or base
+    paper = [_values(worlds, folder, "cmb", row, goal) for row in PAPER_ROWS]
+    return (
+        _standing("one number per item", promotion, base),
+        *(_standing(f"paper's CMB, {row}", it, base) for row, it in zip(PAPER_ROWS, paper, strict=True)),
+    )
 
 
 def _values(worlds: Sequence[World], folder: Path, name: str, cell: str, goal: str) -> Any:
