@@ -21,6 +21,8 @@ from recprism.cli import (
     doctor,
     erase,
     evaluate,
+    explain,
+    features,
     frontier,
     recommend,
     reproduce,
@@ -45,8 +47,10 @@ app.command("train")(train.train)
 app.command("audit")(audit.audit)
 app.command("diversify")(diversify.diversify)
 app.command("adjust")(adjust.adjust)
+app.command("explain")(explain.explain)
 app.command("erase")(erase.erase)
 app.command("frontier")(frontier.frontier)
+app.command("features")(features.features)
 app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

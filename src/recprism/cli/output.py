@@ -37,6 +37,11 @@ def say(text: str) -> None:
     stderr.print(text, markup=False, highlight=False)
 
 
+def print_sentence(text: str) -> None:
+    """A sentence that is itself what was asked for."""
+    stdout.print(text, markup=False, highlight=False)
+
+
 def complain(text: str) -> None:
     stderr.print("error:", text, style="bold red" if stderr.is_terminal else None, markup=False, highlight=False)
 

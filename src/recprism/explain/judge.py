@@ -24,12 +24,14 @@ class Judge:
 
     context: what metrics look at; exclude: users x items that are never shown
     users: row numbers of the users whose lists count, in the order of context and exclude; None for all
+    subtopics: of the items, where they have any
     """
 
     context: Context
     exclude: Incidence
     metrics: tuple[str, ...] = METRICS
     users: NDArray[np.int64] | None = None
+    subtopics: Subtopics | None = None
 
     @classmethod
     def on(
@@ -45,7 +47,7 @@ class Judge:
         more = {} if subtopics is None else {"subtopics": subtopics}
         own = split if users is None else split.of_users(users)
         context = Context.from_split(own, part, vectors=base.item, **more)
-        return cls(context, own.seen_before(part), tuple(metrics), users)
+        return cls(context, own.seen_before(part), tuple(metrics), users, subtopics)
 
     @property
     def depth(self) -> int:

@@ -26,6 +26,10 @@ STEPS_TOWARDS = {"pc": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
 """Where a goal is reached at other trade-offs: an item that nobody shows costs little to show once."""
 
 DEPTH = 100
+TASTE = 0.2
+"""What it counts that a list fills the subtopics of the user's own history: nearly nothing on MovieLens, where scores
+are good, and much on sparse data (docs/frontier.md). Fixed, so that no label is spent on it."""
+
 Values = dict[str, NDArray[np.float64]]
 Rules = Mapping[str, Any]
 
@@ -94,7 +98,8 @@ def _for_who_may_see(situation: Situation, rules: Rules) -> Rules:
 
 def rule_bound(situation: Situation, goal: str, trade_off: float, rules: Rules) -> Constrained:
     """Optimal lists that keep an editor's rules: the settings of ``Constrained``, subtopics by name."""
-    inner = Optimal(trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0))
+    taste = TASTE if len(situation.seen) and situation.subtopics.items.n_cols else 0.0
+    inner = Optimal(trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0), taste=taste)
     known = {"popularity": situation.split.train.col_counts, "names": situation.subtopics.names}
     return Constrained(inner, **{**known, **rules})
 

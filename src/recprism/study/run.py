@@ -9,6 +9,7 @@ subtopics.parquet      item_id, subtopic, weight
 factors.safetensors    user and item vectors, with factors.json for ids and settings
 delta.safetensors      the perturbation, with cmb.json for its settings and history
 certificate.json       what the perturbation is certified to cost, where a budget was given
+explanation.json       what it changed and which claims about factors survived their controls
 recommendations.parquet  user_id, item_id, rank, score
 metrics.parquet        metric, k, part, mean, low, high, ...
 """
@@ -163,7 +164,7 @@ class Run:
             if not overwrite:
                 raise InputError(f"{self.path}: already has a perturbation; use --resume, --overwrite or another run")
             self.drop_checkpoint("search")
-            for name in ("delta.safetensors", "cmb.json", "certificate.json"):
+            for name in ("delta.safetensors", "cmb.json", "certificate.json", "explanation.json"):
                 (self.path / name).unlink(missing_ok=True)
         write_config(self.path / "config.toml", self.config.model_copy(update={"diversify": config}))
 
@@ -180,6 +181,22 @@ class Run:
         if not self.is_diversified():
             raise InputError(f"{self.path}: holds no perturbation yet; run `recprism diversify {self.path}`")
         return CMB.load(self.path)
+
+    def save_explanation(self, facts: Mapping[str, Any]) -> Path:
+        path = self.path / "explanation.json"
+        write_text(path, json.dumps(facts, indent=1, ensure_ascii=False))
+        return path
+
+    def explanation(self) -> dict[str, Any] | None:
+        """What was explained last, or None."""
+        path = self.path / "explanation.json"
+        if not path.exists():
+            return None
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as broken:
+            raise InputError(f"{path}: not valid JSON ({broken}); run `recprism explain {self.path}` again") from None
+        return found
 
     # -- results ------------------------------------------------------------------------------------------------------
 

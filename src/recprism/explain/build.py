@@ -1,0 +1,163 @@
+"""From a change to its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.counterfactual.bake import bake
+from recprism.data.incidence import Incidence
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.explain import ranking
+from recprism.explain.axes import canonical
+from recprism.explain.change import Change
+from recprism.explain.controls import Controls, run_controls
+from recprism.explain.directions import Directions, directions
+from recprism.explain.explanation import Explanation, Row, label_of
+from recprism.explain.judge import Judge
+from recprism.explain.naming import Labels, Name, name_coordinates
+from recprism.explain.parts import bias_and_rest
+from recprism.explain.swaps import find_swaps
+from recprism.explain.verdict import Verdict
+from recprism.models import Factors
+
+NEGLIGIBLE = 0.01  # of the largest: smaller moves are not counted as moves
+Told = Callable[[int, int], None]
+
+
+def explain(
+    change: Change,
+    judge: Judge,
+    objective: str = "sc@10",
+    *,
+    cost: str = "ndcg@10",
+    axes: str = "raw",
+    labels: Labels | None = None,
+    titles: Sequence[str] | None = None,
+    top: int = 5,
+    draws: int = 199,
+    promotions: Mapping[str, NDArray[Any]] | None = None,
+    agreement: ranking.Agreement | None = None,
+    seed: int = 0,
+    on_step: Told | None = None,
+) -> Explanation:
+    """Explain a difference between two sets of factors, whoever made it.
+
+    judge: must look at all users; its metrics must hold the objective and the cost
+    axes: "raw", as trained, or a rule of :func:`recprism.explain.axes.canonical`; lists are the same on all of them
+    labels: what factors can be named by; without, none has a name
+    draws: of each shuffled control; 0 runs none, and then nothing is claimed
+    promotions: name -> (n_items,) further candidates for plain promotion, see :func:`run_controls`
+    """
+    missing = [name for name in (objective, cost) if name not in judge.metrics]
+    if missing:
+        raise InputError(f"{missing[0]} is not among the judge's metrics, {', '.join(judge.metrics)}; add it")
+    if judge.users is not None:
+        raise InputError("swaps are explained user by user; give a judge that looks at all users")
+    shown = on_axes(change, axes, judge.subtopics)
+    controls: Controls | None = None
+    if draws:
+        controls = run_controls(shown, judge, objective, cost, draws, seed, on_step=on_step, candidates=promotions)
+    found = directions(shown, top, centred=True)
+    factors = _factor_rows(shown, judge, axes, labels, top)
+    return Explanation(
+        change=shown,
+        axes=axes,
+        objective=objective,
+        cost=cost,
+        base=judge.means(shown.base),
+        after=judge.means(shown.after),
+        parts=bias_and_rest(shown, judge),
+        controls=controls,
+        verdict=None if controls is None else Verdict.of(controls),
+        factors=factors,
+        directions=_direction_rows(found, judge, labels),
+        together=(
+            judge.means(found.erased(*range(len(found)))),
+            judge.means(_without(shown, [(row.side, row.number) for row in factors]).after),
+        ),
+        all_directions=found,
+        swaps=find_swaps(shown, judge.depth, exclude=judge.exclude),
+        titles=titles if titles is not None else [str(item) for item in change.base.item_ids],
+        agreement=agreement,
+    )
+
+
+def explain_lists(
+    base: Factors,
+    lists: NDArray[Any],
+    judge: Judge,
+    objective: str = "sc@10",
+    *,
+    side: Literal["user", "item"] = "user",
+    exclude: Incidence | None = None,
+    **settings: Any,
+) -> Explanation:
+    """Explain lists that another method or an editor made: they are baked into vectors first, and the notes say how
+    much of them the vectors give back. Settings are those of :func:`explain`."""
+    found = bake(base, np.asarray(lists), side, exclude=judge.exclude if exclude is None else exclude)
+    explanation = explain(Change.of(base, found.perturbation), judge, objective, **settings)
+    return replace(explanation, notes=(*explanation.notes, found.sentence()))
+
+
+def on_axes(change: Change, axes: str, subtopics: Subtopics | None = None) -> Change:
+    """The same change of the same scores, on the axes that are shown."""
+    return change if axes == "raw" else canonical(change.base, axes, subtopics=subtopics).to_canonical(change)
+
+
+def _factor_rows(change: Change, judge: Judge, axes: str, labels: Labels | None, top: int) -> tuple[Row, ...]:
+    """The factors that moved most on each side that moved, with what erasing each alone leaves."""
+    rows = []
+    for side, delta in change.sides.items():
+        sizes = ranking.shared(delta)
+        chosen = [int(number) for number in ranking.order(sizes)[:top] if sizes[number] > 0]
+        names = _names(change.base.item[:, chosen], labels)
+        for number, name in zip(chosen, names, strict=True):
+            raised, lowered = _moved(delta[:, number])
+            values = judge.means(_without(change, [(side, number)]).after)
+            label = label_of(change, axes, number)
+            rows.append(Row("factor", number, label, side, float(sizes[number]), raised, lowered, values, name))
+    return tuple(rows)
+
+
+def _without(change: Change, factors: Sequence[tuple[str, int]]) -> Change:
+    """The change with some factors, named by side and number, erased."""
+    sides = {side: delta.copy() for side, delta in change.sides.items()}
+    for side, number in factors:
+        sides[side][:, number] = 0
+    return change.replaced(**sides)
+
+
+def _direction_rows(found: Directions, judge: Judge, labels: Labels | None) -> tuple[Row, ...]:
+    names = _names(found.items, labels)
+    return tuple(
+        Row(
+            "direction",
+            number,
+            f"Direction {number + 1}",
+            "",
+            one.share,
+            *_moved(one.items),
+            judge.means(found.erased(number)),
+            names[number],
+        )
+        for number, one in enumerate(found)
+    )
+
+
+def _names(coordinates: NDArray[Any], labels: Labels | None) -> Sequence[Name | None]:
+    """Tested together, so that the p-values allow for all of them."""
+    if labels is None or not coordinates.shape[1]:
+        return [None] * coordinates.shape[1]
+    return name_coordinates(coordinates, labels)
+
+
+def _moved(values: NDArray[Any]) -> tuple[int, int]:
+    """How many are raised and lowered by more than a negligible amount."""
+    least = NEGLIGIBLE * float(np.abs(values).max(initial=0))
+    return int((values > least).sum()), int((values < -least).sum())

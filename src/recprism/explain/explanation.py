@@ -1,0 +1,232 @@
+"""The explanation as an object: named arrays, slices, tables, JSON; apart from whoever made it and from any picture."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data.ids import as_id_array, id_positions
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.explain import ranking, sentences
+from recprism.explain.change import Change
+from recprism.explain.controls import Controls
+from recprism.explain.directions import Directions
+from recprism.explain.naming import NO_NAME, Name
+from recprism.explain.parts import Parts
+from recprism.explain.swaps import Swaps
+from recprism.explain.verdict import Verdict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA, VERSION = "recprism.explanation", 1
+FloatArray = NDArray[np.float64]
+Kind = Literal["factor", "direction"]
+KINDS: tuple[Kind, Kind] = ("direction", "factor")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A factor or a direction, and what it alone does.
+
+    side: whose vectors hold it; "" for a direction, which is of scores
+    size: mean |delta| of a factor, share of the squared (personal) score change of a direction
+    raised, lowered: how many items (users, on the user side) it moves up and down, apart from negligible ones
+    erased: metric -> its value when this alone is erased
+    """
+
+    kind: Kind
+    number: int
+    label: str
+    side: str
+    size: float
+    raised: int
+    lowered: int
+    erased: Mapping[str, float]
+    name: Name | None = None
+
+    @property
+    def words(self) -> str:
+        return NO_NAME if self.name is None else self.name.words()
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why lists changed, at three depths: parts, factors or directions, single swaps.
+
+    change: on the axes that are shown; axes: "raw", or the rule that chose them
+    objective, cost: the metric whose gain is explained, and the one that paid
+    base, after: metric -> value before and under the change
+    parts: plain promotion of items and the rest
+    controls, verdict: whether anything may be said about factors; None where no controls were asked for
+    factors, directions: the largest, largest first; together: metric -> its value when all directions shown are erased
+        at once, and likewise all factors
+    agreement: Spearman's correlation of the ranking of factors when it is found again on other users; None if unknown
+    titles: (n_items,) what to call items
+    """
+
+    change: Change
+    axes: str
+    objective: str
+    cost: str
+    base: Mapping[str, float]
+    after: Mapping[str, float]
+    parts: Parts
+    controls: Controls | None
+    verdict: Verdict | None
+    factors: tuple[Row, ...]
+    directions: tuple[Row, ...]
+    together: tuple[Mapping[str, float], Mapping[str, float]]
+    all_directions: Directions
+    swaps: Swaps
+    titles: Sequence[str]
+    agreement: ranking.Agreement | None = None
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def says_something(self) -> bool:
+        """May the word "explains" be used of factors? Only after the controls."""
+        return self.verdict is not None and self.verdict.holds
+
+    def taken_back(self, erased: Mapping[str, float], metric: str | None = None) -> float | None:
+        """The share of a metric's change that an erasure undoes; None where the metric hardly changed.
+
+        erased: metric -> its value after the erasure, such as ``row.erased``
+        """
+        name = metric or self.objective
+        if self.parts[name].bias_share is None:  # too small a change to take shares of
+            return None
+        return (self.after[name] - erased[name]) / (self.after[name] - self.base[name])
+
+    def shared(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
+        """(d,) mean |delta| over all items (users), or over some rows."""
+        return ranking.shared(self._side(side), rows)
+
+    def individual(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
+        """(n, d) |delta| of each item (user)."""
+        return ranking.individual(self._side(side), rows)
+
+    def of_subtopic(self, subtopics: Subtopics, name: str) -> FloatArray:
+        """(d,) mean |delta| over the items of one subtopic."""
+        return self.shared("item", ranking.items_of(subtopics, name))
+
+    def user_row(self, user: Any) -> int:
+        """The row number of a user id."""
+        return int(id_positions(as_id_array([user], "user"), self.change.base.user_ids, "user")[0])
+
+    def item_row(self, item: Any) -> int:
+        return int(id_positions(as_id_array([item], "item"), self.change.base.item_ids, "item")[0])
+
+    def label(self, factor: int) -> str:
+        return label_of(self.change, self.axes, factor)
+
+    def sentences(self) -> list[str]:
+        """The first line is what is plain promotion, then the verdict; factors only where it holds."""
+        return sentences.of(self)
+
+    def to_frame(self, what: Kind = "factor") -> pl.DataFrame:
+        """One row per factor or direction, the objective and the cost without it beside what it takes back."""
+        import polars as pl
+
+        rows = self.factors if what == "factor" else self.directions
+        return pl.DataFrame([self._plain(row) for row in rows], infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "objective": self.objective,
+            "cost": self.cost,
+            "axes": self.axes,
+            "base": dict(self.base),
+            "after": dict(self.after),
+            "sentences": self.sentences(),
+            "parts": self.parts.to_dict(),
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
+            "controls": None if self.controls is None else self.controls.to_dict(),
+            "factors": [self._plain(row) for row in self.factors],
+            "directions": [{**self._plain(row), **self._ends(row.number)} for row in self.directions],
+            "together": {name: dict(values) for name, values in zip(KINDS, self.together, strict=True)},
+            "shared": {side: self.shared(side).tolist() for side in self.change.sides},
+            "agreement": None if self.agreement is None else asdict(self.agreement),
+            "swaps": self._swaps(),
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        """Schema and version are in the object; values that are not numbers become null."""
+        return json.dumps(_finite(self.to_dict()), ensure_ascii=False)
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.sentences())
+        tables = "".join(_html_table([self._plain(row) for row in rows]) for rows in (self.directions, self.factors))
+        return f"<div>{lines}{tables}</div>"
+
+    def _side(self, side: str) -> NDArray[np.float32]:
+        if side not in self.change.sides:
+            raise InputError(f"the {side} side did not move; there is {' and '.join(self.change.sides)}")
+        return self.change.sides[side]
+
+    def _plain(self, row: Row) -> dict[str, Any]:
+        return {
+            "kind": row.kind,
+            "number": row.number,
+            "label": row.label,
+            "side": row.side,
+            "name": row.words,
+            "p_value": None if row.name is None else row.name.p_value,
+            "size": row.size,
+            "raised": row.raised,
+            "lowered": row.lowered,
+            "taken_back": self.taken_back(row.erased),
+            "taken_back_of_cost": self.taken_back(row.erased, self.cost),
+            **{f"without, {metric}": row.erased[metric] for metric in (self.objective, self.cost)},
+        }
+
+    def _ends(self, number: int, n: int = 5) -> dict[str, Any]:
+        """Who a direction concerns most, and what it raises and lowers for them."""
+        direction = self.all_directions[number]
+        by_item = np.argsort(direction.items, kind="stable")
+        users = np.argsort(-np.abs(direction.users), kind="stable")[:n]
+        return {
+            "users": self.change.base.user_ids[users].tolist(),
+            "raises": [self.titles[item] for item in by_item[::-1][:n]],
+            "lowers": [self.titles[item] for item in by_item[:n]],
+        }
+
+    def _swaps(self) -> dict[str, Any]:
+        mean = {side: part.tolist() for side, part in self.swaps.mean_parts().items()}
+        return {"count": len(self.swaps), "users": len(np.unique(self.swaps.users)), "mean_parts": mean}
+
+
+def label_of(change: Change, axes: str, factor: int) -> str:
+    """A raw feature goes by its own name; a latent factor by its number."""
+    names = change.base.settings.get("features")
+    return str(names[factor]) if axes == "raw" and names else f"Factor {factor}"
+
+
+def _html_table(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else html.escape("" if value is None else str(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,103 @@
+"""Explaining a run: its perturbation, under its own data, with everything the run directory knows about items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from recprism.counterfactual import CMB
+from recprism.counterfactual.cmb import BAKED
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.explain import ranking
+from recprism.explain.build import explain, on_axes
+from recprism.explain.change import Change
+from recprism.explain.explanation import Explanation
+from recprism.explain.judge import METRICS, Judge
+from recprism.explain.naming import Labels
+from recprism.study.erase import divided_users, learned_promotion, own_objective, refitted
+from recprism.study.run import Run
+
+AGAIN = 4  # times the ranking of factors is found again
+LEFT_OUT = 0.5  # of the users each time
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """An explanation and the judge it was made with, which single users are looked at through."""
+
+    explanation: Explanation
+    judge: Judge
+
+
+def explain_run(
+    run: Run,
+    objective: str | None = None,
+    *,
+    axes: str = "raw",
+    top: int = 5,
+    draws: int = 199,
+    part: Part = "test",
+    seed: int = 0,
+    on_step: Told | None = None,
+) -> Explained:
+    """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again."""
+    model, split, subtopics = run.cmb(), run.split(), run.subtopics()
+    wanted = objective or own_objective(model)
+    judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
+    change = Change.of(model.base_, model.delta_)
+    everybody = np.arange(split.n_users)
+    promotions = learned_promotion(model.base_, split, subtopics, everybody, wanted) if draws else None
+    found = explain(
+        change,
+        judge,
+        wanted,
+        axes=axes,
+        labels=labels_of(run.items(), split, subtopics),
+        titles=titles_of(run.items()),
+        top=top,
+        draws=draws,
+        promotions=promotions,
+        agreement=stability(model, split, subtopics, axes, seed) if draws else None,
+        seed=seed,
+        on_step=on_step,
+    )
+    return Explained(found, judge)
+
+
+def stability(
+    model: CMB, split: Split, subtopics: Subtopics, axes: str = "raw", seed: int = 0
+) -> ranking.Agreement | None:
+    """Does the ranking of factors come out alike on other users? Half of them each time.
+
+    Players search again on each half, where they moved item vectors. Users' own vectors move for themselves, so there
+    the halves of what was found are compared. None for item vectors that no search can find again.
+    """
+    searched = model.credit != BAKED and model.side == "item"
+    if model.delta_.item is not None and not searched:
+        return None
+    halves = [divided_users(split.n_users, LEFT_OUT, seed + again)[0] for again in range(AGAIN)]
+    if searched:
+        found = (on_axes(refitted(model, split, subtopics, rows), axes, subtopics) for rows in halves)
+        return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in found])
+    delta = on_axes(Change.of(model.base_, model.delta_), axes, subtopics).sides["user"]
+    return ranking.rank_agreement([ranking.shared(delta, rows) for rows in halves])
+
+
+def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:
+    """What factors can be named by: subtopics, how popular items are, and their years where these are known."""
+    year = None
+    if "year" in items.columns and items["year"].dtype.is_numeric():
+        year = items["year"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return Labels.of(subtopics, popularity=split.train.col_counts, year=year)
+
+
+def titles_of(items: pl.DataFrame) -> list[str]:
+    """Titles where there are any, else ids."""
+    column = "title" if "title" in items.columns else "item_id"
+    ids = items["item_id"].cast(pl.String)
+    return items[column].cast(pl.String).fill_null(ids).to_list()

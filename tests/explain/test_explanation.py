@@ -1,0 +1,140 @@
+"""The explanation as an object: what it says of a small world is known, and every number in it can be recomputed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recprism.counterfactual import CMB
+from recprism.data.planted import make_planted
+from recprism.errors import InputError
+from recprism.explain import Change, Explanation, Judge, Labels, explain, explain_lists, view_item, view_user
+from recprism.explain.axes import canonical
+from recprism.models import Factors
+from recprism.rerank import Features, reranker
+
+METRICS = ("ndcg@10", "sc@10", "pc@10")
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[Factors, Judge, Labels, np.ndarray, Change]:
+    """Four of twenty factors are planted; players have moved the items for SC."""
+    made = make_planted(seed=3)
+    base = Factors.from_arrays(made.user, made.item)
+    model = CMB(diversity="sc", device="cpu").fit(base, made.split, made.subtopics)
+    judge = Judge.on(made.split, "test", base, made.subtopics, METRICS)
+    return base, judge, Labels.of(made.subtopics), made.planted, Change.of(base, model.delta_)
+
+
+@pytest.fixture(scope="module")
+def found(world: tuple[Factors, Judge, Labels, np.ndarray, Change]) -> Explanation:
+    _, judge, labels, _, change = world
+    return explain(change, judge, "sc@10", labels=labels, draws=99)
+
+
+def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explanation) -> None:
+    planted = world[3]
+    assert found.verdict is not None
+    assert found.verdict.holds
+    assert set(planted) <= {row.number for row in found.factors}
+    named = {row.number for row in found.factors if row.name is not None and row.name.reliable}
+    assert named <= set(planted), "what is not planted has no name"
+    assert len(named) >= 3
+
+
+def test_what_a_factor_takes_back_is_what_erasing_it_does(world: Any, found: Explanation) -> None:
+    _, judge, _, _, change = world
+    row = found.factors[0]
+    erased = change.sides["item"].copy()
+    erased[:, row.number] = 0
+    values = judge.means(replace(change, item=erased).after)
+    assert row.erased == pytest.approx(values)
+    base, after = judge.means(change.base)["sc@10"], judge.means(change.after)["sc@10"]
+    assert found.taken_back(row.erased) == pytest.approx((after - values["sc@10"]) / (after - base))
+    assert found.shared()[row.number] == pytest.approx(row.size)
+    assert found.shared().argmax() == row.number
+    lines = found.sentences()
+    assert lines[0].startswith("Of the change of sc@10"), "promotion first"
+    assert any(line.startswith(f"Factor {row.number} (") and "Erasing it alone takes back" in line for line in lines)
+
+
+def test_without_controls_nothing_is_claimed(world: Any) -> None:
+    _, judge, _, _, change = world
+    found = explain(change, judge, draws=0)
+    assert not found.says_something
+    assert "No controls were run" in found.sentences()[1]
+    assert all(row.words == "no reliable name" for row in found.factors), "no labels, no names"
+
+
+def test_noise_is_refused_and_no_factor_is_spoken_of(world: Any) -> None:
+    base, judge, labels, _, change = world
+    generator = np.random.default_rng(0)
+    noise = generator.permutation(change.sides["item"].ravel()).reshape(base.item.shape)
+    found = explain(Change(base, item=noise), judge, labels=labels, draws=99)
+    assert not found.says_something
+    assert len(found.sentences()) == 2
+    assert "explains nothing about factors" in found.sentences()[1] or "nothing to explain" in found.sentences()[1]
+
+
+def test_json_frames_and_html(found: Explanation) -> None:
+    plain = json.loads(found.to_json())
+    assert (plain["schema"], plain["version"]) == ("recprism.explanation", 1)
+    assert len(plain["shared"]["item"]) == 20
+    assert plain["sentences"] == found.sentences()
+    assert {"raises", "lowers", "users"} <= set(plain["directions"][0])
+    assert found.to_frame("factor").height == len(found.factors)
+    assert found.to_frame("direction")["label"][0] == "Direction 1"
+    assert "<table>" in found._repr_html_()
+    assert found.individual().shape == (400, 20)
+
+
+@pytest.mark.parametrize("axes", ["svd", "varimax", "subtopics"])
+def test_axes_change_factors_and_nothing_else(world: Any, found: Explanation, axes: str) -> None:
+    _, judge, labels, _, change = world
+    turned = explain(change, judge, axes=axes, labels=labels, draws=0)
+    assert turned.after == pytest.approx(found.after)
+    assert [row.size for row in turned.directions] == pytest.approx([row.size for row in found.directions], rel=1e-3)
+    back = canonical(change.base, axes, subtopics=judge.subtopics).to_original(turned.change)
+    np.testing.assert_allclose(back.sides["item"], change.sides["item"], atol=1e-4)
+
+
+def test_a_user_and_an_item(world: Any, found: Explanation) -> None:
+    _, judge, _, _, change = world
+    user = int(found.swaps.users[0])
+    view = view_user(found, judge, user)
+    assert len(view.swaps) == (found.swaps.users == user).sum() > 0
+    first = view.swaps[0]
+    score = {name: factors.user[user] @ factors.item.T for name, factors in (("a", change.base), ("b", change.after))}
+    came, went = int(first.came), int(first.went)
+    assert first.rise == pytest.approx((score["b"] - score["a"])[came] - (score["b"] - score["a"])[went], abs=1e-5)
+    assert set(first.effects) == {"ndcg@10", "sc@10"}, "metrics of all lists together have no list"
+    item = view_item(found, came)
+    assert item.entered == (found.swaps.came == came).sum()
+    assert json.dumps([view.to_dict(), item.to_dict()])
+    with pytest.raises(InputError, match="user"):
+        view_user(found, judge, 10_000)
+
+
+def test_lists_of_another_method_are_explained_through_vectors(world: Any) -> None:
+    base, judge, labels, _, _ = world
+    candidates, scores = base.rank(50, exclude=judge.exclude)
+    lists = reranker("mmr", trade_off=0.7)(candidates, scores, 10, features=Features(vectors=base.item))
+    found = explain_lists(base, lists, judge, labels=labels, draws=0)
+    assert found.change.user is not None
+    assert any("%" in note for note in found.notes), "how much of the lists the vectors give back"
+    given_back = [len(set(a) & set(b)) / 10 for a, b in zip(judge.lists(found.change.after), lists, strict=True)]
+    assert np.mean(given_back) > 0.98, "twenty factors cannot hold every list"
+
+
+def test_what_cannot_be_explained_is_refused(world: Any) -> None:
+    _, judge, _, _, change = world
+    with pytest.raises(InputError, match="not among the judge's metrics"):
+        explain(change, judge, "ilad@10")
+    with pytest.raises(InputError, match="all users"):
+        explain(change, replace(judge, users=np.arange(5)))
+    with pytest.raises(InputError, match="axes are"):
+        explain(change, judge, axes="sideways", draws=0)
