@@ -96,10 +96,11 @@ def _with_sentiment(reviews: pl.DataFrame, parsed: Sequence[list[Clause]], aspec
                 rows += [(user, item, aspect, value, number, clause.text) for aspect in mentioned]
     schema = {**MENTION_SCHEMA, "review": pl.UInt32, "clause": pl.String}
     found = pl.DataFrame(rows, schema=schema, orient="row")
-    return Extraction(found.select(*MENTION_SCHEMA), _summarised(found))
+    return Extraction(found.select(*MENTION_SCHEMA), summarised(found))
 
 
-def _summarised(found: pl.DataFrame) -> pl.DataFrame:
+def summarised(found: pl.DataFrame) -> pl.DataFrame:
+    """One row a feature, from mentions with the number of their review and their clause; see :class:`Extraction`."""
     praise, blame = (pl.col("sentiment") > 0).sum(), (pl.col("sentiment") < 0).sum()
     positive = pl.when(praise + blame > 0).then(praise / (praise + blame))
     length = pl.col("clause").str.split(" ").list.len()
