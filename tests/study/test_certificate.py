@@ -22,7 +22,7 @@ from recprism.study.certificate import (
     betting_test,
     certify,
     fixed_sequence,
-    holm,
+    step_down,
     t_test,
 )
 
@@ -163,11 +163,11 @@ def test_the_result_is_json() -> None:
 
 def test_holm_is_never_behind_bonferroni() -> None:
     p = np.array([0.04, 0.012, 0.001, 0.03])
-    assert holm(p, 0.05).tolist() == [False, True, True, False]
+    assert step_down(p, 0.05).tolist() == [False, True, True, False]
     assert fixed_sequence(p, 0.05).all()
     for seed in range(50):
         drawn_p = np.random.default_rng(seed).random(6) ** 4
-        assert (holm(drawn_p, 0.05) >= (drawn_p * 6 <= 0.05)).all()
+        assert (step_down(drawn_p, 0.05) >= (drawn_p * 6 <= 0.05)).all()
 
 
 # -- properties -------------------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.data import Dataset
+from recprism.metrics.statistics import holm
 from recprism.study import compare as grid
 from recprism.study import verdict
 from recprism.study.frontier import hypervolume
 from recprism.study.methods import RIVALS, planned
-from recprism.study.verdict import Standing, holm, paired, table
+from recprism.study.verdict import Standing, paired, table
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

@@ -120,6 +120,7 @@ def _print(explanation: Explanation) -> None:
         _print_controls(explanation)
     for title, rows_of in (("direction", explanation.directions), ("factor", explanation.factors)):
         _print_rows(explanation, title, rows_of)
+    _print_ends(explanation)
     for line in explanation.sentences():
         print_sentence(line)
 
@@ -145,6 +146,13 @@ def _print_rows(explanation: Explanation, title: str, rows: Any) -> None:
     ]
     gain = f"takes back of {explanation.objective}"
     print_table((title, "size", "name", "raised", "lowered", gain), table, numeric=("raised", "lowered", gain))
+
+
+def _print_ends(explanation: Explanation) -> None:
+    """Whom each direction concerns most, and what it raises and lowers for them."""
+    ends = [(row.label, explanation.ends(row.number, 3)) for row in explanation.directions]
+    rows = [(label, *(", ".join(map(str, end[name])) for name in ("users", "raises", "lowers"))) for label, end in ends]
+    print_table(("direction", "users it concerns most", "raises", "lowers"), rows)
 
 
 def _print_view(view: UserView | ItemView, checked: str, run_directory: Path) -> None:

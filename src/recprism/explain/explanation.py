@@ -117,6 +117,17 @@ class Explanation:
         """(d,) mean |delta| over the items of one subtopic."""
         return self.shared("item", ranking.items_of(subtopics, name))
 
+    def ends(self, number: int, n: int = 5) -> dict[str, Any]:
+        """Who a direction concerns most, and what it raises and lowers for them."""
+        direction = self.all_directions[number]
+        by_item = np.argsort(direction.items, kind="stable")
+        users = np.argsort(-np.abs(direction.users), kind="stable")[:n]
+        return {
+            "users": self.change.base.user_ids[users].tolist(),
+            "raises": [self.titles[item] for item in by_item[::-1][:n]],
+            "lowers": [self.titles[item] for item in by_item[:n]],
+        }
+
     def user_row(self, user: Any) -> int:
         """The row number of a user id."""
         return int(id_positions(as_id_array([user], "user"), self.change.base.user_ids, "user")[0])
@@ -152,7 +163,7 @@ class Explanation:
             "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "controls": None if self.controls is None else self.controls.to_dict(),
             "factors": [self._plain(row) for row in self.factors],
-            "directions": [{**self._plain(row), **self._ends(row.number)} for row in self.directions],
+            "directions": [{**self._plain(row), **self.ends(row.number)} for row in self.directions],
             "together": {name: dict(values) for name, values in zip(KINDS, self.together, strict=True)},
             "shared": {side: self.shared(side).tolist() for side in self.change.sides},
             "agreement": None if self.agreement is None else asdict(self.agreement),
@@ -188,17 +199,6 @@ class Explanation:
             "taken_back": self.taken_back(row.erased),
             "taken_back_of_cost": self.taken_back(row.erased, self.cost),
             **{f"without, {metric}": row.erased[metric] for metric in (self.objective, self.cost)},
-        }
-
-    def _ends(self, number: int, n: int = 5) -> dict[str, Any]:
-        """Who a direction concerns most, and what it raises and lowers for them."""
-        direction = self.all_directions[number]
-        by_item = np.argsort(direction.items, kind="stable")
-        users = np.argsort(-np.abs(direction.users), kind="stable")[:n]
-        return {
-            "users": self.change.base.user_ids[users].tolist(),
-            "raises": [self.titles[item] for item in by_item[::-1][:n]],
-            "lowers": [self.titles[item] for item in by_item[:n]],
         }
 
     def _swaps(self) -> dict[str, Any]:

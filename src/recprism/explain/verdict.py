@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from recprism.explain.controls import Controls
 from recprism.explain.parts import is_small
+from recprism.metrics.statistics import holm
 
 Reason = Literal["holds", "nothing moved", "nothing gained", "no better than controls"]
 
@@ -76,26 +77,13 @@ def _figures(controls: Controls, gain: float) -> tuple[Figure, ...]:
     p_values = {control.title: control.p_value for control in controls.shuffled}
     promotion = "plain promotion of items"
     means[promotion], p_values[promotion] = controls.bias.objective, controls.bias.p_value
-    corrected = holm({name: p_values[name] for name in (controls["rows"].title, promotion)})
+    to_beat = (controls["rows"].title, promotion)
+    corrected = dict(zip(to_beat, holm([p_values[name] for name in to_beat]).tolist(), strict=True))
     return tuple(_figure(name, controls.gain(means[name]), gain, p_values[name], corrected.get(name)) for name in means)
 
 
 def _figure(name: str, reached: float, gain: float, p_value: float, corrected: float | None) -> Figure:
     return Figure(name, reached, reached / gain if gain > 0 else None, p_value, corrected)
-
-
-def holm(p_values: dict[str, float]) -> dict[str, float]:
-    """Holm's correction: the smallest is multiplied by the number of tests, the next by one less, none falls below
-    the one before.
-
-    >>> holm({"a": 0.01, "b": 0.04})
-    {'a': 0.02, 'b': 0.04}
-    """
-    corrected, largest = {}, 0.0
-    for place, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda pair: pair[1])):
-        largest = max(largest, min(1.0, p_value * (len(p_values) - place)))
-        corrected[name] = largest
-    return {name: corrected[name] for name in p_values}
 
 
 def _nothing_moved(_: Verdict) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.errors import InputError
 from recprism.metrics.evaluation import plain_row
+from recprism.metrics.statistics import holm
 
 Array = NDArray[np.float64]
 Values = Mapping[str, ArrayLike]
@@ -254,17 +255,14 @@ def fixed_sequence(p_values: Array, alpha: float) -> NDArray[np.bool_]:
     return np.logical_and.accumulate(p_values <= alpha)
 
 
-def holm(p_values: Array, alpha: float) -> NDArray[np.bool_]:
+def step_down(p_values: Array, alpha: float) -> NDArray[np.bool_]:
     """From the smallest p-value on, each at alpha over the number of those left, until the first that fails."""
-    order = np.argsort(p_values, kind="stable")
-    certified = np.zeros(len(p_values), bool)
-    certified[order] = fixed_sequence(p_values[order] * np.arange(len(p_values), 0, -1), alpha)
-    return certified
+    return holm(p_values) <= alpha
 
 
 PROCEDURES: dict[str, Callable[[Array, float], NDArray[np.bool_]]] = {
     "fixed-sequence": fixed_sequence,
-    "holm": holm,
+    "holm": step_down,
 }
 
 

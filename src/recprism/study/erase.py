@@ -23,6 +23,7 @@ from recprism.explain.parts import Parts, bias_and_rest
 from recprism.explain.verdict import Verdict
 from recprism.metrics import parse
 from recprism.models import Factors
+from recprism.study.promotion import with_bias_column
 from recprism.study.run import Run
 
 Told = Callable[[str, int, int], None]
@@ -186,12 +187,6 @@ def _learned_numbers(
     """(n_items,) of players on the last factor alone."""
     model = CMB(diversity=goal, only=(start.dim - 1,), scaling="global", **settings).fit(start, split, subtopics)
     return model.factors_.item[:, -1]
-
-
-def with_bias_column(factors: Factors) -> Factors:
-    """One more factor that is 1 for every user: moving it alone is a bias per item."""
-    ones, zeros = np.ones((factors.n_users, 1), np.float32), np.zeros((factors.n_items, 1), np.float32)
-    return factors.with_vectors(user=np.hstack([factors.user, ones]), item=np.hstack([factors.item, zeros]))
 
 
 def own_objective(model: CMB) -> str:

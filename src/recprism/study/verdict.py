@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.metrics.statistics import holm
 from recprism.study.compare import AT_ONCE, BUDGETS, OURS, PAPER_ROWS, PROMOTION, YARDSTICK, World, key, read_judged
 from recprism.study.methods import RIVALS
 
@@ -99,7 +100,7 @@ def table(folder: Path, worlds: Iterable[tuple[str, str]], *, seeds: int, split:
         for budget in BUDGETS
         for goal in YARDSTICK.goals
     ]
-    corrected = iter(holm([p for cell in raw for _, p, _ in cell.rivals]))
+    corrected = iter(holm([p for cell in raw for _, p, _ in cell.rivals]).tolist())
     return [_verdict(cell, corrected) for cell in raw]
 
 
@@ -163,16 +164,6 @@ def paired(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> tuple[float,
         settled = len(by_unit) > 1 and by_unit[0] != 0
         return (0.0 if settled else 1.0), float(by_unit.mean()) if len(by_unit) else 0.0
     return float(stats.ttest_1samp(by_unit, 0.0).pvalue), float(by_unit.mean())
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Corrected for how many there are: the smallest times n, the next times n - 1, ..., never falling."""
-    order = np.argsort(p_values)
-    n = len(p_values)
-    raised = np.minimum(1.0, np.maximum.accumulate(np.asarray(p_values)[order] * (n - np.arange(n))))
-    corrected = np.empty(n)
-    corrected[order] = raised
-    return [float(p) for p in corrected]
 
 
 def _outcome(ours: Standing, rival: Standing, budget: float, better: float, p_value: float) -> Outcome:
