@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.erasure import BY, WHICH, By, Erasure, Which, erase, erased, shared_sizes, usual_features
+from recprism.explain.erasure import (
+    BY,
+    BY_CHANCE,
+    WHICH,
+    By,
+    Erasure,
+    Which,
+    erase,
+    erased,
+    shared_sizes,
+    usual_features,
+)
 from recprism.explain.judge import Judge
 from recprism.metrics import Context
 from recprism.models import Factors
@@ -49,10 +60,12 @@ def removed(before: Change, after: Change, axis: int | None) -> np.ndarray:
 def test_a_matched_erasure_removes_as_much_as_the_top(seed: int, n: int, sides: tuple[str, ...]) -> None:
     change, generator = a_change(seed, sides), np.random.default_rng(seed)
     for by in BY:
-        top, matched = erased(change, "top", by, n), erased(change, "matched", by, n, generator)
+        top, matched, squares = (erased(change, which, by, n, generator) for which in ("top", "matched", "squares"))
         np.testing.assert_allclose(removed(change, top, None), removed(change, matched, None), rtol=1e-5, atol=1e-5)
         if by == "individual" and len(sides) == 1:
             np.testing.assert_allclose(removed(change, top, 1), removed(change, matched, 1), rtol=1e-5, atol=1e-5)
+        energy = [sum((side.astype(float) ** 2).sum() for side in it.sides.values()) for it in (top, squares)]
+        assert energy[0] == pytest.approx(energy[1], rel=1e-5, abs=1e-5)
 
 
 @given(seed=st.integers(0, 50), n=st.integers(0, DIM))
@@ -103,7 +116,7 @@ def test_nothing_erased_is_the_change_and_all_erased_is_the_base(by: By) -> None
 def planted() -> tuple[Change, Judge]:
     """Ten dull items that everybody gets; factor 0 of the thirty others brings them into the lists.
 
-    Factors 1 to 7 of the change are as many small numbers, and no user looks at them.
+    Factors 1 to 7 of the change are nearly as large, and no user looks at them.
     """
     generator = np.random.default_rng(1)
     user = np.zeros((N_USERS, DIM))
@@ -111,8 +124,8 @@ def planted() -> tuple[Change, Judge]:
     item = np.zeros((N_ITEMS, DIM))
     item[:, 0] = np.where(np.arange(N_ITEMS) < 10, 1.0, 0.5) + generator.uniform(0, 0.1, N_ITEMS)
     base = Factors.from_arrays(user, item)
-    delta = generator.normal(0, 0.1, (N_ITEMS, DIM))
-    delta[:, 0] = np.where(np.arange(N_ITEMS) < 10, 0.0, generator.uniform(0.4, 0.8, N_ITEMS))
+    delta = generator.uniform(-0.6, 0.6, (N_ITEMS, DIM))
+    delta[:, 0] = np.where(np.arange(N_ITEMS) < 10, 0.0, generator.uniform(0.7, 0.9, N_ITEMS))
     topics = np.zeros((N_ITEMS, 12), bool)
     topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
     judge = Judge(Context(subtopics=topics, vectors=item), nothing_seen(base), ("sc@5",))
@@ -125,10 +138,11 @@ def test_where_only_one_factor_matters_erasing_it_takes_back_everything() -> Non
     for by in BY:
         assert found.taken_back(by, "top", 1) == pytest.approx(1)
         assert found.taken_back(by, "least", 1) == pytest.approx(0)
-        area = found.faithfulness(by)
-        assert area is not None
-        assert 0 <= area.low <= area.mean <= area.high < 1
-        assert area.mean > 0.05
+        for against in ("matched", "squares"):
+            area = found.faithfulness(by, against)
+            assert area is not None
+            assert 0 <= area.low <= area.mean <= area.high < 1
+            assert area.mean > 0.1
     assert found.taken_back("shared", "least", DIM - 1) == pytest.approx(0)
     assert "tells more than size alone" in found.sentence("individual", 1)
     # one draw in eight erases the one factor first, and is as good as the ranking
@@ -156,7 +170,7 @@ def test_curves_run_from_the_change_to_the_base() -> None:
     for by in BY:
         for which in WHICH:
             curve = found.curves[by][which]
-            assert curve.shape == (2 if which in ("random", "matched") else 1, len(found.features), 2)
+            assert curve.shape == (2 if which in BY_CHANCE else 1, len(found.features), 2)
             np.testing.assert_array_equal(curve[:, 0], np.broadcast_to(found.learned, curve[:, 0].shape))
             np.testing.assert_array_equal(curve[:, -1], np.broadcast_to(found.base, curve[:, 0].shape))
 
@@ -169,17 +183,17 @@ def test_the_same_seed_gives_the_same_curves() -> None:
 def test_a_frame_and_plain_values() -> None:
     found = some_erasure()
     frame = found.to_frame()
-    assert frame.height == 2 * 4 * len(found.features) * 2
+    assert frame.height == 2 * 5 * len(found.features) * 2
     assert set(frame.columns) >= {"by", "which", "features", "metric", "value", "remaining"}
     plain = json.loads(json.dumps(found.to_dict()))
-    assert set(plain["faithfulness"]) == {"individual", "shared"}
+    assert set(plain["faithfulness"]["squares"]) == {"individual", "shared"}
 
 
 def test_progress_is_told_after_every_curve() -> None:
     told: list[tuple[int, int]] = []
     change = a_change()
     erase(change, a_judge(change.base), "sc@5", features=[2], draws=2, on_step=lambda *step: told.append(step))
-    assert told == [(n, 12) for n in range(1, 13)]
+    assert told == [(n, 16) for n in range(1, 17)]
 
 
 def test_no_gain_no_shares() -> None:
@@ -202,7 +216,7 @@ def test_what_cannot_be_erased_is_refused() -> None:
         erased(change, "top", "shared", 9)
     with pytest.raises(InputError, match="individual or shared"):
         erased(change, "top", "item", 1)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="top, least, random, matched"):
+    with pytest.raises(InputError, match="top, least, random, matched, squares"):
         erased(change, "best", "shared", 1)  # type: ignore[arg-type]
     found = some_erasure()
     with pytest.raises(InputError, match="pc@5 was not judged"):

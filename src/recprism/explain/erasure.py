@@ -1,7 +1,9 @@
 """Erasure: what is left of a gain when some entries of a change are set to 0, and whether it matters which ones.
 
 To erase the largest entries is also to erase the most. So beside "top" stands "matched": entries chosen at random until
-the same sum of |delta| is gone. What "top" takes back beyond that is what the ranking of features knows.
+the same sum of |delta| is gone. What "top" takes back beyond that is what the ranking of features knows; or else that
+few large entries do more than many small ones of the same sum, as they do even in pure noise. Hence "squares", which
+removes the same sum of squares: for noise, that is what counts.
 """
 
 from __future__ import annotations
@@ -22,23 +24,25 @@ if TYPE_CHECKING:
     import polars as pl
 
 By = Literal["individual", "shared"]
-Which = Literal["top", "least", "random", "matched"]
+Which = Literal["top", "least", "random", "matched", "squares"]
 Array = NDArray[np.float64]
 Order = NDArray[np.int64]
 Sizes = Mapping[str, Array]
 
 BY: tuple[By, ...] = ("individual", "shared")
-WHICH: tuple[Which, ...] = ("top", "least", "random", "matched")
-BY_CHANCE = ("random", "matched")
+WHICH: tuple[Which, ...] = ("top", "least", "random", "matched", "squares")
+BY_CHANCE = ("random", "matched", "squares")
+POWERS = {"matched": 1, "squares": 2}  # of |delta|, in the sum that must agree
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The area between the curves "matched" and "top" of the gain that remains, over the share of features erased.
+    """The area between the curves "matched" (or "squares") and "top": of the gain that remains, over the share of
+    features that is erased.
 
     Above 0: the largest features carry more of the gain than their size alone would. It can hardly pass 1.
 
-    mean, low, high: over the draws of "matched"; low and high hold 95 % of the draws between them
+    mean, low, high: over the draws; low and high hold 95 % of the draws between them
     """
 
     mean: float
@@ -79,9 +83,9 @@ class Erasure:
         left = self.remaining(by, which, metric)
         return None if left is None else float(1 - left[:, self._at(n)].mean())
 
-    def faithfulness(self, by: By) -> Faithfulness | None:
+    def faithfulness(self, by: By, against: Which = "matched") -> Faithfulness | None:
         """In the objective; None where it hardly changed."""
-        top, matched = self.remaining(by, "top"), self.remaining(by, "matched")
+        top, matched = self.remaining(by, "top"), self.remaining(by, against)
         if top is None or matched is None:
             return None
         areas = np.trapezoid(matched - top, self.features / self.features[-1], axis=1)
@@ -89,15 +93,18 @@ class Erasure:
         return Faithfulness(float(areas.mean()), float(low), float(high))
 
     def sentence(self, by: By, n: int) -> str:
-        top, matched, area = self.taken_back(by, "top", n), self.taken_back(by, "matched", n), self.faithfulness(by)
-        if top is None or matched is None or area is None:
+        top, matched, squares = (self.taken_back(by, which, n) for which in ("top", "matched", "squares"))
+        areas = [self.faithfulness(by, which) for which in ("matched", "squares")]
+        found = [area for area in areas if area is not None]
+        if top is None or matched is None or squares is None or not found:
             return f"{self.objective} hardly changed: there is no gain that erasing could take back."
         whose = f"the {n} largest entries of every row" if by == "individual" else f"the {n} factors that moved most"
-        knows = "more than size alone" if area.low > 0 else "no more than size alone"
+        knows = "more than size alone" if min(area.low for area in found) > 0 else "no more than size alone"
+        figures = " and ".join(f"{area.mean:+.3f}, {area.low:+.3f} to {area.high:+.3f}" for area in found)
         return (
-            f"Erasing {whose} takes back {top:.0%} of the gain in {self.objective}; as much |delta| erased at random "
-            f"takes back {matched:.0%}. Over the whole curve the ranking tells {knows} "
-            f"(area {area.mean:+.3f}, {area.low:+.3f} to {area.high:+.3f})."
+            f"Erasing {whose} takes back {top:.0%} of the gain in {self.objective}; as much erased at random takes "
+            f"back {matched:.0%} (by the sum of |delta|) or {squares:.0%} (of squares). Over the whole curve the "
+            f"ranking tells {knows} (areas {figures})."
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -130,12 +137,15 @@ class Erasure:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
-        areas = {by: self.faithfulness(by) for by in BY}
+        areas = {which: {by: self.faithfulness(by, which) for by in BY} for which in WHICH if which in POWERS}
         return {
             "objective": self.objective,
             "base": dict(zip(self.metrics, self.base.tolist(), strict=True)),
             "learned": dict(zip(self.metrics, self.learned.tolist(), strict=True)),
-            "faithfulness": {by: None if area is None else asdict(area) for by, area in areas.items()},
+            "faithfulness": {
+                which: {by: None if area is None else asdict(area) for by, area in of.items()}
+                for which, of in areas.items()
+            },
             "rows": self.rows(),
         }
 
@@ -161,7 +171,7 @@ def erase(
     seed: int = 0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Erasure:
-    """Erase more and more of a change, by Individual and by Shared, in all four manners.
+    """Erase more and more of a change, by Individual and by Shared, in all manners.
 
     features: how many to erase; 0 and all are always among them. About a dozen numbers unless given
     draws: of the manners that leave it to chance; on_step(done, total) is told after every curve
@@ -207,9 +217,10 @@ def erased(change: Change, which: Which, by: By, n: int, generator: np.random.Ge
 
     by: "individual" erases n entries of every row (an item, or a user where user vectors moved), each row its own;
         "shared" erases n factors for all rows, and on both sides where both moved
-    which: the n largest, the n smallest, n at random, or at random as much |delta| as the n largest hold ("matched":
-        per row for individual, in all for shared; of the last entry only the part that is needed goes)
-    generator: the choice of "random" and "matched"; generators in the same state choose in the same order for any n
+    which: the n largest, the n smallest, n at random, or at random until as much |delta| ("matched") or delta**2
+        ("squares") is gone as the n largest hold: per row for individual, in all for shared; of the last entry only
+        the part that is needed goes
+    generator: leaves it to chance; generators in the same state choose in the same order for any n
     """
     if by not in _KEPT:
         raise InputError(f"features are erased by {' or '.join(_KEPT)}, not {by!r}")
@@ -229,13 +240,14 @@ def shared_sizes(change: Change) -> Array:
 
 
 def _of_each_row(sizes: Sizes, which: Which, n: int, generator: np.random.Generator) -> dict[str, Array]:
-    return {name: _kept(size, size, which, n, generator) for name, size in sizes.items()}
+    power = POWERS.get(which, 1)
+    return {name: _kept(size, size**power, which, n, generator) for name, size in sizes.items()}
 
 
 def _of_all_rows(sizes: Sizes, which: Which, n: int, generator: np.random.Generator) -> dict[str, Array]:
     """Factors are ranked by means, so that the side with more rows does not decide alone; sums are what is matched."""
     means = np.sum([size.mean(axis=0) for size in sizes.values()], axis=0)
-    totals = np.sum([size.sum(axis=0) for size in sizes.values()], axis=0)
+    totals = np.sum([(size ** POWERS.get(which, 1)).sum(axis=0) for size in sizes.values()], axis=0)
     return dict.fromkeys(sizes, _kept(means[None], totals[None], which, n, generator))
 
 
@@ -246,11 +258,11 @@ _KEPT: dict[str, Callable[[Sizes, Which, int, np.random.Generator], dict[str, Ar
 
 
 def _kept(ranked_by: Array, sizes: Array, which: Which, n: int, generator: np.random.Generator) -> Array:
-    """(rows, d) the share of every entry that stays; ranked_by, sizes: (rows, d)."""
-    if which == "matched":
+    """(rows, d) the share of every entry that stays; ranked_by, sizes (|delta| or its squares): (rows, d)."""
+    if which in POWERS:
         largest = _falling(ranked_by)[:, :n]
         wanted = np.take_along_axis(sizes, largest, axis=1).sum(axis=1)
-        return _without(sizes, _shuffled(sizes.shape, generator), wanted)
+        return _without(sizes, _shuffled(sizes.shape, generator), wanted) ** (1 / POWERS[which])
     orders = {
         "top": lambda: _falling(ranked_by),
         "least": lambda: _falling(-ranked_by),
