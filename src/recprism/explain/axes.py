@@ -132,7 +132,7 @@ def _varimax(
         slope = items.T @ (turned**3 - turned * (turned**2).mean(axis=0))
         left, reached, right = np.linalg.svd(slope)
         turn = left @ right
-        if reached.sum() <= before * (1 + 1e-12):
+        if reached.sum() <= before * (1 + 1e-10):
             break
         before = reached.sum()
     # On singular axes users and items have the same spread, so this is the strength of each turned axis.
