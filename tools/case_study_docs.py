@@ -100,7 +100,7 @@ def _verdict(row: dict[str, Any]) -> str:
         return (
             said + " But its item-bias part alone does as well: it says which items to lift, not which features matter."
         )
-    return said + f" The item-bias part alone reaches {bias:.0%} of it; the rest hangs on the features."
+    return said + f" The item-bias part alone reaches {bias:.0%} of it."
 
 
 def _heat(found: dict[str, Any]) -> str:
