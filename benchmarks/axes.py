@@ -6,8 +6,9 @@ ML-1M, BPRMF with its defaults, one 8:1:1 split, several seeds of the training. 
 each kind of canonical axes: the share of factors with a reliable name (subtopics, popularity, year; on held-out items),
 and how far the seeds agree on CMB-Shared. "by number" compares axis 0 with axis 0; for raw axes that means nothing, and
 its agreement must be about 0. Players on a strong axis move more, so axes in the order of their strength agree for that
-reason alone: "beyond strength" compares Shared divided by the spread of the users on the axis. "matched" pairs the axes of two seeds by the correlation of their items first, which can
-be done for any axes, and says how alike the pairs are. About five minutes on two cores.
+reason alone: "beyond strength" compares Shared divided by the spread of the users on the axis. "matched" pairs the axes
+of two seeds by the correlation of their items first, which can be done for any axes, and says how alike the pairs are.
+About a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
