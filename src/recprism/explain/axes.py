@@ -129,10 +129,11 @@ def _varimax(
     before = 0.0
     for _ in range(TURNS):
         turned = items @ turn
-        slope = items.T @ (turned**3 - turned * (turned**2).mean(axis=0))
+        squares = turned * turned
+        slope = items.T @ (turned * (squares - squares.mean(axis=0)))
         left, reached, right = np.linalg.svd(slope)
         turn = left @ right
-        if reached.sum() <= before * (1 + 1e-10):
+        if reached.sum() <= before * (1 + 1e-8):
             break
         before = reached.sum()
     # On singular axes users and items have the same spread, so this is the strength of each turned axis.
