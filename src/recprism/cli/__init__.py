@@ -25,6 +25,7 @@ from recprism.cli import (
     features,
     frontier,
     recommend,
+    report,
     reproduce,
     train,
 )
@@ -55,6 +56,7 @@ app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

@@ -1,0 +1,71 @@
+"""recprism report: one run, one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, progress_bar, say
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.report.content import Content
+    from recprism.study.run import Run
+
+NAME = "report.html"
+
+
+def report(
+    run_directory: Annotated[Path, typer.Argument(help="A run; diversified or only trained.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default=f"RUN/{NAME}")
+    ] = None,
+    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
+    draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and no factor is named.", min=0)] = 199,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write one page that can be sent to somebody: the verdict, the front, who pays, factors, users, settings.
+
+    A single HTML file that needs no network. A run that was not diversified gets an audit.
+
+    Examples: `recprism report runs/x`, `recprism report runs/x -o page.html --draws 99`
+    """
+    from recprism.study.pipeline import part_named
+    from recprism.study.run import Run
+
+    run = Run.open(run_directory)
+    path = output or run.path / NAME
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; name a file with -o")
+    chosen = part_named(part)
+    content = write_report(run, path, part=chosen, draws=draws, seed=seed)
+    size = path.stat().st_size
+    if as_json:
+        print_json({"run": str(run.path), "report": str(path), "bytes": size, **content.to_dict()})
+        return
+    for line in content.verdict:
+        print_sentence(line)
+    say(f"{path}: {size / 1e6:.1f} MB, needs no network")
+    next_step(f"open {path} in a browser")
+
+
+def write_report(run: Run, path: Path, *, part: str = "test", draws: int = 199, seed: int = 0) -> Content:
+    """Gather, draw and write, with a bar; a reader never sees half a page."""
+    from recprism.data.files import write_text
+    from recprism.report import gather, render
+    from recprism.study.pipeline import part_named
+
+    with progress_bar() as progress:
+        task = progress.add_task("reading", total=None, note="")
+        content = gather(
+            run,
+            part=part_named(part),
+            draws=draws,
+            seed=seed,
+            on_step=lambda what, done, total: progress.update(task, description=what, completed=done, total=total),
+        )
+    write_text(path, render(content))
+    return content

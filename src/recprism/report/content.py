@@ -1,0 +1,174 @@
+"""What a report says, as plain values: no arrays, no models, nothing that needs the run directory any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """Lists at one point of the path; loss of NDCG@10 and gain in the goal as shares of the base.
+
+    certified_for: the smallest budget it is certified to keep; None for none of those tried
+    """
+
+    trade_off: float
+    loss: float
+    gain: float
+    certified_for: float | None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The vectors that the run holds, as the front sees them; budget: what was certified, None if nothing was."""
+
+    loss: float
+    gain: float
+    budget: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A metric, or a segment's metric, before and after; low and high are ends of the interval of ``difference``."""
+
+    name: str
+    words: str
+    n: int
+    before: float
+    after: float
+    difference: float
+    relative: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    better: bool | None
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a rival that knows nothing of factors reaches: gain in the objective, and as a share of the learned gain."""
+
+    name: str
+    gain: float
+    share: float | None
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A factor or a direction; taken_back: the share of the gain that erasing it alone undoes."""
+
+    kind: str
+    label: str
+    name: str
+    sentence: str
+    size: float
+    taken_back: float | None
+    raises: tuple[str, ...] = ()
+    lowers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ErasedPoint:
+    """What remains of the gain after ``features`` are erased; low, high: over draws."""
+
+    by: str
+    which: str
+    features: int
+    remaining: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Of the heat map."""
+
+    item: str
+    factor: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One place of a list; reason: why it came, sentence by sentence, empty for what stayed or went."""
+
+    rank: int
+    title: str
+    year: str
+    subtopics: tuple[str, ...]
+    state: str
+    reason: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class User:
+    """A telling user; changes: metric -> (before, after) of this list alone."""
+
+    name: str
+    reason: str
+    changes: Mapping[str, tuple[float, float]]
+    before: tuple[Entry, ...]
+    after: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What may be said about factors.
+
+    holds: whether the gain is beyond its controls; sentence: that in words; promotion: the share of plain promotion
+    heat_side: whose vectors moved: what a cell of the heat map means depends on it
+    """
+
+    objective: str
+    holds: bool
+    checked: bool
+    sentence: str
+    promotion: str
+    stability: str
+    controls: tuple[Control, ...]
+    features: tuple[Feature, ...]
+    together: tuple[str, ...]
+    erased: tuple[ErasedPoint, ...]
+    erasure_sentences: tuple[str, ...]
+    heat: tuple[Cell, ...]
+    heat_side: str
+    users: tuple[User, ...]
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything on the page.
+
+    goal: the metric whose gain is in question; cost: the one that pays
+    front: empty where there are no labels to tell the price
+    chosen, changes, payers, exposure, explained: of the perturbation; of the audit alone where there is none
+    """
+
+    title: str
+    run: str
+    part: str
+    goal: str
+    cost: str
+    verdict: tuple[str, str, str]
+    diversified: bool
+    front: tuple[FrontPoint, ...]
+    front_sentences: tuple[str, ...]
+    chosen: Chosen | None
+    changes: tuple[Change, ...]
+    payers: tuple[Change, ...]
+    exposure: tuple[Change, ...]
+    payers_of: str
+    explained: Explained | None
+    notes: tuple[str, ...]
+    facts: Mapping[str, Mapping[str, str]]
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON."""
+        from dataclasses import asdict
+
+        return asdict(self)

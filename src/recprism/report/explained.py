@@ -1,0 +1,190 @@
+"""The part of a page that explains: factors and directions, controls, erasure, the heat map, single users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.split import Part
+from recprism.data.subtopics import Subtopics
+from recprism.explain import sentences
+from recprism.explain.erasure import BY, Erasure, erase
+from recprism.explain.explanation import Explanation, Row
+from recprism.explain.views import Swap, view_user
+from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User
+from recprism.study.explain import explain_run
+from recprism.study.run import Run
+from recprism.study.telling import Heat, item_heat, telling_users
+
+Told = Callable[[str, int, int], None]
+ERASURE_DRAWS = 5
+CURVES = ("top", "matched", "squares")
+NEW, GONE, MOVED, STAYED = "new", "gone", "moved", "stayed"
+
+
+def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told) -> Explained:
+    """Run the controls, erase, and look at ten users."""
+    tell("controls", 0, 1)
+    found = explain_run(
+        run, part=part, draws=draws, seed=seed, on_step=lambda done, total: tell("controls", done, total)
+    )
+    explanation, judge = found.explanation, found.judge
+    short = replace(judge, metrics=(explanation.objective, explanation.cost))
+    erasure = erase(
+        explanation.change,
+        short,
+        explanation.objective,
+        draws=ERASURE_DRAWS,
+        seed=seed,
+        on_step=lambda done, total: tell("erasing", done, total),
+    )
+    catalogue = _Catalogue(run.items(), run.subtopics())
+    verdict = explanation.verdict
+    return Explained(
+        objective=explanation.objective,
+        holds=explanation.says_something,
+        checked=verdict is not None,
+        sentence=sentences.UNCHECKED if verdict is None else verdict.sentence(),
+        promotion=explanation.parts.sentence(explanation.objective),
+        stability="" if explanation.agreement is None else sentences.stability(explanation),
+        controls=()
+        if verdict is None
+        else tuple(Control(it.name, it.gain, it.share, it.corrected) for it in verdict.figures),
+        features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
+        together=_together(explanation),
+        erased=_erased(erasure),
+        erasure_sentences=tuple(erasure.sentence(by, _told(erasure)) for by in BY),
+        heat=_cells(explanation, item_heat(explanation)),
+        heat_side="item" if explanation.change.item is not None else "user",
+        users=tuple(_users(explanation, replace(judge, metrics=short.metrics), catalogue, tell)),
+    )
+
+
+# -- factors ----------------------------------------------------------------------------------------------------------
+
+
+def _feature(explanation: Explanation, row: Row) -> Feature:
+    ends = explanation.ends(row.number, 3) if row.kind == "direction" else {"raises": (), "lowers": ()}
+    return Feature(
+        *(row.kind, row.label, row.words, sentences.about(explanation, row), row.size),
+        explanation.taken_back(row.erased),
+        tuple(map(str, ends["raises"])),
+        tuple(map(str, ends["lowers"])),
+    )
+
+
+def _together(explanation: Explanation) -> tuple[str, ...]:
+    pairs = zip((explanation.directions, explanation.factors), explanation.together, strict=True)
+    return tuple(
+        f"All {len(rows)} {rows[0].kind}s together: {sentences.effect(explanation, together, 'them')}"
+        for rows, together in pairs
+        if len(rows) > 1
+    )
+
+
+def _told(erasure: Erasure) -> int:
+    """How many features the sentence speaks of: ten, as the paper, or all where there are fewer."""
+    return max(int(n) for n in erasure.features if n <= 10)
+
+
+def _erased(erasure: Erasure) -> tuple[ErasedPoint, ...]:
+    points = []
+    for by in BY:
+        for which in CURVES:
+            left = erasure.remaining(by, which)  # type: ignore[arg-type]
+            for place, n in enumerate(erasure.features):
+                of = (None, None, None) if left is None else _range(left[:, place])
+                points.append(ErasedPoint(by, which, int(n), *of))
+    return tuple(points)
+
+
+def _range(drawn: NDArray[Any]) -> tuple[float, float, float]:
+    return float(drawn.mean()), float(drawn.min()), float(drawn.max())
+
+
+def _cells(explanation: Explanation, heat: Heat | None) -> tuple[Cell, ...]:
+    if heat is None:
+        return ()
+    return tuple(
+        Cell(explanation.titles[item], explanation.label(int(factor)), float(heat.values[i, j]))
+        for i, item in enumerate(heat.items)
+        for j, factor in enumerate(heat.factors)
+    )
+
+
+# -- users ------------------------------------------------------------------------------------------------------------
+
+
+class _Catalogue:
+    """What items are called, when they are from, and what they are about."""
+
+    def __init__(self, items: pl.DataFrame, subtopics: Subtopics) -> None:
+        self.subtopics = subtopics
+        columns = items.columns
+        self.titles = items["title" if "title" in columns else "item_id"].cast(pl.String).to_list()
+        self.years = items["year"].cast(pl.String).to_list() if "year" in columns else [None] * len(items)
+
+    def entry(self, item: int, rank: int, state: str, reason: tuple[str, ...] = ()) -> Entry:
+        year = self.years[item] or ""
+        title = str(self.titles[item]).removesuffix(f"({year})").strip() if year else str(self.titles[item])
+        rows = self.subtopics.items
+        about = rows.indices[rows.indptr[item] : rows.indptr[item + 1]]
+        return Entry(rank, title, year, tuple(str(self.subtopics.names[it]) for it in about), state, reason)
+
+
+def _users(explanation: Explanation, judge: Any, catalogue: _Catalogue, tell: Told) -> list[User]:
+    chosen = telling_users(explanation, judge)
+    change = explanation.change
+    lists = judge.lists(change.base), judge.lists(change.after)
+    values = judge.values(change.base), judge.values(change.after)
+    found = []
+    for done, one in enumerate(chosen, start=1):
+        view = view_user(explanation, judge, change.base.user_ids[one.row])
+        reasons = {swap.rank_in: _reason(explanation, swap) for swap in view.swaps}
+        before, after = (it[one.row] for it in lists)
+        changes = {
+            name: (float(values[0][name][one.row]), float(values[1][name][one.row]))
+            for name in (explanation.objective, explanation.cost)
+            if len(values[0][name]) > 1
+        }
+        entries = _entries(before, after, {}, catalogue, GONE), _entries(after, before, reasons, catalogue, NEW)
+        found.append(User(str(view.user), one.reason, changes, *entries))
+        tell("users", done, len(chosen))
+    return found
+
+
+def _entries(
+    items: NDArray[Any], others: NDArray[Any], reasons: dict[int, tuple[str, ...]], catalogue: _Catalogue, alone: str
+) -> tuple[Entry, ...]:
+    """alone: what to call an item that the other list lacks."""
+    places = {int(item): place for place, item in enumerate(others)}
+    entries = []
+    for place, item in enumerate(int(it) for it in items if it >= 0):
+        state = alone if item not in places else STAYED if places[item] == place else MOVED
+        entries.append(catalogue.entry(item, place + 1, state, reasons.get(place + 1, ())))
+    return tuple(entries)
+
+
+def _reason(explanation: Explanation, swap: Swap) -> tuple[str, ...]:
+    """Why an item came: whom it replaced, what that did, and what its rise is made of.
+
+    Parts by factor are told only where factors may be spoken of.
+    """
+    lines = [f"Came in for {swap.went}, which was at {swap.rank_out}.", _effect(swap)]
+    promoted = f"{swap.promotion:+.3f} of that everybody's lists got alike (plain promotion)"
+    lines.append(f"Its score rose by {swap.rise:+.3f} against that one; {promoted}.")
+    if explanation.says_something:
+        parts = ", ".join(f"{part.label} {part.amount:+.3f}" for part in swap.parts)
+        lines.append(f"The largest parts of the rise: {parts}.")
+    return tuple(line.replace("-", "−") if line.startswith(("Its", "The largest")) else line for line in lines if line)
+
+
+def _effect(swap: Swap) -> str:
+    known = {name: value for name, value in swap.effects.items() if not np.isnan(value)}
+    told = ", ".join(f"{name} {round(value, 3) + 0.0:+.3f}" for name, value in known.items())
+    return f"This swap alone: {told}." if told else ""

@@ -1,0 +1,240 @@
+"""Collect everything a page says from a run: asks the study, and keeps plain values. Nothing is cached or written."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from recprism.data.split import Part
+from recprism.explain.change import Change as VectorChange
+from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
+from recprism.report import words
+from recprism.report.content import Change, Chosen, Content, FrontPoint
+from recprism.report.explained import explained_content
+from recprism.rerank.optimal import GOALS
+from recprism.study.cost import BUDGETS, COST, Cost, cost_of_diversity, sentences
+from recprism.study.diversify import effect
+from recprism.study.doctor import examine
+from recprism.study.erase import own_objective
+from recprism.study.methods import Situation
+from recprism.study.run import Run
+from recprism.study.segments import SegmentTable
+from recprism.study.telling import certificate_of, events_of, who_pays
+
+Told = Callable[[str, int, int], None]
+SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget was asked for
+
+
+def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on_step: Told | None = None) -> Content:
+    """What the page of ``run`` says; draws: of each control, 0 runs none and nothing is claimed about factors."""
+    started, tell = time.perf_counter(), on_step or _silent
+    factors = run.factors()
+    situation = Situation(factors, run.split(), run.subtopics(), part)
+    model = run.cmb() if run.is_diversified() else None
+    objective = f"sc@{situation.k}" if model is None else own_objective(model)
+    asked, kept = _asked_budget(run), certificate_of(run)
+    goal = _goal_of(run, objective, has_subtopics=len(situation.subtopics) > 0)
+    metric = f"{goal.partition('+')[0]}@{situation.k}"
+    tell("auditing", 0, 1)
+    cost = cost_of_diversity(situation, (goal,), sorted({*BUDGETS, asked}), show=asked)
+    tell("auditing", 1, 1)
+    changes: tuple[Change, ...] = _now(cost.now)
+    payers, exposure = cost.payers, cost.exposure
+    chosen = explained = None
+    if model is not None:
+        compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
+        changes = _compared(compared)
+        chosen = _chosen(compared, metric, kept)
+        payers, exposure = who_pays(situation, VectorChange.of(model.base_, model.delta_))
+        explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
+    content = Content(
+        title=_title(run),
+        run=str(run.path),
+        part=part,
+        goal=metric,
+        cost=COST,
+        verdict=("", "", ""),
+        diversified=model is not None,
+        front=_front(cost, goal, metric),
+        front_sentences=tuple(sentences(cost)),
+        chosen=chosen,
+        changes=changes,
+        payers=() if payers is None else _payers(payers),
+        exposure=() if exposure is None else _exposure(exposure),
+        payers_of=_payers_of(model is not None, cost, asked),
+        explained=explained,
+        notes=tuple(cost.now.notes),
+        facts=_facts(run, situation, part, {"draws of each control": draws, "seed of the report": seed}, started),
+    )
+    return replace(content, verdict=words.verdict(content, None if kept is None else kept["certificate"]["sentence"]))
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    """Nobody listens."""
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def _asked_budget(run: Run) -> float:
+    wanted = run.config.diversify
+    return SHOWN_BUDGET if wanted is None or wanted.within is None else wanted.within.budgets.get(COST, SHOWN_BUDGET)
+
+
+def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
+    """What the front leads towards: as asked for, or what was searched for if there is a path towards it."""
+    wanted = run.config.diversify
+    if wanted is not None and wanted.within is not None:
+        return wanted.within.goal
+    name = objective.partition("@")[0]
+    return name if name in GOALS and (has_subtopics or name in ("pc", "ilad")) else "sc" if has_subtopics else "pc"
+
+
+def _metrics(metric: str, has_labels: bool) -> tuple[str, ...] | None:
+    """The usual ones; the goal among them, unless labels are missing and the usual ones are thinned out anyway."""
+    return None if metric in DEFAULT_METRICS or not has_labels else (*DEFAULT_METRICS, metric)
+
+
+def _title(run: Run) -> str:
+    config = run.config
+    return f"{config.data.source} · {config.model.name}"
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _front(cost: Cost, goal: str, metric: str) -> tuple[FrontPoint, ...]:
+    """Empty where there are no labels: nobody knows the price then."""
+    path = cost.paths[goal]
+    if not cost.certified:
+        return ()
+    certified: dict[float, float] = {}
+    for reach in cost.reaches[goal]:  # smallest budget first: a point keeps the first that certifies it
+        for point in path.points:
+            if reach.certified is not None and point.trade_off <= reach.certified.trade_off:
+                certified.setdefault(point.trade_off, reach.budget)
+    return tuple(
+        FrontPoint(
+            point.trade_off,
+            -(path.change(point, COST) or 0.0),
+            path.change(point, metric) or 0.0,
+            certified.get(point.trade_off),
+        )
+        for point in path.points
+    )
+
+
+def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:
+    rows = {row.name: row.relative for row in compared.rows}
+    loss, gain = rows.get(COST), rows.get(metric)
+    if loss is None or gain is None:
+        return None
+    if kept is None:
+        return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
+    last = kept["certificate"]["last"]
+    checks = [] if last is None else kept["certificate"]["points"][last]["checks"]
+    budget = next((float(check["budget"]) for check in checks if check["metric"] == COST), None)
+    return Chosen(-loss, gain, budget, str(kept["certificate"]["sentence"]))
+
+
+def _now(now: Evaluation) -> tuple[Change, ...]:
+    """An audit knows one side only: what is."""
+    return tuple(
+        Change(s.name, _summary(s.name), s.n_users, s.mean, s.mean, 0.0, None, s.low, s.high, None, None)
+        for s in now.scores
+    )
+
+
+def _compared(compared: Comparison) -> tuple[Change, ...]:
+    def share(end: float | None, base: float) -> float | None:
+        return None if end is None or not base else end / abs(base)
+
+    return tuple(
+        Change(
+            *(row.name, _summary(row.name), row.n_users, row.a, row.b, row.difference, row.relative),
+            *(share(row.low, row.a), share(row.high, row.a), row.p_value, row.better),
+        )
+        for row in compared.rows
+    )
+
+
+def _summary(name: str) -> str:
+    return parse(name)[0].summary
+
+
+def _payers(table: SegmentTable) -> tuple[Change, ...]:
+    return tuple(
+        Change(
+            *(row.segment, words.SEGMENTS.get(row.segment, ""), row.users, row.before, row.after),
+            *(row.after - row.before, row.relative, row.low, row.high, row.p_value),
+            None if not row.relative else row.relative > 0,
+        )
+        for row in table.rows
+        if hasattr(row, "users")
+    )
+
+
+def _exposure(table: SegmentTable) -> tuple[Change, ...]:
+    return tuple(
+        Change(
+            *(row.segment, words.SEGMENTS.get(row.segment, ""), row.items, row.before, row.after),
+            *(row.after - row.before, row.relative, None, None, None, None),
+        )
+        for row in table.rows
+        if hasattr(row, "items")
+    )
+
+
+def _payers_of(diversified: bool, cost: Cost, asked: float) -> str:
+    if diversified:
+        return "the vectors of this run"
+    if cost.shown is None:
+        return "nothing: no point of the path keeps the budget"
+    return f"the furthest point for a budget of {100 * asked:g} % of {COST}, if it were served"
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _facts(
+    run: Run, situation: Situation, part: str, asked: Mapping[str, Any], started: float
+) -> dict[str, dict[str, str]]:
+    """Settings, versions, seeds and time."""
+    config = run.config.model_dump(exclude_none=True)
+    config["data"].pop("data_root", None)  # a folder of somebody's machine says nothing to a reader
+    split = situation.split
+    data = {
+        "users": f"{split.n_users:,}",
+        "items": f"{split.n_items:,}",
+        "subtopics": f"{len(situation.subtopics):,}",
+        **{f"{name} interactions": f"{len(split.part(name)):,}" for name in ("train", "validation", "test")},
+        "judged on": part,
+        "factors": f"{situation.factors.dim:,}",
+    }
+    report = {"made": _moment(time.time()), "seconds it took": f"{time.perf_counter() - started:.0f}"}
+    return {
+        "Data": data,
+        "Settings": {name: words.plain(value) for name, value in _flat(config)},
+        "This report": {**{name: str(value) for name, value in asked.items()}, **report},
+        "What happened": {_moment(event["time"]): str(event["event"]) for event in events_of(run)},
+        "Versions": {**examine()["versions"], "system": platform.system()},
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested settings as dotted names; empty ones are left out."""
+    found = []
+    for name, part in value.items():
+        if isinstance(part, Mapping):
+            found += _flat(part, f"{prefix}{name}.")
+        elif part not in ([], ""):
+            found.append((f"{prefix}{name}", part))
+    return found

@@ -1,0 +1,74 @@
+"""From content to one HTML file: scripts, styles and specifications inside, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from recprism.report import figures
+from recprism.report.content import Content
+from recprism.report.figures import Figure
+
+SCRIPTS = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
+
+
+def render(content: Content) -> str:
+    """The whole page; a browser needs no other file and no network."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("recprism.report"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["inline_json"] = lambda value: Markup(inline_json(value))
+    scripts = "\n".join(f"<script>{_static(name)}</script>" for name in SCRIPTS)
+    return environment.get_template("report.html.j2").render(
+        page=content,
+        drawn=_drawn(content),
+        now=figures.now_table(content.changes),
+        shown=figures.change_table(content.exposure),
+        scripts=Markup(scripts),
+        style=Markup(_template("report.css")),
+        behaviour=Markup(_template("report.js")),
+    )
+
+
+def _drawn(content: Content) -> dict[str, Any]:
+    """name -> figure, None where there is nothing to draw."""
+    explained = content.explained
+    found: dict[str, Figure | list[Figure] | None] = {
+        "front": figures.front(content),
+        "changes": figures.changes(content) if content.diversified else None,
+        "payers": figures.payers(content),
+    }
+    if explained is not None:
+        found |= {
+            "controls": figures.controls(explained),
+            "features": figures.features(explained),
+            "erasure": figures.erasure(explained),
+            "heat": figures.heat(explained),
+        }
+    return {"controls": None, "features": None, "erasure": [], "heat": None, **found}
+
+
+def inline_json(value: Any) -> str:
+    r"""JSON that may stand inside a script element: nothing in it can end the element.
+
+    >>> inline_json({"title": "</script>"})
+    '{"title": "\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _static(name: str) -> str:
+    return files("recprism.report").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _template(name: str) -> str:
+    return files("recprism.report").joinpath("templates", name).read_text(encoding="utf-8")
