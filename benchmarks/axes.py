@@ -8,8 +8,9 @@ and how far the seeds agree on CMB-Shared. "by number" compares axis 0 with axis
 vectors of the interactions, so its raw axes are half canonical already; "turned" are the raw axes after a random
 rotation for each seed, which no list notices: what arbitrary axes give. Players on a strong axis move more, so axes in
 the order of their strength agree for that reason alone: "beyond strength" compares what is left of Shared after a curve
-through the axes' strengths (dividing by the spread of the users would turn the order round instead). "matched" pairs the axes of two seeds by the correlation of their items first, which can be done for
-any axes, and says how alike the pairs are. About ten minutes on two idle cores.
+through the axes' strengths (dividing by the spread of the users would turn the order round instead). "matched" pairs
+the axes of two seeds by the correlation of their items first, which can be done for any axes, and says how alike the
+pairs are. About ten minutes on two idle cores.
 """
 
 from __future__ import annotations
