@@ -62,7 +62,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
     assert re.search(r"ndcg@10\s+0\.\d+", outcome.out)
     assert "in words:" in outcome.err
     assert re.search(r"For 5 % of NDCG@10, certified: \+\d+\.\d % sc@10", outcome.err)
-    assert outcome.err.rstrip().splitlines()[-1].startswith("  or: recprism evaluate")
+    assert outcome.err.rstrip().splitlines()[-1].startswith(f"the report: {tmp_path / 'demo' / 'report.html'}")
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {
         "config.toml",
@@ -74,6 +74,10 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
         "factors.json",
         "recommendations.parquet",
         "metrics.parquet",
+        "delta.safetensors",
+        "cmb.json",
+        "certificate.json",
+        "report.html",
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -143,7 +143,7 @@ class Explained:
 class Content:
     """Everything on the page.
 
-    goal: the metric whose gain is in question; cost: the one that pays
+    goal: the metric whose gain is in question; cost: the one that pays; budget: the share of it that was allowed
     front: empty where there are no labels to tell the price
     chosen, changes, payers, exposure, explained: of the perturbation; of the audit alone where there is none
     """
@@ -153,6 +153,7 @@ class Content:
     part: str
     goal: str
     cost: str
+    budget: float
     verdict: tuple[str, str, str]
     diversified: bool
     front: tuple[FrontPoint, ...]
@@ -165,10 +166,7 @@ class Content:
     explained: Explained | None
     notes: tuple[str, ...]
     facts: Mapping[str, Mapping[str, str]]
-    numbers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
-        from dataclasses import asdict
-
         return asdict(self)

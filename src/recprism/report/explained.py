@@ -181,7 +181,7 @@ def _reason(explanation: Explanation, swap: Swap) -> tuple[str, ...]:
     if explanation.says_something:
         parts = ", ".join(f"{part.label} {part.amount:+.3f}" for part in swap.parts)
         lines.append(f"The largest parts of the rise: {parts}.")
-    return tuple(line.replace("-", "−") if line.startswith(("Its", "The largest")) else line for line in lines if line)
+    return tuple(line for line in lines if line)
 
 
 def _effect(swap: Swap) -> str:

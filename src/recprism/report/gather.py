@@ -22,7 +22,7 @@ from recprism.study.doctor import examine
 from recprism.study.erase import own_objective
 from recprism.study.methods import Situation
 from recprism.study.run import Run
-from recprism.study.segments import SegmentTable
+from recprism.study.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.study.telling import certificate_of, events_of, who_pays
 
 Told = Callable[[str, int, int], None]
@@ -57,6 +57,7 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
         part=part,
         goal=metric,
         cost=COST,
+        budget=asked,
         verdict=("", "", ""),
         diversified=model is not None,
         front=_front(cost, goal, metric),
@@ -174,19 +175,18 @@ def _payers(table: SegmentTable) -> tuple[Change, ...]:
             None if not row.relative else row.relative > 0,
         )
         for row in table.rows
-        if hasattr(row, "users")
+        if isinstance(row, SegmentChange)
     )
 
 
 def _exposure(table: SegmentTable) -> tuple[Change, ...]:
-    return tuple(
-        Change(
-            *(row.segment, words.SEGMENTS.get(row.segment, ""), row.items, row.before, row.after),
-            *(row.after - row.before, row.relative, None, None, None, None),
-        )
-        for row in table.rows
-        if hasattr(row, "items")
-    )
+    found = []
+    for row in table.rows:
+        if isinstance(row, ExposureChange):
+            about = (row.segment, words.SEGMENTS.get(row.segment, ""), row.items)
+            change = row.after - row.before
+            found.append(Change(*about, row.before, row.after, change, row.relative, None, None, None, None))
+    return tuple(found)
 
 
 def _payers_of(diversified: bool, cost: Cost, asked: float) -> str:

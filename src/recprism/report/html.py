@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
-from recprism.report import figures
+from recprism.report import figures, figures_explained, words
+from recprism.report.charts import Figure
 from recprism.report.content import Content
-from recprism.report.figures import Figure
 
 SCRIPTS = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
@@ -26,12 +28,14 @@ def render(content: Content) -> str:
         lstrip_blocks=True,
     )
     environment.filters["inline_json"] = lambda value: Markup(inline_json(value))
+    environment.filters["spoken"] = lambda text: Markup(spoken(text))
     scripts = "\n".join(f"<script>{_static(name)}</script>" for name in SCRIPTS)
     return environment.get_template("report.html.j2").render(
         page=content,
         drawn=_drawn(content),
         now=figures.now_table(content.changes),
-        shown=figures.change_table(content.exposure),
+        shown=figures.exposure_table(content.exposure),
+        numbers=words.numbers(content),
         scripts=Markup(scripts),
         style=Markup(_template("report.css")),
         behaviour=Markup(_template("report.js")),
@@ -48,10 +52,10 @@ def _drawn(content: Content) -> dict[str, Any]:
     }
     if explained is not None:
         found |= {
-            "controls": figures.controls(explained),
-            "features": figures.features(explained),
-            "erasure": figures.erasure(explained),
-            "heat": figures.heat(explained),
+            "controls": figures_explained.controls(explained),
+            "features": figures_explained.features(explained),
+            "erasure": figures_explained.erasure(explained),
+            "heat": figures_explained.heat(explained),
         }
     return {"controls": None, "features": None, "erasure": [], "heat": None, **found}
 
@@ -64,6 +68,16 @@ def inline_json(value: Any) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def spoken(text: str) -> str:
+    """A sentence as HTML: commands between backticks as code, a true minus before numbers.
+
+    >>> spoken("lost -3.4 %: `recprism audit <run>`")
+    'lost −3.4 %: <code>recprism audit &lt;run&gt;</code>'
+    """
+    signed = re.sub(r"(?<![\w`-])-(?=\d)", "−", html.escape(text, quote=False))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", signed)
 
 
 def _static(name: str) -> str:

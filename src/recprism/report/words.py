@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,18 +16,20 @@ SEGMENTS = {
     "mainstream": "the third whose items are the most popular",
     "focused": "the third whose items have the fewest subtopics",
     "broad": "the third whose items have the most subtopics",
-    "head": "the most popular items",
-    "tail": "all other items",
+    "head": "the most popular items, a third of all training interactions",
+    "mid": "the next, another third",
+    "tail": "all the rest",
 }
-NOTHING_RELIABLE = (
-    "Nothing reliable was found about factors. What follows below is arithmetic about this one change: it adds up, but "
-    "it is no reason why lists became more diverse."
-)
+ALIKE = 0.7  # shortest bar over longest: above it no factor stands out
 
 
 def percent(share: float | None, digits: int = 1) -> str:
     """A signed share; no minus before a 0."""
     return "" if share is None else f"{round(100 * share, digits) + 0.0:+.{digits}f} %".replace("-", "−")
+
+
+def interval(row: Change) -> str:
+    return "" if row.low is None or row.high is None else f"{percent(row.low)} to {percent(row.high)}"
 
 
 def plain(value: Any) -> str:
@@ -50,14 +53,22 @@ def _price(content: Content) -> str:
     gained = "" if gain is None else f"{gain.name} {percent(gain.relative)} ({gain.before:.3f} → {gain.after:.3f})"
     if loss is None or content.chosen is None:
         return f"The lists changed: {gained}; what that costs in accuracy is not known without held-out interactions."
-    price = f"The lists changed: {gained}, for {percent(loss.relative)} of {loss.name}"
+    paid = f"for {percent(loss.relative)} of {loss.name}"
+    if (loss.relative or 0.0) >= 0:
+        paid = f"at no measured loss of {loss.name} ({percent(loss.relative)})"
+    price = f"The lists changed: {gained}, {paid}"
     if content.chosen.budget is None:
         return f"{price}; this price was measured on {loss.n:,} users, and is not certified."
     return f"{price}; a loss of at most {100 * content.chosen.budget:g} % is certified on held-out interactions."
 
 
 def _factors(content: Content) -> str:
-    return "" if content.explained is None else content.explained.sentence
+    """A change may be due to factors, and yet to no one of them."""
+    found = content.explained
+    if found is None:
+        return ""
+    whole = found.holds and standing_out([it.taken_back for it in found.features if it.taken_back is not None])
+    return f"{found.sentence.rstrip('.')}, but no single one stands out." if whole else found.sentence
 
 
 def _next(content: Content) -> str:
@@ -65,19 +76,19 @@ def _next(content: Content) -> str:
         return "Next: keep some interactions apart, so that the price can be measured before this is served."
     if content.chosen.gain <= 0:
         command = f"recprism diversify {content.run} --overwrite --budget 0.05"
-        return f"Next: do not serve this; ask for a budget instead: {command}"
+        return f"Next: do not serve this; ask for a budget instead: `{command}`."
     if content.chosen.budget is None:
         return (
             "Next: before this is served, ask for a certified price: "
-            f"recprism diversify {content.run} --overwrite --budget 0.05 --goal {content.goal.partition('@')[0]}"
+            f"`recprism diversify {content.run} --overwrite --budget 0.05 --goal {content.goal.partition('@')[0]}`."
         )
     known = [row for row in content.payers if row.name != "everyone" and row.relative is not None]
     worst = min(known, key=lambda row: row.relative or 0.0, default=None)
     if worst is None or (worst.relative or 0.0) >= 0:
-        return f"Next: serve these vectors (recprism recommend {content.run}); no group of users lost accuracy."
+        return f"Next: serve these vectors (`recprism recommend {content.run}`); no group of users lost accuracy."
     return (
-        f"Next: serve these vectors to some users first (recprism recommend {content.run}), and watch {worst.name} "
-        f"users, who pay most: {percent(worst.relative)} of {content.cost}."
+        f"Next: serve these vectors to some users first (`recprism recommend {content.run}`), and watch {worst.name} "
+        f"users, who pay most: {percent(worst.relative)} of {content.cost} ({interval(worst)})."
     )
 
 
@@ -100,8 +111,38 @@ def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
     return (
         first,
         "Nothing can be said about factors before there is a change to explain.",
-        f"Next: {command}{again}, then recprism report {content.run}",
+        f"Next: `{command}{again}`, then `recprism report {content.run}`.",
     )
+
+
+def numbers(content: Content) -> list[tuple[str, str, str]]:
+    """The figures to see first: what, how much, and a small line below."""
+    if not content.diversified:
+        return [(row.name, f"{row.before:.3f}", "now") for row in content.changes if row.name in _heads(content)]
+    found = [
+        (row.name, percent(row.relative), f"{row.before:.3f} → {row.after:.3f}")
+        for name in _heads(content)
+        if (row := _row(content, name)) is not None
+    ]
+    if content.chosen is not None:
+        kept = content.chosen.budget
+        told = ("no", "measured only") if kept is None else (f"≤ {100 * kept:g} %", f"of {content.cost} may be lost")
+        found.append(("certified", *told))
+    if content.explained is not None:
+        holds = "yes" if content.explained.holds else "no" if content.explained.checked else "not checked"
+        found.append(("due to factors", holds, "beyond chance and promotion"))
+    return found
+
+
+def _heads(content: Content) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((content.goal, content.cost)))
+
+
+def standing_out(taken_back: Sequence[float]) -> str:
+    """Whether any bar is longer than the others; a change that holds only as a whole has bars of one length."""
+    if len(taken_back) < 2 or min(taken_back) < ALIKE * max(taken_back) or max(taken_back) <= 0:
+        return ""
+    return " The bars are nearly alike: this change holds only as a whole, and no single one stands out."
 
 
 def _gain(point: Any) -> float:

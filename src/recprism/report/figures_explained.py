@@ -1,0 +1,180 @@
+"""Charts of what explains a change: its controls, its factors, erasure, items; pure functions like those beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_p, as_share, chart_of, spec_of
+from recprism.report.content import Explained
+from recprism.report.words import standing_out
+
+LEGEND_BELOW_EACH_OTHER = alt.Legend(orient="top", columns=1, symbolOpacity=1)
+ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
+TITLES = {"individual": "entries of every row", "shared": "factors for all"}
+CURVES = {
+    "top": ("the largest first", BLUE),
+    "matched": ("at random, same sum", ORANGE),
+    "squares": ("at random, same squares", GREEN),
+}
+
+
+def controls(explained: Explained) -> Figure | None:
+    """The gain beside what rivals reach that know nothing of factors."""
+    if not explained.controls:
+        return None
+    own = max((it.gain / it.share for it in explained.controls if it.share), default=0.0)
+    rows = [{"name": "this change", "gain": own, "kind": "learned"}]
+    rows += [{"name": it.name, "gain": it.gain, "kind": "control"} for it in explained.controls]
+    names = ["this change", *(it.name for it in explained.controls)]
+    color = alt.Color("kind:N", legend=None, scale=alt.Scale(domain=["learned", "control"], range=[BLUE, GREY]))
+    chart = (
+        chart_of(rows)
+        .mark_bar(height={"band": 0.6})
+        .encode(
+            x=alt.X("gain:Q", title=f"gain in {explained.objective}"),
+            y=alt.Y(
+                "name:N",
+                title=None,
+                sort=names,
+                axis=alt.Axis(labelLimit=170),
+            ),
+            color=color,
+            tooltip=[alt.Tooltip("name:N"), alt.Tooltip("gain:Q", format=".4f")],
+        )
+        .properties(height=34 * len(rows))
+    )
+    table = [("this change", f"{own:+.4f}", "100 %", "")]
+    table += [(it.name, f"{it.gain:+.4f}", as_share(it.share), as_p(it.p_value)) for it in explained.controls]
+    return Figure(
+        "controls",
+        "Is it more than chance and promotion?",
+        "What the change gains, beside changes that know nothing of factors: its own values shuffled, and the best "
+        "plain promotion of items. Only what these do not reach can be due to factors.",
+        spec_of(chart, "Gain of the change beside its controls"),
+        Table(("", f"gain in {explained.objective}", "of the gain", "p, corrected"), tuple(table), (1, 2, 3)),
+    )
+
+
+def features(explained: Explained) -> Figure | None:
+    """What erasing each factor or direction alone takes back."""
+    known = [it for it in explained.features if it.taken_back is not None]
+    if not known:
+        return None
+    rows = [{"label": it.label, "name": it.name, "kind": it.kind, "back": 100 * (it.taken_back or 0.0)} for it in known]
+    chart = (
+        chart_of(rows)
+        .mark_bar(height={"band": 0.6})
+        .encode(
+            x=alt.X("back:Q", title=f"erasing it alone takes back, % of the gain in {explained.objective}"),
+            y=alt.Y("label:N", title=None, sort=[it.label for it in known]),
+            color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top"), scale=_two(("direction", "factor"))),
+            tooltip=[alt.Tooltip("label:N"), alt.Tooltip("name:N"), alt.Tooltip("back:Q", format=".1f", title="%")],
+        )
+        .properties(height=26 * len(rows))
+    )
+    alike = standing_out([it.taken_back or 0.0 for it in known])
+    table = [(it.label, it.name, f"{it.size:.4f}", as_share(it.taken_back)) for it in explained.features]
+    return Figure(
+        "features",
+        "What each factor is worth",
+        "A factor is an axis of the model, a direction an axis of the change itself. The bar is how much of the gain "
+        f"is lost again when this one alone is taken out.{alike}",
+        spec_of(chart, "Share of the gain that erasing each factor or direction takes back"),
+        Table(("", "name", "size", "takes back"), tuple(table), (2, 3)),
+    )
+
+
+def erasure(explained: Explained) -> list[Figure]:
+    """What remains of the gain as features are erased, largest first and at random; one chart per manner."""
+    made = []
+    for by, sentence in zip(TITLES, explained.erasure_sentences, strict=False):
+        points = [it for it in explained.erased if it.by == by and it.remaining is not None]
+        if points:
+            made.append(_erasure(by, points, sentence))
+    return made
+
+
+def _erasure(by: str, points: Sequence[Any], sentence: str) -> Figure:
+    rows = [
+        {
+            "features": it.features,
+            "left": 100 * it.remaining,
+            "low": 100 * it.low,
+            "high": 100 * it.high,
+            "which": CURVES[it.which][0],
+        }
+        for it in points
+    ]
+    names, colours = zip(*CURVES.values(), strict=True)
+    color = alt.Color(
+        "which:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=colours),
+        legend=alt.Legend(orient="top", columns=1, symbolOpacity=1),
+    )
+    x = alt.X("features:Q", title="features erased")
+    band = chart_of(rows).mark_area(opacity=0.15).encode(x=x, y="low:Q", y2="high:Q", color=color)
+    line = (
+        chart_of(rows)
+        .mark_line(point=True)
+        .encode(
+            x=x,
+            y=alt.Y("left:Q", title="of the gain that remains, %"),
+            color=color,
+            tooltip=["which:N", "features:Q", alt.Tooltip("left:Q", format=".0f", title="remains, %")],
+        )
+    )
+    counts = sorted({it.features for it in points})
+    left = {(it.which, it.features): f"{100 * it.remaining:.0f} %" for it in points}
+    table = tuple((str(n), *(left[which, n] for which in CURVES)) for n in counts)
+    return Figure(
+        f"erasure-{by}",
+        f"Erasing {TITLES[by]}",
+        sentence,
+        spec_of(alt.layer(band, line), f"What remains of the gain as {TITLES[by]} are erased"),
+        Table(("erased", *names), table, (0, 1, 2, 3)),
+    )
+
+
+def heat(explained: Explained) -> Figure | None:
+    """Items by factors."""
+    if not explained.heat:
+        return None
+    rows = [{"item": it.item, "factor": it.factor, "value": it.value} for it in explained.heat]
+    items = list(dict.fromkeys(it.item for it in explained.heat))
+    factors = list(dict.fromkeys(it.factor for it in explained.heat))
+    largest = max(abs(it.value) for it in explained.heat) or 1.0
+    scale = alt.Scale(domain=[-largest, 0, largest], range=[ORANGE, "#e9ecef", BLUE], interpolate="rgb")
+    chart = (
+        chart_of(rows)
+        .mark_rect(stroke="transparent")
+        .encode(
+            x=alt.X("factor:N", title=None, sort=factors, axis=alt.Axis(labelAngle=-45)),
+            y=alt.Y("item:N", title=None, sort=items, axis=alt.Axis(labelLimit=150)),
+            color=alt.Color("value:Q", title=None, scale=scale, legend=alt.Legend(orient="top", format="+.2f")),
+            tooltip=["item:N", "factor:N", alt.Tooltip("value:Q", format="+.4f")],
+        )
+        .properties(height=24 * len(items))
+    )
+    values = {(it.item, it.factor): f"{it.value:+.4f}" for it in explained.heat}
+    table = tuple((item, *(values.get((item, factor), "") for factor in factors)) for item in items)
+    means = (
+        "A cell is what was added to the item's vector in that factor; shown are the items and factors that moved most."
+        if explained.heat_side == "item"
+        else "Only users' vectors moved, so a cell is what that factor added to the item's score, against the item it "
+        "replaced, on average over the lists it came into; shown are the items that came into most lists."
+    )
+    return Figure(
+        "heat",
+        "Items and factors",
+        f"{means} Blue raises, orange lowers.{'' if explained.holds else ARITHMETIC}",
+        spec_of(chart, "Heat map of items by factors"),
+        Table(("item", *factors), table, tuple(range(1, len(factors) + 1))),
+    )
+
+
+def _two(domain: tuple[str, str]) -> alt.Scale:
+    return alt.Scale(domain=list(domain), range=[BLUE, ORANGE])
