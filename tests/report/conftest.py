@@ -1,0 +1,119 @@
+"""A little content made by hand, and a quickly made run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recprism.counterfactual import CMB
+from recprism.data import load_dataset
+from recprism.models import BPRMF
+from recprism.report.content import (
+    Cell,
+    Change,
+    Chosen,
+    Content,
+    Control,
+    Entry,
+    ErasedPoint,
+    Explained,
+    Feature,
+    FrontPoint,
+    User,
+)
+from recprism.study.config import DiversifyConfig, RunConfig
+from recprism.study.run import Run
+
+
+def change(name: str, relative: float | None = 0.1, better: bool | None = True) -> Change:
+    ends = (None, None) if relative is None else (relative - 0.02, relative + 0.02)
+    return Change(name, "what it is", 100, 0.5, 0.55, 0.05, relative, *ends, 0.01, better)
+
+
+@pytest.fixture
+def explained() -> Explained:
+    """Names as hostile as data can be: nothing of them may become markup."""
+    return Explained(
+        objective="sc@10",
+        holds=True,
+        checked=True,
+        sentence="Factors matter to it.",
+        promotion="Promotion makes 4%.",
+        stability="",
+        controls=(
+            Control("shuffled within items", 0.01, 0.1, 0.02),
+            Control("plain promotion of items", 0.04, 0.4, 0.01),
+        ),
+        features=(
+            Feature("direction", "Direction 1", "Comedy <b>", "Direction 1 raises 3 items.", 0.5, 0.6, ("A",), ("B",)),
+            Feature("factor", "Factor 3", "no reliable name", "Factor 3 was raised.", 0.1, 0.2),
+        ),
+        together=("All of them together.",),
+        erased=tuple(
+            ErasedPoint(by, which, n, 1 - n / 4, 1 - n / 4, 1 - n / 4)
+            for by in ("individual", "shared")
+            for which in ("top", "matched", "squares")
+            for n in (0, 2, 4)
+        ),
+        erasure_sentences=("Erasing two entries takes back 50%.", "Erasing two factors takes back 50%."),
+        heat=tuple(Cell(item, factor, 0.1) for item in ("</script>", "B") for factor in ("Factor 1", "Factor 3")),
+        heat_side="item",
+        users=(
+            User(
+                "17",
+                "gained most",
+                {"sc@10": (0.1, 0.4)},
+                (Entry(1, "Old & gone", "1999", ("Drama",), "gone"), Entry(2, "Kept", "", (), "moved")),
+                (Entry(1, "Kept", "", (), "moved"), Entry(2, "New", "2001", ("War",), "new", ("Came in for Old.",))),
+            ),
+        ),
+    )
+
+
+@pytest.fixture
+def content(explained: Explained) -> Content:
+    return Content(
+        title="made up",
+        run="runs/made-up",
+        part="test",
+        goal="sc@10",
+        cost="ndcg@10",
+        budget=0.01,
+        verdict=("One.", "Two.", "Next: `recprism recommend runs/made-up`."),
+        diversified=True,
+        front=(FrontPoint(0.1, 0.005, 0.1, 0.01), FrontPoint(0.2, 0.02, 0.2, 0.05), FrontPoint(0.3, 0.2, 0.3, None)),
+        front_sentences=("For 1 %: -3 %.",),
+        chosen=Chosen(0.005, 0.1, 0.01, "With 95 % confidence, at most 1 %."),
+        changes=(change("sc@10"), change("ndcg@10", -0.005, False), change("pc@10", None, None)),
+        payers=(change("everyone", -0.005, False), change("light", -0.03, False)),
+        exposure=(change("head"), change("tail")),
+        payers_of="the vectors of this run",
+        explained=explained,
+        notes=("3 users were left out",),
+        facts={"Settings": {"seed": "0"}, "Versions": {"python": "3"}},
+    )
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quickly trained run on the embedded data, not diversified."""
+    data = load_dataset("ml-latest-small")
+    split = data.split(seed=0)
+    run = Run.create(tmp_path_factory.mktemp("runs") / "plain", RunConfig())
+    run.save_data(data, split)
+    run.save_factors(BPRMF(epochs=2, dim=8).fit(split, seed=0, device="cpu"))
+    return run.path
+
+
+@pytest.fixture(scope="session")
+def diversified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a perturbation of the item vectors, found by players."""
+    import shutil
+
+    path = tmp_path_factory.mktemp("runs") / "sc"
+    shutil.copytree(trained, path)
+    run = Run.open(path)
+    run.set_diversify(DiversifyConfig(settings={"iterations": 10}))
+    run.save_cmb(CMB(iterations=10, device="cpu").fit(run.factors(), run.split(), run.subtopics()))
+    return path

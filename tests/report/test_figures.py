@@ -1,0 +1,108 @@
+"""Charts are pure functions of plain values: a specification, a caption and the same as a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from recprism.report import figures, figures_explained, words
+from recprism.report.charts import Figure
+from recprism.report.content import Content, Explained
+
+
+def all_figures(content: Content, explained: Explained) -> list[Figure]:
+    found = [
+        figures.front(content),
+        figures.changes(content),
+        figures.payers(content),
+        figures_explained.controls(explained),
+        figures_explained.features(explained),
+        *figures_explained.erasure(explained),
+        figures_explained.heat(explained),
+    ]
+    return [figure for figure in found if figure is not None]
+
+
+def test_every_figure_has_a_specification_a_caption_and_a_table(content: Content, explained: Explained) -> None:
+    found = all_figures(content, explained)
+    assert len(found) == 8
+    assert len({figure.name for figure in found}) == 8
+    for figure in found:
+        assert figure.caption.endswith(".")
+        assert figure.spec["width"] == "container"
+        assert figure.spec["description"]
+        assert "http" not in json.dumps(figure.spec, allow_nan=False)
+        assert figure.table.rows
+        assert {len(row) for row in figure.table.rows} == {len(figure.table.columns)}
+
+
+def test_the_same_content_gives_the_same_figures(content: Content, explained: Explained) -> None:
+    first, second = (json.dumps([it.spec for it in all_figures(content, explained)]) for _ in range(2))
+    assert first == second
+
+
+def test_the_front_tells_what_is_certified_within_the_budget_from_what_needs_a_larger_one(content: Content) -> None:
+    figure = figures.front(content)
+    assert figure is not None
+    drawn = json.dumps(figure.spec)
+    for state in ("certified within 1 %", "certified within more", "measured only", "this run"):
+        assert f'"state": "{state}"' in drawn
+    assert figure.table.rows[-1] == ("this run", "+0.50 %", "+10.0 %", "1 %")
+    assert [row[-1] for row in figure.table.rows[:3]] == ["1 %", "5 %", ""]
+
+
+def test_no_labels_no_front(content: Content) -> None:
+    assert figures.front(replace(content, front=())) is None
+
+
+def test_the_curve_of_erasure_stands_beside_its_controls(explained: Explained) -> None:
+    individual, shared = figures_explained.erasure(explained)
+    assert individual.table.columns == ("erased", "the largest first", "at random, same sum", "at random, same squares")
+    assert individual.table.rows[1] == ("2", "50 %", "50 %", "50 %")
+    assert shared.caption == explained.erasure_sentences[1]
+
+
+def test_nothing_to_draw_is_no_figure(explained: Explained) -> None:
+    empty = replace(explained, controls=(), features=(), erased=(), heat=())
+    assert figures_explained.controls(empty) is None
+    assert figures_explained.features(empty) is None
+    assert figures_explained.heat(empty) is None
+    assert figures_explained.erasure(empty) == []
+
+
+def test_the_heat_map_says_what_a_cell_is_and_that_it_may_mean_nothing(explained: Explained) -> None:
+    moved = figures_explained.heat(explained)
+    stayed = figures_explained.heat(replace(explained, heat_side="user", holds=False))
+    assert moved is not None
+    assert stayed is not None
+    assert "added to the item's vector" in moved.caption
+    assert "Only users' vectors moved" in stayed.caption
+    assert "arithmetic" in stayed.caption
+
+
+def test_bars_of_one_length_are_said_to_be(explained: Explained) -> None:
+    assert not words.standing_out([0.6, 0.2])
+    assert "no single one stands out" in words.standing_out([0.7, 0.75])
+    assert not words.standing_out([])
+
+
+def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> None:
+    price, factors, advice = words.verdict(content, None)
+    assert "sc@10 +10.0 %" in price
+    assert "at most 1 % is certified" in price
+    assert factors == "Factors matter to it."
+    assert "light users, who pay most: −3.0 %" in advice
+
+    assert content.chosen is not None
+    measured = replace(content, chosen=replace(content.chosen, budget=None))
+    assert "not certified" in words.verdict(measured, None)[0]
+    assert "--overwrite --budget" in words.verdict(measured, None)[2]
+    lost = replace(content, chosen=replace(content.chosen, gain=-0.1))
+    assert "do not serve" in words.verdict(lost, None)[2]
+    audit = replace(content, diversified=False, chosen=None, explained=None)
+    assert "this page is an audit" in words.verdict(audit, None)[0]
+    assert "`recprism diversify runs/made-up" in words.verdict(audit, None)[2]
+    refused = words.verdict(audit, "No point is certified.")
+    assert refused[0].endswith("No point is certified.")
+    unknown = replace(audit, front=())
+    assert "nobody knows" in words.verdict(unknown, None)[0]

@@ -1,0 +1,195 @@
+"""The page: whole, by itself, and the same whatever the run holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from recprism.cli import main
+from recprism.report import gather, render
+from recprism.report.content import Content
+from recprism.report.html import SCRIPTS, inline_json
+from recprism.study.config import RunConfig
+from recprism.study.run import Run
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+LOADS = {"src", "href", "data", "poster", "srcset", "action"}
+
+
+@dataclass
+class Page(HTMLParser):
+    """Checks that elements close in order, and notes what a test asks about."""
+
+    open: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
+    focusable: int = 0
+    text: list[str] = field(default_factory=list)
+    specs: dict[str, object] = field(default_factory=dict)
+    inside: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if "id" in known:
+            self.ids.append(str(known["id"]))
+        self.loads += [str(value) for name, value in attrs if name in LOADS]
+        self.focusable += known.get("tabindex") == "0" and "entry" in str(known.get("class"))
+        self.inside = str(known.get("id", "")) if known.get("type") == "application/json" else ""
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes nothing, at {self.getpos()}"
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.specs[self.inside] = json.loads(data)
+        elif not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+def read(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids)), "ids must be distinct"
+    return page
+
+
+def without_scripts(text: str) -> str:
+    return re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_a_page_of_made_up_content(content: Content) -> None:
+    text = render(content)
+    page = read(text)
+    assert len(text.encode()) < 3_000_000
+    charts = [name for name in page.ids if name.startswith("chart-") and not name.endswith("-spec")]
+    assert len(charts) == 8
+    assert set(page.specs) == {f"{name}-spec" for name in charts}
+    assert text.count('<details class="data"') == len(charts), "every chart has its table"
+    assert {"verdict", "front", "change", "pays", "factors", "erasure", "items", "users", "facts"} <= set(page.ids)
+    assert page.focusable == 1, "the one new item can be reached by keyboard"
+    assert "Came in for Old." in page.text
+    assert "recprism recommend runs/made-up" in page.text
+    assert "For 1 %: −3 %." in page.text
+
+
+def test_it_loads_nothing_and_needs_no_eval(content: Content) -> None:
+    text = render(content)
+    assert all(target.startswith("#") for target in read(text).loads)
+    rest = without_scripts(text)
+    assert not re.search(r"https?:|//[a-z]+\.[a-z]|url\(|@import", rest)
+    assert "default-src 'none'" in rest
+    assert "unsafe-eval" not in rest
+    assert "ast: true" in text
+
+
+def test_names_from_data_stay_text(content: Content) -> None:
+    """Titles come from anywhere: none may end a script or start an element."""
+    text = render(replace(content, title="<img src=x onerror=alert(1)>"))
+    page = read(text)
+    assert "<img" not in without_scripts(text)
+    assert "Comedy <b>" in json.dumps(page.specs, ensure_ascii=False)
+    assert inline_json("</script>&") == '"\\u003c/script\\u003e\\u0026"'
+
+
+def test_the_shipped_scripts_can_stand_in_a_page() -> None:
+    from importlib.resources import files
+
+    folder = files("recprism.report").joinpath("static")
+    for name in SCRIPTS:
+        script = folder.joinpath(name).read_text(encoding="utf-8")
+        assert "</script" not in script
+        assert "sourceMappingURL" not in script
+        assert folder.joinpath(f"LICENSE.{name.removesuffix('.min.js')}.txt").read_text(encoding="utf-8")
+
+
+def test_a_run_that_was_not_diversified_gets_an_audit(trained: Path) -> None:
+    content = gather(Run.open(trained))
+    page = read(render(content))
+    assert not content.diversified
+    assert "This run was not diversified: there is no after." in " ".join(page.text)
+    assert "factors" not in page.ids
+    assert "recprism diversify" in content.verdict[2]
+
+
+def test_a_diversified_run_gets_the_whole_page(
+    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(monkeypatch, "report", diversified, "--draws", 40, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    text = (diversified / "report.html").read_text(encoding="utf-8")
+    page = read(text)
+    assert told["bytes"] == len(text.encode()) < 3_000_000
+    assert told["verdict"][0] in "".join(page.text)
+    assert len(told["explained"]["users"]) == 10
+    for user in told["explained"]["users"]:
+        gone, new = (
+            sum(it["state"] == state for it in user[side]) for side, state in (("before", "gone"), ("after", "new"))
+        )
+        assert gone == new > 0
+        assert all(it["reason"] for it in user["after"] if it["state"] == "new")
+    assert told["explained"]["heat_side"] == "item"
+    assert len(told["explained"]["heat"]) == 15 * 8
+    assert page.focusable == sum(it["state"] == "new" for user in told["explained"]["users"] for it in user["after"])
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_the_command_says_the_verdict_and_where_the_page_is(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(monkeypatch, "report", trained, "-o", tmp_path / "page.html") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Nothing was changed yet")
+    assert err.rstrip().splitlines()[-1] == f"next: open {tmp_path / 'page.html'} in a browser"
+    assert not (trained / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--part", "train"), "test or validation"),
+        (("--draws", "19"), "fewer than 40"),
+        (("-o", "."), "is a directory"),
+    ],
+)
+def test_bad_questions_get_one_sentence(
+    trained: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    complaint: str,
+) -> None:
+    assert call(monkeypatch, "report", trained, *words) == 2
+    out, err = capsys.readouterr()
+    assert complaint in err
+    assert not out
+    assert "Traceback" not in err
+
+
+def test_a_run_without_a_model_is_told_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Run.create(tmp_path / "empty", RunConfig())
+    assert call(monkeypatch, "report", tmp_path / "empty") == 2
+    assert "recprism train --resume" in capsys.readouterr().err
+    assert call(monkeypatch, "report", tmp_path / "nowhere") == 2
+    assert "not a run directory" in capsys.readouterr().err
