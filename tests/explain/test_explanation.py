@@ -33,7 +33,7 @@ def world() -> tuple[Factors, Judge, Labels, np.ndarray, Change]:
 @pytest.fixture(scope="module")
 def found(world: tuple[Factors, Judge, Labels, np.ndarray, Change]) -> Explanation:
     _, judge, labels, _, change = world
-    return explain(change, judge, "sc@10", labels=labels, draws=99)
+    return explain(change, judge, "sc@10", axes="raw", labels=labels, draws=99)
 
 
 def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explanation) -> None:
@@ -76,7 +76,7 @@ def test_noise_is_refused_and_no_factor_is_spoken_of(world: Any) -> None:
     noise = generator.permutation(change.sides["item"].ravel()).reshape(base.item.shape)
     found = explain(Change(base, item=noise), judge, labels=labels, draws=99)
     assert not found.says_something
-    assert len(found.sentences()) == 2
+    assert len(found.sentences()) == 2, "what is promotion, and the verdict"
     assert "explains nothing about factors" in found.sentences()[1] or "nothing to explain" in found.sentences()[1]
 
 
@@ -128,6 +128,22 @@ def test_lists_of_another_method_are_explained_through_vectors(world: Any) -> No
     assert any("%" in note for note in found.notes), "how much of the lists the vectors give back"
     given_back = [len(set(a) & set(b)) / 10 for a, b in zip(judge.lists(found.change.after), lists, strict=True)]
     assert np.mean(given_back) > 0.98, "twenty factors cannot hold every list"
+
+
+def test_singular_axes_are_the_default_and_named_features_stay(world: Any) -> None:
+    base, judge, _, _, change = world
+    assert explain(change, judge, draws=0).axes == "svd"
+    named = replace(base, settings={"features": [f"feature {number}" for number in range(base.dim)]})
+    found = explain(replace(change, base=named), judge, draws=0)
+    assert found.axes == "raw"
+    assert found.factors[0].label.startswith("feature ")
+    empty = replace(
+        base, user=np.hstack([base.user, 0 * base.user[:, :1]]), item=np.hstack([base.item, base.item[:, :1]])
+    )
+    moved = Change(empty, item=np.hstack([change.sides["item"], change.sides["item"][:, :1]]))
+    assert explain(moved, judge, draws=0).axes == "raw"
+    with pytest.raises(InputError, match="empty ones"):
+        explain(moved, judge, axes="svd", draws=0)
 
 
 def test_what_cannot_be_explained_is_refused(world: Any) -> None:

@@ -27,9 +27,12 @@ def explain(
         typer.Option(help="The metric whose gain is in question.", show_default="what the run was diversified for"),
     ] = None,
     axes: Annotated[
-        str,
-        typer.Option(help="Of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all."),
-    ] = "raw",
+        str | None,
+        typer.Option(
+            help="Of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
+            show_default="svd; raw for named features",
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(help="How many factors and directions.", min=1)] = 5,
     draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and nothing is claimed.", min=0)] = 199,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",

@@ -36,12 +36,13 @@ def explain(
     objective: str = "sc@10",
     *,
     cost: str = "ndcg@10",
-    axes: str = "raw",
+    axes: str | None = None,
     labels: Labels | None = None,
     titles: Sequence[str] | None = None,
     top: int = 5,
     draws: int = 199,
     promotions: Mapping[str, NDArray[Any]] | None = None,
+    controls: Controls | None = None,
     agreement: ranking.Agreement | None = None,
     seed: int = 0,
     on_step: Told | None = None,
@@ -49,19 +50,23 @@ def explain(
     """Explain a difference between two sets of factors, whoever made it.
 
     judge: must look at all users; its metrics must hold the objective and the cost
-    axes: "raw", as trained, or a rule of :func:`recprism.explain.axes.canonical`; lists are the same on all of them
+    axes: "raw", as trained, or a rule of :func:`recprism.explain.axes.canonical`; lists are the same on all of them.
+        None takes singular axes, which agree best over trainings (benchmarks/axes.py), and the raw ones of named
+        features
     labels: what factors can be named by; without, none has a name
     draws: of each shuffled control; 0 runs none, and then nothing is claimed
     promotions: name -> (n_items,) further candidates for plain promotion, see :func:`run_controls`
+    controls: already run, on the same axes, such as on users whom the change was not searched for; ``draws`` is then
+        not looked at
     """
     missing = [name for name in (objective, cost) if name not in judge.metrics]
     if missing:
         raise InputError(f"{missing[0]} is not among the judge's metrics, {', '.join(judge.metrics)}; add it")
     if judge.users is not None:
         raise InputError("swaps are explained user by user; give a judge that looks at all users")
+    axes = axes or usual_axes(change.base)
     shown = on_axes(change, axes, judge.subtopics)
-    controls: Controls | None = None
-    if draws:
+    if draws and controls is None:
         controls = run_controls(shown, judge, objective, cost, draws, seed, on_step=on_step, candidates=promotions)
     found = directions(shown, top, centred=True)
     factors = _factor_rows(shown, judge, axes, labels, top)
@@ -105,9 +110,22 @@ def explain_lists(
     return replace(explanation, notes=(*explanation.notes, found.sentence()))
 
 
+def usual_axes(base: Factors) -> str:
+    """Singular axes, unless the factors are features with names, or some of them are empty."""
+    return "raw" if base.settings.get("features") or canonical(base).factors.dim < base.dim else "svd"
+
+
 def on_axes(change: Change, axes: str, subtopics: Subtopics | None = None) -> Change:
     """The same change of the same scores, on the axes that are shown."""
-    return change if axes == "raw" else canonical(change.base, axes, subtopics=subtopics).to_canonical(change)
+    if axes == "raw":
+        return change
+    found = canonical(change.base, axes, subtopics=subtopics)
+    if found.factors.dim < change.base.dim:
+        raise InputError(
+            f"scores need {found.factors.dim} axes and there are {change.base.dim} factors: what moved along the empty "
+            "ones would be lost; use axes='raw'"
+        )
+    return found.to_canonical(change)
 
 
 def _factor_rows(change: Change, judge: Judge, axes: str, labels: Labels | None, top: int) -> tuple[Row, ...]:

@@ -16,6 +16,7 @@ def of(explanation: Explanation) -> list[str]:
     """Promotion first, then whether factors may be spoken of, then the directions and factors themselves."""
     lines = [explanation.parts.sentence(explanation.objective)]
     lines.append(UNCHECKED if explanation.verdict is None else explanation.verdict.sentence())
+    lines += explanation.notes
     if explanation.verdict is None or explanation.verdict.holds:
         for rows, together in zip((explanation.directions, explanation.factors), explanation.together, strict=True):
             lines += [about(explanation, row) for row in rows]

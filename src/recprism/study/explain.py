@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -13,8 +13,9 @@ from recprism.counterfactual.cmb import BAKED
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.explain import ranking
-from recprism.explain.build import explain, on_axes
+from recprism.explain.build import explain, on_axes, usual_axes
 from recprism.explain.change import Change
+from recprism.explain.controls import Controls, run_controls
 from recprism.explain.explanation import Explanation
 from recprism.explain.judge import METRICS, Judge
 from recprism.explain.naming import Labels
@@ -23,6 +24,8 @@ from recprism.study.run import Run
 
 AGAIN = 4  # times the ranking of factors is found again
 LEFT_OUT = 0.5  # of the users each time
+HELD_OUT = 0.2  # of the users, to judge controls on
+COST = "ndcg@10"
 Told = Callable[[int, int], None]
 
 
@@ -38,7 +41,7 @@ def explain_run(
     run: Run,
     objective: str | None = None,
     *,
-    axes: str = "raw",
+    axes: str | None = None,
     top: int = 5,
     draws: int = 199,
     part: Part = "test",
@@ -47,26 +50,68 @@ def explain_run(
 ) -> Explained:
     """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again."""
     model, split, subtopics = run.cmb(), run.split(), run.subtopics()
-    wanted = objective or own_objective(model)
+    wanted, axes = objective or own_objective(model), axes or usual_axes(model.base_)
     judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
-    change = Change.of(model.base_, model.delta_)
-    everybody = np.arange(split.n_users)
-    promotions = learned_promotion(model.base_, split, subtopics, everybody, wanted) if draws else None
+    controls: Controls | None = None
+    notes: tuple[str, ...] = ()
+    if draws:
+        controls, notes = checked(
+            model, split, subtopics, wanted, axes=axes, part=part, draws=draws, seed=seed, on_step=on_step
+        )
     found = explain(
-        change,
+        Change.of(model.base_, model.delta_),
         judge,
         wanted,
         axes=axes,
         labels=labels_of(run.items(), split, subtopics),
         titles=titles_of(run.items()),
         top=top,
-        draws=draws,
-        promotions=promotions,
+        draws=0,
+        controls=controls,
         agreement=stability(model, split, subtopics, axes, seed) if draws else None,
         seed=seed,
-        on_step=on_step,
     )
-    return Explained(found, judge)
+    return Explained(replace(found, notes=notes), judge)
+
+
+def checked(
+    model: CMB,
+    split: Split,
+    subtopics: Subtopics,
+    objective: str,
+    *,
+    axes: str = "raw",
+    part: Part = "test",
+    draws: int = 199,
+    seed: int = 0,
+    on_step: Told | None = None,
+) -> tuple[Controls, tuple[str, ...]]:
+    """The controls of a perturbation, and on whom they were run.
+
+    Players that searched for item vectors search again without a fifth of the users, who then judge: on users whom it
+    knows, a search that found out who likes what beats every control, whatever subtopics are.
+    """
+    everybody = np.arange(split.n_users)
+    rows, judged = (everybody, None) if not _searched(model) else divided_users(split.n_users, HELD_OUT, seed)
+    change = Change.of(model.base_, model.delta_) if judged is None else refitted(model, split, subtopics, rows)
+    found = run_controls(
+        on_axes(change, axes, subtopics),
+        Judge.on(split, part, model.base_, subtopics, (objective, COST), judged),
+        objective,
+        COST,
+        draws,
+        seed,
+        on_step=on_step,
+        candidates=learned_promotion(model.base_, split, subtopics, rows, objective),
+    )
+    if judged is None:
+        return found, ("Controls were judged on the very users whose lists were changed.",)
+    return found, (f"Controls were judged on {len(judged):,} users, after a search that did not know them.",)
+
+
+def _searched(model: CMB) -> bool:
+    """By players, for item vectors: so it can be done again without some of the users."""
+    return model.credit != BAKED and model.side == "item"
 
 
 def stability(
@@ -77,11 +122,10 @@ def stability(
     Players search again on each half, where they moved item vectors. Users' own vectors move for themselves, so there
     the halves of what was found are compared. None for item vectors that no search can find again.
     """
-    searched = model.credit != BAKED and model.side == "item"
-    if model.delta_.item is not None and not searched:
+    if model.delta_.item is not None and not _searched(model):
         return None
     halves = [divided_users(split.n_users, LEFT_OUT, seed + again)[0] for again in range(AGAIN)]
-    if searched:
+    if _searched(model):
         found = (on_axes(refitted(model, split, subtopics, rows), axes, subtopics) for rows in halves)
         return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in found])
     delta = on_axes(Change.of(model.base_, model.delta_), axes, subtopics).sides["user"]

@@ -1,0 +1,65 @@
+"""The verdict where the truth is known, and rankings found again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recprism.counterfactual import CMB, Perturbation
+from recprism.counterfactual.bake import bake
+from recprism.data.planted import make_planted
+from recprism.explain.verdict import Verdict
+from recprism.models import Factors
+from recprism.study.explain import checked, stability
+
+NULL = {"n_planted": 0}
+
+
+def searched(**world: Any) -> tuple[CMB, Any]:
+    made = make_planted(**world)
+    base = Factors.from_arrays(made.user, made.item)
+    return CMB(diversity="sc", device="cpu").fit(base, made.split, made.subtopics), made
+
+
+@pytest.mark.parametrize(
+    ("world", "holds"),
+    [
+        ({"seed": 0}, True),
+        ({"seed": 1}, True),
+        ({**NULL, "unrelated": "one", "seed": 0}, False),
+        ({**NULL, "unrelated": "one", "seed": 1}, False),
+        ({**NULL, "unrelated": "half", "seed": 0}, False),
+    ],
+    ids=["planted", "planted, another", "one subtopic each", "one subtopic each, another", "half of the subtopics"],
+)
+def test_factors_are_spoken_of_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
+    """On users whom the search did not know: those it knows would say yes in a world with nothing planted, too."""
+    model, made = searched(**world)
+    controls, notes = checked(model, made.split, made.subtopics, "sc@10", draws=59)
+    verdict = Verdict.of(controls)
+    assert verdict.holds == holds, verdict.sentence()
+    assert "200 users, after a search that did not know them" in notes[0]
+    if not holds:
+        assert "explains nothing about factors" in verdict.sentence()
+
+
+def test_rankings_found_again_agree_in_a_planted_world() -> None:
+    model, made = searched(seed=2)
+    found = stability(model, made.split, made.subtopics)
+    assert found is not None
+    assert found.mean > 0.3
+    assert found.n_rankings == 4
+
+
+def test_users_own_vectors_are_compared_as_they_are() -> None:
+    made = make_planted(n_users=200, seed=3)
+    base = Factors.from_arrays(made.user, made.item)
+    lists, _ = base.rank(20, exclude=made.split.train)
+    found = bake(base, lists[:, 5:15], "user", exclude=made.split.train)
+    model = CMB.holding(base, found.perturbation, diversity="sc", side="user")
+    agreement = stability(model, made.split, made.subtopics)
+    assert agreement is not None
+    assert -1 <= agreement.low <= agreement.mean <= agreement.high <= 1
+    item = CMB.holding(base, Perturbation(item=model.delta_.user[: base.n_items].new_ones(base.item.shape)))
+    assert stability(item, made.split, made.subtopics) is None, "no search can be done again"
