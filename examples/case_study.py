@@ -149,6 +149,9 @@ def explained(
         "p": (1 + sum(it >= learned for it in shuffled)) / (1 + DRAWS),
         "bias_part": value(bias_part(base, delta)),
         "rank_correlation_over_seeds": agreement,
+        # A trivial ranking that knows nothing of the objective: how much users weigh each feature.
+        "rank_correlation_with_user_weights": float(spearmanr(moved, np.abs(base.user).mean(0)).statistic),
+        "first_over_median": float(moved.max() / np.median(moved)),
     }
 
 
