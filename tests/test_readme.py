@@ -33,3 +33,10 @@ def test_the_examples_run(script: Path) -> None:
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_the_code_of_the_page_on_explanations_runs() -> None:
+    text = (README.parent / "docs" / "explain.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Of the change of sc@10" in done.stdout

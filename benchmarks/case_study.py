@@ -1,6 +1,6 @@
 """The paper's case study on named features: which of them diversity hangs on, on the Musical Instruments reviews.
 
-python examples/case_study.py --reviews reviews_Musical_Instruments_5.json.gz [--phones reviews_Cell_Phones.json.gz]
+python benchmarks/case_study.py --reviews reviews_Musical_Instruments_5.json.gz [--phones reviews_Cell_Phones.json.gz]
 
 reviews -> features -> a feature-aware model -> CMB on the item-feature matrix, once per objective -> the features that
 moved most (CMB-Shared), an item x feature heat map (CMB-Individual), and the controls that say whether the change of
@@ -26,8 +26,10 @@ from recprism.data.dataset import Tables
 from recprism.data.efm import item_quality, mentions_of_pairs
 from recprism.data.feature_folder import FeatureTables, tables_of_reviews
 from recprism.data.feature_matrix import FeatureMatrix
+from recprism.explain import Verdict
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
+from recprism.study.explain import checked
 from recprism.models.features import FeatureModel
 
 GOALS = ("sc", "alpha_ndcg", "pc", "ilad")
@@ -138,7 +140,9 @@ def explained(
     learned = value(delta)
     moved = np.abs(delta).mean(0)
     agreement = [float(spearmanr(moved, np.abs(item_change(other)).mean(0)).statistic) for other in others]
+    controls, _ = checked(model, split, subtopics, f"{goal}@10", draws=DRAWS)
     return {
+        "verdict": Verdict.of(controls).to_dict(),
         "top": [{"feature": names[at], "mean_change": float(moved[at])} for at in np.argsort(-moved)[:5]],
         "before": value(delta * 0),
         "after": learned,
