@@ -51,6 +51,16 @@ def test_the_front_tells_what_is_certified_within_the_budget_from_what_needs_a_l
     assert [row[-1] for row in figure.table.rows[:3]] == ["1 %", "5 %", ""]
 
 
+def test_what_may_be_chance_is_neither_better_nor_worse(content: Content) -> None:
+    unsure = replace(content.changes[0], low=-0.01)
+    figure = figures.changes(replace(content, changes=(unsure, content.changes[1])))
+    assert figure is not None
+    drawn = json.dumps(figure.spec)
+    assert '"kind": "not clear"' in drawn
+    assert '"kind": "worse"' in drawn
+    assert '"kind": "better"' not in drawn
+
+
 def test_no_labels_no_front(content: Content) -> None:
     assert figures.front(replace(content, front=())) is None
 
@@ -93,6 +103,8 @@ def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> 
     assert factors == "Factors matter to it."
     assert "light users, who pay most: −3.0 %" in advice
 
+    unsure = replace(content, payers=tuple(replace(row, high=0.01) for row in content.payers))
+    assert "no group clearly lost accuracy: light users" in words.verdict(unsure, None)[2]
     assert content.chosen is not None
     measured = replace(content, chosen=replace(content.chosen, budget=None))
     assert "not certified" in words.verdict(measured, None)[0]

@@ -126,13 +126,13 @@ def _dots(name: str, title: str, caption: str, rows: Sequence[Change]) -> Figure
             "change": 100 * (row.relative or 0.0),
             "low": None if row.low is None else 100 * row.low,
             "high": None if row.high is None else 100 * row.high,
-            "kind": "neither" if row.better is None else "better" if row.better else "worse",
+            "kind": _kind(row),
             "words": row.words,
         }
         for row in known
     ]
     y = alt.Y("name:N", title=None, sort=[row.name for row in known])
-    scale = alt.Scale(domain=["better", "worse", "neither"], range=[GREEN, ORANGE, GREY])
+    scale = alt.Scale(domain=["better", "worse", "not clear"], range=[GREEN, ORANGE, GREY])
     color = alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="top"))
     zero = chart_of([{"zero": 0}]).mark_rule(color=GREY, strokeDash=[2, 2]).encode(x="zero:Q")
     line = chart_of(plain).mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=color)
@@ -148,6 +148,12 @@ def _dots(name: str, title: str, caption: str, rows: Sequence[Change]) -> Figure
     )
     chart = alt.layer(zero, line, dot).properties(height=max(120, 26 * len(plain)))
     return Figure(name, title, caption, spec_of(chart, title), change_table(rows))
+
+
+def _kind(row: Change) -> str:
+    """What may be chance is neither better nor worse."""
+    by_chance = row.low is not None and row.high is not None and row.low <= 0 <= row.high
+    return "not clear" if row.better is None or by_chance else "better" if row.better else "worse"
 
 
 def change_table(rows: Sequence[Change]) -> Table:

@@ -86,6 +86,11 @@ def _next(content: Content) -> str:
     worst = min(known, key=lambda row: row.relative or 0.0, default=None)
     if worst is None or (worst.relative or 0.0) >= 0:
         return f"Next: serve these vectors (`recprism recommend {content.run}`); no group of users lost accuracy."
+    if (worst.high or 0.0) >= 0:
+        last = f"{worst.name} users come off worst, {percent(worst.relative)} of {content.cost} ({interval(worst)})"
+        return (
+            f"Next: serve these vectors (`recprism recommend {content.run}`); no group clearly lost accuracy: {last}."
+        )
     return (
         f"Next: serve these vectors to some users first (`recprism recommend {content.run}`), and watch {worst.name} "
         f"users, who pay most: {percent(worst.relative)} of {content.cost} ({interval(worst)})."
