@@ -29,8 +29,8 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.explain import Verdict
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.study.explain import checked
 from recprism.models.features import FeatureModel
+from recprism.study.explain import checked
 
 GOALS = ("sc", "alpha_ndcg", "pc", "ilad")
 HEAT_GOAL, HEAT_ITEMS, HEAT_FEATURES = "alpha_ndcg", 20, 15

@@ -14,6 +14,7 @@ import typer
 from recprism.cli import (
     adjust,
     audit,
+    check,
     compare,
     data,
     demo,
@@ -35,7 +36,6 @@ from recprism.errors import RecprismError
 app = typer.Typer(
     name="recprism",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help=(
@@ -50,6 +50,7 @@ app.command("diversify")(diversify.diversify)
 app.command("adjust")(adjust.adjust)
 app.command("explain")(explain.explain)
 app.command("erase")(erase.erase)
+app.command("check")(check.check)
 app.command("frontier")(frontier.frontier)
 app.command("features")(features.features)
 app.command("recommend")(recommend.recommend)

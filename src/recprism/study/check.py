@@ -1,0 +1,96 @@
+"""A gate for pipelines: is what a diversified run gained and lost within limits that were set before?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+from recprism.data.split import Part
+from recprism.errors import InputError
+from recprism.metrics import Difference
+from recprism.study.diversify import effect
+from recprism.study.run import Run
+
+Kind = Literal["loss", "gain"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One demand: at most this loss of a metric, or at least this gain, as a share of the base's value.
+
+    value: what was measured; bound: the end of its 95 % interval on the side of doubt, None for a metric of all lists
+        together
+    """
+
+    kind: Kind
+    metric: str
+    limit: float
+    value: float
+    bound: float | None
+    passed: bool
+
+    def sentence(self) -> str:
+        word = "at most" if self.kind == "loss" else "at least"
+        doubt = "" if self.bound is None else f" ({self.bound:+.2%} at the end of its interval)"
+        state = "holds" if self.passed else "FAILS"
+        return f"{state}: {self.kind} of {self.metric} {self.value:+.2%}{doubt}, {word} {self.limit:.2%} wanted"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """All demands on a run; ``confident``: judged by the doubtful end of each interval, not by the mean."""
+
+    run: str
+    part: str
+    confident: bool
+    limits: tuple[Limit, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(limit.passed for limit in self.limits)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "passed": self.passed, "limits": [asdict(limit) for limit in self.limits]}
+
+    def to_junit(self) -> str:
+        """One test case per demand, as build servers read them."""
+        failures = sum(not limit.passed for limit in self.limits)
+        suite = ElementTree.Element(
+            "testsuite", name="recprism check", tests=str(len(self.limits)), failures=str(failures), errors="0"
+        )
+        for limit in self.limits:
+            case = ElementTree.SubElement(suite, "testcase", classname=self.run, name=f"{limit.kind} of {limit.metric}")
+            if not limit.passed:
+                ElementTree.SubElement(case, "failure", message=limit.sentence())
+        ElementTree.indent(suite)
+        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def check(
+    run: Run,
+    losses: Mapping[str, float],
+    gains: Mapping[str, float],
+    *,
+    part: Part = "test",
+    confident: bool = False,
+) -> Checked:
+    """losses, gains: metric -> largest loss and least gain, as shares of the base's value."""
+    if not losses and not gains:
+        raise InputError("nothing to check: name a limit, such as --max-ndcg-loss 0.01 or --min-sc-gain 0.05")
+    change = effect(run, tuple(dict.fromkeys((*losses, *gains))), part=part, controls=False).change
+    wanted: list[tuple[Kind, str, float]] = [("loss", name, limit) for name, limit in losses.items()]
+    wanted += [("gain", name, limit) for name, limit in gains.items()]
+    limits = tuple(_limit(kind, change[name], limit, confident) for kind, name, limit in wanted)
+    return Checked(str(run.path), part, confident, limits)
+
+
+def _limit(kind: Kind, row: Difference, limit: float, confident: bool) -> Limit:
+    if row.relative is None:
+        raise InputError(f"{row.name} is 0 before the change; no share of it can be lost or gained")
+    sign = -1.0 if kind == "loss" else 1.0
+    bound = None if row.low is None else sign * row.low / row.a  # of either kind, the low end is the one in doubt
+    judged = bound if confident and bound is not None else sign * row.relative
+    passed = judged <= limit if kind == "loss" else judged >= limit
+    return Limit(kind, row.name, limit, sign * row.relative, bound, passed)
