@@ -52,8 +52,8 @@ def test_the_front_tells_what_is_certified_within_the_budget_from_what_needs_a_l
 
 
 def test_what_may_be_chance_is_neither_better_nor_worse(content: Content) -> None:
-    unsure = replace(content.changes[0], low=-0.01)
-    figure = figures.changes(replace(content, changes=(unsure, content.changes[1])))
+    unsure, sure = replace(content.changes[0], low=-0.01), replace(content.changes[1], high=-0.001)
+    figure = figures.changes(replace(content, changes=(unsure, sure)))
     assert figure is not None
     drawn = json.dumps(figure.spec)
     assert '"kind": "not clear"' in drawn
