@@ -52,7 +52,8 @@ def _front_layers(content: Content) -> list[Any]:
         return measured if budget is None else within if budget <= content.budget else beyond
 
     rows = [row(it.loss, it.gain, state(it.certified_for), it.certified_for) for it in content.front]
-    scale = alt.Scale(domain=[within, beyond, measured, "this run"], range=[GREEN, BLUE, GREY, ORANGE])
+    states = [within, beyond, measured, *(() if content.chosen is None else ("this run",))]
+    scale = alt.Scale(domain=states, range=[GREEN, BLUE, GREY, ORANGE][: len(states)])
     x = alt.X("loss:Q", title=f"price: loss of {content.cost}, %")
     y = alt.Y("gain:Q", title=f"gain in {content.goal}, %")
     shown: dict[str, Any] = {

@@ -98,7 +98,9 @@ def _next(content: Content) -> str:
 
 
 def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
-    reach = max((point for point in content.front if point.certified_for is not None), key=_gain, default=None)
+    certified = [point for point in content.front if point.certified_for is not None]
+    within = [point for point in certified if (point.certified_for or 0.0) <= content.budget]
+    reach = max(within or certified, key=lambda point: point.gain, default=None)
     if certificate is not None:
         first = f"Nothing was changed, because no change could be certified. {certificate}"
     elif not content.front:
@@ -148,7 +150,3 @@ def standing_out(taken_back: Sequence[float]) -> str:
     if len(taken_back) < 2 or min(taken_back) < ALIKE * max(taken_back) or max(taken_back) <= 0:
         return ""
     return " The bars are nearly alike: this change holds only as a whole, and no single one stands out."
-
-
-def _gain(point: Any) -> float:
-    return float(point.gain)
