@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recprism.report.content import Change, Content
+    from recprism.report.content import Change, Content, Explained
 
 SEGMENTS = {
     "everyone": "all users",
@@ -67,8 +67,12 @@ def _factors(content: Content) -> str:
     found = content.explained
     if found is None:
         return ""
-    whole = found.holds and standing_out([it.taken_back for it in found.features if it.taken_back is not None])
-    return f"{found.sentence.rstrip('.')}, but no single one stands out." if whole else found.sentence
+    return f"{found.sentence.rstrip('.')}, but no single one stands out." if _only_as_a_whole(found) else found.sentence
+
+
+def _only_as_a_whole(found: Explained) -> bool:
+    taken_back = [it.taken_back for it in found.features if it.taken_back is not None]
+    return found.holds and bool(standing_out(taken_back))
 
 
 def _next(content: Content) -> str:
@@ -137,7 +141,8 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
         found.append(("certified", *told))
     if content.explained is not None:
         holds = "yes" if content.explained.holds else "no" if content.explained.checked else "not checked"
-        found.append(("due to factors", holds, "beyond chance and promotion"))
+        below = "but no single one stands out" if _only_as_a_whole(content.explained) else "beyond chance and promotion"
+        found.append(("due to factors", holds, below))
     return found
 
 
