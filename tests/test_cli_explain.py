@@ -42,7 +42,7 @@ def test_the_whole_story_then_one_user(
 ) -> None:
     assert call(monkeypatch, "explain", diversified, "--user", 1) == 0
     assert "Not checked against controls yet" in capsys.readouterr().out
-    assert call(monkeypatch, "explain", diversified, "--draws", 39) == 0
+    assert call(monkeypatch, "explain", diversified, "--draws", 49) == 0
     out, err = capsys.readouterr()
     assert "promotion alone" in out
     assert "shuffled within items" in out
@@ -73,6 +73,7 @@ def test_json_of_an_item(
         (("--user", "987654321"), "987654321"),
         (("--user", "1", "--item", "1"), "one of them"),
         (("--objective", "beauty@10"), "beauty"),
+        (("--draws", "19"), "fewer than 40"),
         (("--axes", "sideways", "--draws", "0"), "axes are"),
     ],
 )

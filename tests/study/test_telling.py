@@ -16,7 +16,7 @@ from recprism.study.config import DiversifyConfig, RunConfig
 from recprism.study.explain import Explained, explain_run
 from recprism.study.methods import Situation
 from recprism.study.run import Run
-from recprism.study.telling import certificate_of, events_of, item_heat, telling_users, who_pays
+from recprism.study.telling import item_heat, telling_users, who_pays
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +73,13 @@ def test_who_pays_adds_up(run: Run) -> None:
 
 def test_files_that_are_missing_broken_or_cut_short(tmp_path: Path) -> None:
     fresh = Run.create(tmp_path / "run", RunConfig())
-    assert certificate_of(fresh) is None
-    assert events_of(fresh) == []
+    assert fresh.certificate() is None
+    assert fresh.events() == []
     fresh.event("data", name="x")
     fresh.event("epoch", epoch=1)
     with (fresh.path / "events.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"event": "trai')
-    assert [event["event"] for event in events_of(fresh)] == ["data"]
+    assert [event["event"] for event in fresh.events(without=("epoch",))] == ["data"]
     (fresh.path / "certificate.json").write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match="recprism diversify"):
-        certificate_of(fresh)
+        fresh.certificate()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from recprism.study.run import Run
 
 NAME = "report.html"
-ENOUGH = 40  # draws: two controls share the level of 5 %, and 2 / (39 + 1) does not pass it
 
 
 def report(
@@ -41,8 +40,6 @@ def report(
     path = output or run.path / NAME
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name a file with -o")
-    if 0 < draws < ENOUGH:
-        raise InputError(f"--draws {draws}: fewer than {ENOUGH} can never show a gain beyond chance; name 0 or more")
     chosen = part_named(part)
     content = write_report(run, path, part=chosen, draws=draws, seed=seed)
     size = path.stat().st_size

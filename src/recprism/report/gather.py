@@ -20,10 +20,11 @@ from recprism.study.cost import BUDGETS, COST, Cost, cost_of_diversity, sentence
 from recprism.study.diversify import effect
 from recprism.study.doctor import examine
 from recprism.study.erase import own_objective
+from recprism.study.explain import require_enough
 from recprism.study.methods import Situation
 from recprism.study.run import Run
 from recprism.study.segments import ExposureChange, SegmentChange, SegmentTable
-from recprism.study.telling import certificate_of, events_of, who_pays
+from recprism.study.telling import who_pays
 
 Told = Callable[[str, int, int], None]
 SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget was asked for
@@ -31,12 +32,13 @@ SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget wa
 
 def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on_step: Told | None = None) -> Content:
     """What the page of ``run`` says; draws: of each control, 0 runs none and nothing is claimed about factors."""
+    require_enough(draws)
     started, tell = time.perf_counter(), on_step or _silent
     factors = run.factors()
     situation = Situation(factors, run.split(), run.subtopics(), part)
     model = run.cmb() if run.is_diversified() else None
     objective = f"sc@{situation.k}" if model is None else own_objective(model)
-    asked, kept = _asked_budget(run), certificate_of(run)
+    asked, kept = _asked_budget(run), run.certificate()
     goal = _goal_of(run, objective, has_subtopics=len(situation.subtopics) > 0)
     metric = f"{goal.partition('+')[0]}@{situation.k}"
     tell("auditing", 0, 1)
@@ -220,7 +222,7 @@ def _facts(
         "Data": data,
         "Settings": {name: words.plain(value) for name, value in _flat(config)},
         "This report": {**{name: str(value) for name, value in asked.items()}, **report},
-        "What happened": {_moment(event["time"]): str(event["event"]) for event in events_of(run)},
+        "What happened": {_moment(event["time"]): str(event["event"]) for event in run.events(without=("epoch",))},
         "Versions": {**examine()["versions"], "system": platform.system()},
     }
 

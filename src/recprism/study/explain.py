@@ -12,6 +12,7 @@ from recprism.counterfactual import CMB
 from recprism.counterfactual.cmb import BAKED
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
 from recprism.explain import ranking
 from recprism.explain.build import explain, on_axes, usual_axes
 from recprism.explain.change import Change
@@ -26,6 +27,7 @@ AGAIN = 4  # times the ranking of factors is found again
 LEFT_OUT = 0.5  # of the users each time
 HELD_OUT = 0.2  # of the users, to judge controls on
 COST = "ndcg@10"
+ENOUGH = 40  # draws: two controls share the level of 5 %, and 2 / (39 + 1) does not pass it
 Told = Callable[[int, int], None]
 
 
@@ -49,6 +51,7 @@ def explain_run(
     on_step: Told | None = None,
 ) -> Explained:
     """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again."""
+    require_enough(draws)
     model, split, subtopics = run.cmb(), run.split(), run.subtopics()
     wanted, axes = objective or own_objective(model), axes or usual_axes(model.base_)
     judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
@@ -72,6 +75,12 @@ def explain_run(
         seed=seed,
     )
     return Explained(replace(found, notes=notes), judge)
+
+
+def require_enough(draws: int) -> None:
+    """No draws, or so many that a gain beyond chance can show."""
+    if 0 < draws < ENOUGH:
+        raise InputError(f"draws={draws}: fewer than {ENOUGH} can never show a gain beyond chance; ask for 0 or more")
 
 
 def checked(

@@ -11,6 +11,7 @@ delta.safetensors      the perturbation, with cmb.json for its settings and hist
 certificate.json       what the perturbation is certified to cost, where a budget was given
 explanation.json       what it changed and which claims about factors survived their controls
 recommendations.parquet  user_id, item_id, rank, score
+report.html            one page about all of it
 metrics.parquet        metric, k, part, mean, low, high, ...
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,20 @@ class Run:
         line = json.dumps({"time": round(time.time(), 3), "event": kind, **facts}, ensure_ascii=False)
         with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+    def events(self, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """What happened, oldest first, apart from some kinds; a last line that was cut short is left out."""
+        path = self.path / "events.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = []
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if event.get("event") not in without:
+                found.append(event)
+        return found
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -164,7 +179,7 @@ class Run:
             if not overwrite:
                 raise InputError(f"{self.path}: already has a perturbation; use --resume, --overwrite or another run")
             self.drop_checkpoint("search")
-            for name in ("delta.safetensors", "cmb.json", "certificate.json", "explanation.json"):
+            for name in ("delta.safetensors", "cmb.json", "certificate.json", "explanation.json", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
         write_config(self.path / "config.toml", self.config.model_copy(update={"diversify": config}))
 
@@ -182,6 +197,10 @@ class Run:
             raise InputError(f"{self.path}: holds no perturbation yet; run `recprism diversify {self.path}`")
         return CMB.load(self.path)
 
+    def certificate(self) -> dict[str, Any] | None:
+        """What the perturbation is certified to cost, as it was written; None where no budget was given."""
+        return self._read_json("certificate", "diversify")
+
     def save_explanation(self, facts: Mapping[str, Any]) -> Path:
         path = self.path / "explanation.json"
         write_text(path, json.dumps(facts, indent=1, ensure_ascii=False))
@@ -189,14 +208,7 @@ class Run:
 
     def explanation(self) -> dict[str, Any] | None:
         """What was explained last, or None."""
-        path = self.path / "explanation.json"
-        if not path.exists():
-            return None
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as broken:
-            raise InputError(f"{path}: not valid JSON ({broken}); run `recprism explain {self.path}` again") from None
-        return found
+        return self._read_json("explanation", "explain")
 
     # -- results ------------------------------------------------------------------------------------------------------
 
@@ -226,6 +238,17 @@ class Run:
             raise InputError(f"{path}: no such file; this run has not come so far, or lost it") from None
         except (pl.exceptions.PolarsError, OSError) as problem:
             raise InputError(f"{path}: damaged ({str(problem).splitlines()[0]})") from None
+
+    def _read_json(self, name: str, command: str) -> dict[str, Any] | None:
+        """None where there is no such file; ``command`` makes it."""
+        path = self.path / f"{name}.json"
+        if not path.exists():
+            return None
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as broken:
+            raise InputError(f"{path}: not valid JSON ({broken}); run `recprism {command} {self.path}` again") from None
+        return found
 
     def _clear(self) -> None:
         for file in self.path.iterdir():

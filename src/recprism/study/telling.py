@@ -5,21 +5,16 @@ Everything here reads what others found and picks from it; nothing is searched f
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.errors import InputError
 from recprism.explain.change import Change
 from recprism.explain.explanation import Explanation
 from recprism.explain.judge import Judge
 from recprism.study.cost import COST
 from recprism.study.methods import Situation
-from recprism.study.run import Run
 from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 
 FloatArray = NDArray[np.float64]
@@ -108,30 +103,3 @@ def telling_users(explanation: Explanation, judge: Judge, n: int = 10) -> list[T
         order = [int(row) for row in np.lexsort((-swaps, -values)) if values[row] > 0 and swaps[row] > 0]
         chosen |= dict.fromkeys([row for row in order if row not in chosen][:room], reason)
     return [Telling(row, reason) for row, reason in chosen.items()]
-
-
-def certificate_of(run: Run) -> dict[str, Any] | None:
-    """What the run's perturbation is certified to cost, as it was written; None where no budget was given."""
-    path = run.path / "certificate.json"
-    if not path.exists():
-        return None
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as broken:
-        raise InputError(f"{path}: not valid JSON ({broken}); run `recprism diversify {run.path}` again") from None
-    return found
-
-
-def events_of(run: Run, without: Sequence[str] = ("epoch",)) -> list[dict[str, Any]]:
-    """What happened in a run, oldest first; a last line that was cut short is left out."""
-    path = run.path / "events.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if event.get("event") not in without:
-            found.append(event)
-    return found
