@@ -31,7 +31,7 @@ def _cells(name: str) -> list[Cell]:
     if not path.exists():
         return []
     recorded = json.loads(path.read_text(encoding="utf-8"))
-    return [{**cell, "seeds": part["seeds"]} for part in recorded for cell in part["cells"]]
+    return [{**cell, "seeds": recorded["seeds"]} for cell in recorded["cells"]]
 
 
 def _count(cells: list[Cell]) -> str:
