@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from recprism.models.adapters.als import ImplicitALS
 from recprism.models.adapters.arrays import from_files
+from recprism.models.adapters.cornac import from_cornac
 from recprism.models.adapters.implicit import from_implicit
 from recprism.models.factors import Factors
 
 ADAPTERS: dict[str, Callable[..., Factors]] = {
     "arrays": from_files,
+    "cornac": from_cornac,
     "implicit": from_implicit,
 }
 
-__all__ = ["ADAPTERS", "ImplicitALS", "from_files", "from_implicit"]
+__all__ = ["ADAPTERS", "ImplicitALS", "from_cornac", "from_files", "from_implicit"]
