@@ -8,12 +8,14 @@ from recprism.models.adapters.als import ImplicitALS
 from recprism.models.adapters.arrays import from_files
 from recprism.models.adapters.cornac import from_cornac
 from recprism.models.adapters.implicit import from_implicit
+from recprism.models.adapters.lenskit import from_lenskit
 from recprism.models.factors import Factors
 
 ADAPTERS: dict[str, Callable[..., Factors]] = {
     "arrays": from_files,
     "cornac": from_cornac,
     "implicit": from_implicit,
+    "lenskit": from_lenskit,
 }
 
-__all__ = ["ADAPTERS", "ImplicitALS", "from_cornac", "from_files", "from_implicit"]
+__all__ = ["ADAPTERS", "ImplicitALS", "from_cornac", "from_files", "from_implicit", "from_lenskit"]
