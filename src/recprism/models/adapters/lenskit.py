@@ -92,7 +92,8 @@ def _item_bias(scorer: Any) -> NDArray[Any] | None:
     if bias is None or bias.item_biases is None:
         return None
     # learned from the same data set, hence in the same order; asked for by id all the same
-    return np.asarray(bias.item_biases)[bias.items.numbers(scorer.items.ids())]
+    values: NDArray[Any] = np.asarray(bias.item_biases)[bias.items.numbers(scorer.items.ids())]
+    return values
 
 
 def _settings(config: Any) -> dict[str, Any]:
