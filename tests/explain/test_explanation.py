@@ -14,6 +14,7 @@ from recprism.data.planted import make_planted
 from recprism.errors import InputError
 from recprism.explain import Change, Explanation, Judge, Labels, explain, explain_lists, view_item, view_user
 from recprism.explain.axes import canonical
+from recprism.explain.controls import run_controls
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
 
@@ -22,18 +23,22 @@ METRICS = ("ndcg@10", "sc@10", "pc@10")
 
 @pytest.fixture(scope="module")
 def world() -> tuple[Factors, Judge, Labels, np.ndarray, Change]:
-    """Four of twenty factors are planted; players have moved the items for SC."""
+    """Four of twenty factors are planted; players have moved the items for SC, and know the first 800 users only."""
     made = make_planted(seed=3)
     base = Factors.from_arrays(made.user, made.item)
-    model = CMB(diversity="sc", device="cpu").fit(base, made.split, made.subtopics)
+    known = np.arange(800)
+    model = CMB(diversity="sc", device="cpu").fit(base.of_users(known), made.split.of_users(known), made.subtopics)
     judge = Judge.on(made.split, "test", base, made.subtopics, METRICS)
     return base, judge, Labels.of(made.subtopics), made.planted, Change.of(base, model.delta_)
 
 
 @pytest.fixture(scope="module")
 def found(world: tuple[Factors, Judge, Labels, np.ndarray, Change]) -> Explanation:
-    _, judge, labels, _, change = world
-    return explain(change, judge, "sc@10", axes="raw", labels=labels, draws=99)
+    base, judge, labels, _, change = world
+    others = np.arange(800, 1000)
+    unseen = Judge.on(make_planted(seed=3).split, "test", base, judge.subtopics, METRICS, others)
+    controls = run_controls(change, unseen, draws=99, unseen=True)
+    return explain(change, judge, "sc@10", axes="raw", labels=labels, controls=controls)
 
 
 def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explanation) -> None:
@@ -78,6 +83,20 @@ def test_noise_is_refused_and_no_factor_is_spoken_of(world: Any) -> None:
     assert not found.says_something
     assert len(found.sentences()) == 2, "what is promotion, and the verdict"
     assert "explains nothing about factors" in found.sentences()[1] or "nothing to explain" in found.sentences()[1]
+
+
+def test_on_known_users_it_is_arithmetic(world: Any) -> None:
+    _, judge, _, _, change = world
+    found = explain(change, judge, draws=49)
+    assert not found.says_something
+    assert any("what these vectors hold" in line for line in found.sentences())
+
+
+def test_what_is_not_there_is_not_judged(world: Any) -> None:
+    base, _, _, _, change = world
+    bare = Judge.on(make_planted(seed=3).split, "test", base, metrics=(*METRICS, "ilad"))
+    assert bare.metrics == ("ndcg@10", "pc@10", "ilad@10"), "no subtopics, no coverage of them"
+    assert explain(change, bare, "PC", draws=0).objective == "pc@10"
 
 
 def test_json_frames_and_html(found: Explanation) -> None:

@@ -19,7 +19,7 @@ N_USERS, N_ITEMS, DIM = 80, 60, 30
 GROUP = np.where(np.arange(N_USERS) < 40, 1.0, -1.0)  # two groups that look at factor 0 in opposite ways
 
 
-def world() -> tuple[Factors, Judge]:
+def world(labels: bool = True) -> tuple[Factors, Judge]:
     """Everybody gets items 0 to 9, all of subtopic 0; the others hold all the other subtopics."""
     generator = np.random.default_rng(0)
     user = generator.normal(0, 0.02, (N_USERS, DIM))  # what is shuffled away from factors 0 and 1 does nothing
@@ -29,7 +29,9 @@ def world() -> tuple[Factors, Judge]:
     topics = np.zeros((N_ITEMS, 12), bool)
     topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
     base = Factors.from_arrays(user, item)
-    context = Context(relevant=generator.random((N_USERS, N_ITEMS)) < 0.2, subtopics=topics, vectors=base.item)
+    context = Context(
+        relevant=labels & (generator.random((N_USERS, N_ITEMS)) < 0.2), subtopics=topics, vectors=base.item
+    )
     return base, Judge(context, Incidence.empty((N_USERS, N_ITEMS)), ("sc@5", "ndcg@5"))
 
 
@@ -43,7 +45,7 @@ def for_each_group_its_own() -> np.ndarray:
 def verdict_on(delta: np.ndarray, draws: int = 99) -> Verdict:
     base, judge = world()
     change = Change(base, item=delta.astype(np.float32))
-    return Verdict.of(run_controls(change, judge, "sc@5", "ndcg@5", draws=draws))
+    return Verdict.of(run_controls(change, judge, "sc@5", "ndcg@5", draws=draws, unseen=True))
 
 
 def test_a_change_for_some_users_only_is_about_factors() -> None:
@@ -93,7 +95,29 @@ def test_few_draws_can_not_hold() -> None:
     """With 19 draws no p-value corrected for two controls is below 0.05."""
     delta = for_each_group_its_own()
     verdict = verdict_on(delta, draws=18)
-    assert verdict.no_better_than == ("shuffled within items",)
+    assert verdict.reason == "too few draws"
+    assert "nothing is claimed" in verdict.sentence()
+    assert not verdict.holds
+
+
+def test_nothing_is_claimed_on_the_users_it_was_made_for() -> None:
+    base, judge = world()
+    change = Change(base, item=for_each_group_its_own().astype(np.float32))
+    verdict = Verdict.of(run_controls(change, judge, "sc@5", "ndcg@5", draws=99))
+    assert verdict.reason == "known users"
+    assert not verdict.holds
+    assert "says nothing about factors in general" in verdict.sentence()
+
+
+def test_without_labels_promotion_is_still_a_rival() -> None:
+    """Nobody knows what anything costs, so promotion may cost what it will."""
+    base, judge = world(labels=False)
+    delta = np.zeros((N_ITEMS, DIM))
+    delta[13:18, 1] = 1.2
+    change = Change(base, item=delta.astype(np.float32))
+    controls = run_controls(change, judge, "sc@5", "ndcg@5", draws=59, unseen=True)
+    assert not Verdict.of(controls).holds
+    assert controls.bias.source != "none"
 
 
 def test_plain_values() -> None:
@@ -111,7 +135,7 @@ def test_plain_values() -> None:
 
 @pytest.mark.parametrize("level", [0.05, 0.5])
 def test_the_level_is_a_choice(level: float) -> None:
-    delta = np.random.default_rng(1).normal(0, 0.6, (N_ITEMS, DIM))
     base, judge = world()
-    controls = run_controls(Change(base, item=delta.astype(np.float32)), judge, "sc@5", "ndcg@5", draws=9)
-    assert Verdict.of(controls, level).level == level
+    change = Change(base, item=for_each_group_its_own().astype(np.float32))
+    controls = run_controls(change, judge, "sc@5", "ndcg@5", draws=9, unseen=True)
+    assert Verdict.of(controls, level).holds == (level > 0.2), "nine draws are enough for a lax level alone"

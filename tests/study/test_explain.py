@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from recprism.counterfactual import CMB, Perturbation
 from recprism.counterfactual.bake import bake
 from recprism.data.planted import make_planted
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors
+from recprism.rerank import Features, Optimal
 from recprism.study.explain import checked, stability
 
 NULL = {"n_planted": 0}
@@ -44,6 +46,21 @@ def test_factors_are_spoken_of_only_where_they_are_planted(world: dict[str, Any]
         assert "explains nothing about factors" in verdict.sentence()
 
 
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -> None:
+    """In a world with nothing planted, diverse lists beat every control on the users they were made for."""
+    made = make_planted(n_users=300, n_items=200, n_planted=0, unrelated="one", seed=0)
+    base = Factors.from_arrays(made.user, made.item)
+    candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
+    wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
+    found = bake(base, wanted, side, exclude=made.split.seen_before("test"))
+    model = CMB.holding(base, found.perturbation, diversity="sc", side=side)
+    controls, _ = checked(model, made.split, made.subtopics, "sc@10", draws=49)
+    verdict = Verdict.of(controls)
+    assert verdict.reason == "known users"
+    assert "nothing about factors" in verdict.sentence()
+
+
 def test_rankings_found_again_agree_in_a_planted_world() -> None:
     model, made = searched(seed=2)
     found = stability(model, made.split, made.subtopics)
@@ -60,6 +77,10 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     model = CMB.holding(base, found.perturbation, diversity="sc", side="user")
     agreement = stability(model, made.split, made.subtopics)
     assert agreement is not None
-    assert -1 <= agreement.low <= agreement.mean <= agreement.high <= 1
+    assert agreement.n_rankings == 4
+    shuffled = CMB.holding(base, Perturbation(user=torch.rand(base.user.shape)), diversity="sc", side="user")
+    chance = stability(shuffled, made.split, made.subtopics)
+    assert chance is not None
+    assert agreement.mean > chance.mean
     item = CMB.holding(base, Perturbation(item=model.delta_.user[: base.n_items].new_ones(base.item.shape)))
     assert stability(item, made.split, made.subtopics) is None, "no search can be done again"

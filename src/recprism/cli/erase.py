@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, progress_bar, say
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def erase(
         str | None,
         typer.Option(help="The metric whose gain is in question.", show_default="what the run was diversified for"),
     ] = None,
-    features: Annotated[str, typer.Option(help="How many features to erase, with commas between.")] = "5,10",
+    features: Annotated[
+        str | None, typer.Option(help="How many features to erase, with commas between.", show_default="5,10")
+    ] = None,
     curve: Annotated[bool, typer.Option("--curve", help="Show the whole curve, from none to all.")] = False,
     draws: Annotated[int, typer.Option(help="Of everything that is erased at random.", min=1)] = 20,
     controls: Annotated[int, typer.Option(help="Draws of each control; 0 leaves them out.", min=0)] = 199,
@@ -41,11 +43,11 @@ def erase(
 
     Examples: `recprism erase runs/x`, `recprism erase runs/x --objective pc@10 --held-out-users 0.2 --json`
     """
-    from recprism.study.erase import check_run
+    from recprism.study.erase import check_run, shown_features
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run
 
-    counts = _numbers(features)
+    counts = None if features is None else _numbers(features)
     with progress_bar() as progress:
         tasks = {what: progress.add_task(what, total=None, note="") for what in ("erasing", "controls")}
 
@@ -66,7 +68,9 @@ def erase(
     if as_json:
         print_json({"run": str(run_directory), **found.to_dict()})
         return
-    _print(found, [int(n) for n in found.erasure.features] if curve else counts)
+    everything = [int(n) for n in found.erasure.features]
+    spoken_of = shown_features(everything[-1], counts)
+    _print(found, everything if curve else spoken_of, spoken_of[0])
     next_step(f"recprism adjust {run_directory} -f 0=0", f"recprism evaluate {run_directory}")
 
 
@@ -77,17 +81,17 @@ def _numbers(words: str) -> list[int]:
         raise InputError(f"--features {words}: write whole numbers with commas between, as in 5,10") from None
 
 
-def _print(found: Checked, counts: list[int]) -> None:
+def _print(found: Checked, counts: list[int], spoken_of: int) -> None:
     _print_erasure(found.erasure, counts)
     if found.controls is not None:
         _print_controls(found.controls)
     if found.held_out is not None:
         say(f"judged on {found.held_out:,} users whom the perturbation never saw")
-    say(found.parts.sentence(found.objective))
-    say(found.erasure.sentence("individual", counts[0]))
-    say(found.erasure.sentence("shared", counts[0]))
+    print_sentence(found.parts.sentence(found.objective))
+    print_sentence(found.erasure.sentence("individual", spoken_of))
+    print_sentence(found.erasure.sentence("shared", spoken_of))
     if found.verdict is not None:
-        say(found.verdict.sentence())
+        print_sentence(found.verdict.sentence())
 
 
 def _print_erasure(erasure: Erasure, counts: list[int]) -> None:

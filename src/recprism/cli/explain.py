@@ -69,7 +69,7 @@ def explain(
         )
     if single:
         view = _view(found, user, item, top)
-        checked = _on_file(run, found.explanation)
+        checked = _on_file(run, found.explanation, part)
         if as_json:
             print_json({"run": str(run_directory), "checked": checked, **view.to_dict()})
         else:
@@ -104,10 +104,11 @@ def _as_id(word: str, ids: Any, option: str) -> Any:
         raise InputError(f"{option} {word}: ids of this run are whole numbers") from None
 
 
-def _on_file(run: Run, explanation: Explanation) -> str:
-    """What the controls said, if they were run for this objective; single views do not run them again."""
+def _on_file(run: Run, explanation: Explanation, part: str) -> str:
+    """What the controls said, if they were run on the same question; single views do not run them again."""
     kept = run.explanation()
-    if kept is None or kept["verdict"] is None or kept["objective"] != explanation.objective:
+    asked = (explanation.objective, explanation.axes, part)
+    if kept is None or kept["verdict"] is None or (kept["objective"], kept["axes"], kept["part"]) != asked:
         return f"Not checked against controls yet: run `recprism explain {run.path}`. What follows is arithmetic."
     return str(kept["verdict"]["sentence"])
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
+from rich.text import Text
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
@@ -61,7 +62,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numeri
     for column in columns:
         table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(format_cell(cell) for cell in row))
+        table.add_row(*(Text(format_cell(cell)) for cell in row))  # a title may hold what rich takes for markup
     stdout.print(table)
 
 

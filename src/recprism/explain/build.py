@@ -19,7 +19,7 @@ from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
 from recprism.explain.directions import Directions, directions
 from recprism.explain.explanation import Explanation, Row, label_of
-from recprism.explain.judge import Judge
+from recprism.explain.judge import Judge, metric_name
 from recprism.explain.naming import Labels, Name, name_coordinates
 from recprism.explain.parts import bias_and_rest
 from recprism.explain.swaps import find_swaps
@@ -54,11 +54,13 @@ def explain(
         None takes singular axes, which agree best over trainings (benchmarks/axes.py), and the raw ones of named
         features
     labels: what factors can be named by; without, none has a name
-    draws: of each shuffled control; 0 runs none, and then nothing is claimed
+    draws: of each shuffled control, on all users; 0 runs none. Either way nothing is claimed about factors: that takes
+        users who took no part in finding the change, see ``controls``
     promotions: name -> (n_items,) further candidates for plain promotion, see :func:`run_controls`
     controls: already run, on the same axes, such as on users whom the change was not searched for; ``draws`` is then
         not looked at
     """
+    objective, cost = metric_name(objective), metric_name(cost)
     missing = [name for name in (objective, cost) if name not in judge.metrics]
     if missing:
         raise InputError(f"{missing[0]} is not among the judge's metrics, {', '.join(judge.metrics)}; add it")

@@ -68,6 +68,7 @@ class Controls:
 
     base, learned: (objective, cost)
     moved: share of the judged lists that hold other items than before, or the same in another order
+    unseen: the judged users took no part in finding the change
     """
 
     objective: str
@@ -78,6 +79,11 @@ class Controls:
     shuffled: tuple[Shuffled, ...]
     bias: PureBias
     higher_is_better: bool = field(default=True)
+    unseen: bool = field(default=False)
+
+    @property
+    def draws(self) -> int:
+        return len(self.shuffled[0].objective)
 
     def __getitem__(self, within: str) -> Shuffled:
         found = {control.within: control for control in self.shuffled}
@@ -114,6 +120,7 @@ class Controls:
             "cost": self.cost,
             "base": {"objective": self.base[0], "cost": self.base[1]},
             "moved": self.moved,
+            "unseen": self.unseen,
             "rows": self.rows(),
         }
 
@@ -133,11 +140,14 @@ def run_controls(
     on_step: Told | None = None,
     *,
     candidates: Mapping[str, NDArray[Any]] | None = None,
+    unseen: bool = False,
 ) -> Controls:
     """Judge the learned change and its controls.
 
     candidates: name -> (n_items,) other numbers per item that promotion may use, such as those of a learner that has
         nothing else; each is tried at all scales. The best is chosen on the lists it is compared on: this favours it
+    unseen: say so if the judged users took no part in finding the change. On those who did, a change beats every
+        control even where factors have nothing to do with the objective, so that nothing is then claimed
     on_step: told (done, total) after every ranking
     """
     if draws < 1:
@@ -150,9 +160,8 @@ def run_controls(
     tick = _ticks(on_step, total)
     shuffled = tuple(_shuffles(trial, within, draws, seed, tick) for within in _SHUFFLES)
     bias = _best_promotion(trial, sources, np.random.default_rng(seed), tick)
-    return Controls(
-        names[0], names[-1], trial.base, trial.learned, trial.moved, shuffled, bias, higher_is_better=upwards(objective)
-    )
+    ends = (trial.base, trial.learned, trial.moved)
+    return Controls(names[0], names[-1], *ends, shuffled, bias, upwards(objective), unseen)
 
 
 def upwards(metric: str) -> bool:
@@ -224,11 +233,14 @@ def _best_promotion(
 ) -> PureBias:
     """Of all sources and scales that cost no more than the learned change; the base itself costs nothing."""
     allowed = max(trial.base[1] - trial.learned[1], LEAST_LOSS * abs(trial.base[1]))
+    judged = np.isfinite(
+        allowed
+    )  # without labels nobody knows what anything costs, and promotion may cost what it will
     lists = trial.judge.lists(trial.change.base)
     best, best_lists = PureBias("none", 0.0, *trial.base, 1.0), lists
     for source, scale, lists in _promotions(trial, sources):
         objective, cost = trial.values(lists)
-        if trial.base[1] - cost <= allowed and trial.better(objective, best.objective) > 0:
+        if (not judged or trial.base[1] - cost <= allowed) and trial.better(objective, best.objective) > 0:
             best, best_lists = PureBias(source, scale, objective, cost, 1.0), lists
         tick()
     return replace(best, p_value=_swap_test(trial, best_lists, generator))

@@ -178,6 +178,9 @@ def erase(
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")
+    wrong = [n for n in features or () if not 0 <= n <= change.base.dim]
+    if wrong:
+        raise InputError(f"{wrong[0]} features cannot be erased; there are {change.base.dim}")
     judge = replace(judge, metrics=tuple(dict.fromkeys((objective, *judge.metrics))))
     counts = usual_features(change.base.dim) if features is None else tuple(sorted({0, *features, change.base.dim}))
     before, after = judge.means(change.base), judge.means(change.after)

@@ -68,7 +68,7 @@ class Explanation:
     controls, verdict: whether anything may be said about factors; None where no controls were asked for
     factors, directions: the largest, largest first; together: metric -> its value when all directions shown are erased
         at once, and likewise all factors
-    agreement: Spearman's correlation of the ranking of factors when it is found again on other users; None if unknown
+    agreement: Spearman's correlation between rankings of factors on separate groups of users; None if unknown
     titles: (n_items,) what to call items
     """
 
@@ -121,7 +121,7 @@ class Explanation:
         """Who a direction concerns most, and what it raises and lowers for them."""
         direction = self.all_directions[number]
         by_item = np.argsort(direction.items, kind="stable")
-        users = np.argsort(-np.abs(direction.users), kind="stable")[:n]
+        users = np.argsort(-direction.users, kind="stable")[:n]  # for the other end raised and lowered change places
         return {
             "users": self.change.base.user_ids[users].tolist(),
             "raises": [self.titles[item] for item in by_item[::-1][:n]],
@@ -150,6 +150,11 @@ class Explanation:
         return pl.DataFrame([self._plain(row) for row in rows], infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; what is not a number is None."""
+        plain: dict[str, Any] = _finite(self._facts())
+        return plain
+
+    def _facts(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "version": VERSION,
@@ -172,8 +177,8 @@ class Explanation:
         }
 
     def to_json(self) -> str:
-        """Schema and version are in the object; values that are not numbers become null."""
-        return json.dumps(_finite(self.to_dict()), ensure_ascii=False)
+        """Schema and version are in the object."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.sentences())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.metrics import Context, deepest_cut, evaluate
+from recprism.metrics import Context, deepest_cut, evaluate, parse
 from recprism.models import Factors
 
 METRICS = ("ndcg@10", "recall@10", "alpha_ndcg@10", "sc@10", "pc@10", "ilad@10", "ilad_subtopics@10")
@@ -43,11 +43,16 @@ class Judge:
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
     ) -> Judge:
-        """On the labels of a part; distances between items are always taken on the base vectors."""
-        more = {} if subtopics is None else {"subtopics": subtopics}
+        """On the labels of a part; distances between items are always taken on the base vectors.
+
+        Metrics that need what is not there (subtopics, say) are left out.
+        """
+        known = subtopics if subtopics is not None and len(subtopics) else None
         own = split if users is None else split.of_users(users)
-        context = Context.from_split(own, part, vectors=base.item, **more)
-        return cls(context, own.seen_before(part), tuple(metrics), users, subtopics)
+        context = Context.from_split(own, part, vectors=base.item, **({} if known is None else {"subtopics": known}))
+        names = tuple(metric_name(name) for name in metrics)
+        judged = tuple(name for name in names if not context.missing(parse(name)[0].needs))
+        return cls(context, own.seen_before(part), judged, users, known)
 
     @property
     def depth(self) -> int:
@@ -67,3 +72,9 @@ class Judge:
     def means(self, factors: Factors) -> dict[str, float]:
         found = evaluate(self.lists(factors), self.context, self.metrics, bootstrap=0)
         return {score.name: score.mean for score in found.scores}
+
+
+def metric_name(word: str) -> str:
+    """The name that results go by: ``SC`` becomes ``sc@10``."""
+    metric, cut = parse(word)
+    return f"{metric.name}@{10 if cut is None else cut}"

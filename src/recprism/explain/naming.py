@@ -121,8 +121,10 @@ def name_coordinates(
     candidates: labels tested for each coordinate, the strongest on the learning half
     """
     columns = np.asarray(coordinates, np.float64).reshape(len(coordinates), -1)
-    if len(columns) != len(labels.values) or len(columns) < 4:
+    if len(columns) != len(labels.values):
         raise InputError(f"{len(columns)} items have coordinates and {len(labels.values)} labels; give both for all")
+    if len(columns) < 4:
+        raise InputError(f"{len(columns)} items cannot be halved and named; at least 4 are needed")
     learn, test = halves(len(columns), seed)
     seen = correlations(columns[learn], labels.values[learn])
     chosen = np.argsort(-np.abs(seen), axis=1, kind="stable")[:, :candidates]

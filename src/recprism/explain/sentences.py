@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from recprism.explain.explanation import Explanation, Row
 
+ARITHMETIC = "What follows says what these vectors hold, and what erasing it from them takes back."
 UNCHECKED = "No controls were run: what follows is a decomposition, and says nothing about causes."
 
 
@@ -17,7 +18,9 @@ def of(explanation: Explanation) -> list[str]:
     lines = [explanation.parts.sentence(explanation.objective)]
     lines.append(UNCHECKED if explanation.verdict is None else explanation.verdict.sentence())
     lines += explanation.notes
-    if explanation.verdict is None or explanation.verdict.holds:
+    if explanation.verdict is not None and explanation.verdict.reason == "known users":
+        lines.append(ARITHMETIC)
+    if explanation.verdict is None or explanation.verdict.reason in ("holds", "known users"):
         for rows, together in zip((explanation.directions, explanation.factors), explanation.together, strict=True):
             lines += [about(explanation, row) for row in rows]
             if len(rows) > 1:
@@ -63,6 +66,6 @@ def stability(explanation: Explanation) -> str:
     assert found is not None
     interval = "" if math.isnan(found.low) else f" ({found.low:.2f} to {found.high:.2f})"
     return (
-        f"Found again on other users, {found.n_rankings} times, the rankings of factors agree with a rank correlation "
-        f"of {found.mean:.2f}{interval}."
+        f"On {found.n_rankings} separate groups of users the rankings of factors agree with a rank correlation of "
+        f"{found.mean:.2f}{interval}."
     )

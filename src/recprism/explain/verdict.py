@@ -9,7 +9,7 @@ from recprism.explain.controls import Controls
 from recprism.explain.parts import is_small
 from recprism.metrics.statistics import holm
 
-Reason = Literal["holds", "nothing moved", "nothing gained", "no better than controls"]
+Reason = Literal["holds", "nothing moved", "nothing gained", "too few draws", "no better than controls", "known users"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,9 @@ class Verdict:
     """May anything be said about factors?
 
     gain: of the objective over the base, in the better direction; relative: as a share of the base
-    holds: the learned change beats its values shuffled within rows and the best promotion of items, each with a
-        corrected p-value below ``level``
+    reason: why, in a word; "known users": it beats the controls, but on the very users it was made for
+    holds: on users who took no part in finding it, the learned change beats its values shuffled within rows and the
+        best promotion of items, each with a corrected p-value below ``level``
     no_better_than: the controls it had to beat and did not
     """
 
@@ -63,7 +64,9 @@ class Verdict:
         figures = _figures(controls, gain)
         beaten = {figure.name: figure.corrected < level for figure in figures if figure.corrected is not None}
         lost = tuple(name for name, won in beaten.items() if not won)
-        reason: Reason = "no better than controls" if lost else "holds"
+        reason: Reason = "no better than controls" if lost else "holds" if controls.unseen else "known users"
+        if lost and len(beaten) / (controls.draws + 1) >= level:
+            reason = "too few draws"
         if not controls.moved:
             reason = "nothing moved"
         elif gain <= 0 or is_small(gain, base):
@@ -97,6 +100,25 @@ def _nothing_gained(verdict: Verdict) -> str:
     )
 
 
+def _too_few(verdict: Verdict) -> str:
+    return (
+        f"{verdict.objective} changed by {verdict.gain:+.4f}, but so few draws of the controls cannot show a gain "
+        "beyond chance: nothing is claimed."
+    )
+
+
+def _known_users(verdict: Verdict) -> str:
+    beaten = " and ".join(_rival(figure) for figure in verdict.figures if figure.corrected is not None)
+    return (
+        f"The gain in {verdict.objective}, {verdict.gain:+.4f}{_percent(verdict)}, is beyond {beaten}, but on the very "
+        "users it was made for, whose vectors can hold any lists: it says nothing about factors in general."
+    )
+
+
+def _percent(verdict: Verdict) -> str:
+    return "" if verdict.relative is None else f" ({verdict.relative:+.1%})"
+
+
 def _no_better(verdict: Verdict) -> str:
     named = {figure.name: figure for figure in verdict.figures}
     rivals = " nor than ".join(_rival(named[name]) for name in verdict.no_better_than)
@@ -108,8 +130,8 @@ def _no_better(verdict: Verdict) -> str:
 
 def _holds(verdict: Verdict) -> str:
     beaten = " and ".join(_rival(figure) for figure in verdict.figures if figure.corrected is not None)
-    percent = "" if verdict.relative is None else f" ({verdict.relative:+.1%})"
-    return f"The gain in {verdict.objective}, {verdict.gain:+.4f}{percent}, is beyond {beaten}: factors matter to it."
+    gain = f"{verdict.gain:+.4f}{_percent(verdict)}"
+    return f"The gain in {verdict.objective}, {gain}, is beyond {beaten}: factors matter to it."
 
 
 def _rival(figure: Figure) -> str:
@@ -122,5 +144,7 @@ _SENTENCES = {
     "holds": _holds,
     "nothing moved": _nothing_moved,
     "nothing gained": _nothing_gained,
+    "too few draws": _too_few,
     "no better than controls": _no_better,
+    "known users": _known_users,
 }

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics import Difference
+from recprism.metrics import Difference, parse
 from recprism.study.diversify import effect
 from recprism.study.run import Run
 
@@ -19,6 +19,8 @@ Kind = Literal["loss", "gain"]
 @dataclass(frozen=True)
 class Limit:
     """One demand: at most this loss of a metric, or at least this gain, as a share of the base's value.
+
+    A metric that is better when it is lower gains by falling.
 
     value: what was measured; bound: the end of its 95 % interval on the side of doubt, None for a metric of all lists
         together
@@ -89,8 +91,12 @@ def check(
 def _limit(kind: Kind, row: Difference, limit: float, confident: bool) -> Limit:
     if row.relative is None:
         raise InputError(f"{row.name} is 0 before the change; no share of it can be lost or gained")
-    sign = -1.0 if kind == "loss" else 1.0
-    bound = None if row.low is None else sign * row.low / row.a  # of either kind, the low end is the one in doubt
+    if confident and row.low is None:
+        raise InputError(f"{row.name} is one number for all lists and has no interval; check it without --confident")
+    downwards = parse(row.name)[0].higher_is_better is False
+    sign = (-1.0 if kind == "loss" else 1.0) * (-1.0 if downwards else 1.0)
+    doubtful = row.high if downwards else row.low  # of either kind: where the run would come off worse
+    bound = None if doubtful is None else sign * doubtful / row.a
     judged = bound if confident and bound is not None else sign * row.relative
     passed = judged <= limit if kind == "loss" else judged >= limit
     return Limit(kind, row.name, limit, sign * row.relative, bound, passed)

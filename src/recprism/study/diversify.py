@@ -14,6 +14,7 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
 from recprism.models import Factors
+from recprism.study.card import BEFORE, write_card
 from recprism.study.config import BudgetConfig, RulesConfig
 from recprism.study.controls import control_perturbations
 from recprism.study.methods import Situation
@@ -53,6 +54,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     run.save_cmb(model)
     run.drop_checkpoint("search")
     run.event("diversified", iterations=len(model.history_), converged=model.converged_)
+    write_card(run, about=BEFORE)
     return model
 
 
@@ -75,6 +77,7 @@ def diversify_within(run: Run) -> Kept:
         run.save_cmb(CMB.holding(factors, kept.perturbation, diversity=asked.goal, side=asked.side))
     run.save_certificate(kept.to_dict())
     run.event("diversified within a budget", goal=kept.goal, trade_off=kept.trade_off, side=kept.side)
+    write_card(run, about=None if kept.baked is None else BEFORE)
     return kept
 
 

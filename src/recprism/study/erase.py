@@ -18,7 +18,7 @@ from recprism.errors import InputError
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
 from recprism.explain.erasure import Erasure, erase, usual_features
-from recprism.explain.judge import METRICS, Judge
+from recprism.explain.judge import METRICS, Judge, metric_name
 from recprism.explain.parts import Parts, bias_and_rest
 from recprism.explain.verdict import Verdict
 from recprism.metrics import parse
@@ -67,7 +67,7 @@ def check_run(
     run: Run,
     objective: str | None = None,
     *,
-    features: Sequence[int] = (5, 10),
+    features: Sequence[int] | None = None,
     draws: int = 20,
     controls: int = 199,
     part: Part = "test",
@@ -78,13 +78,13 @@ def check_run(
     """Erasure and controls of a diversified run.
 
     objective: the metric whose gain is in question; what the run was diversified for unless named
-    features: numbers that must be on the curve of erasure, beside the usual dozen
+    features: numbers that must be on the curve of erasure, beside the usual dozen; 5 and 10 unless named
     controls: draws of each shuffle, 0 for no controls
     held_out: share of the users to judge on, with the perturbation searched for again on the others; 0 judges all users
         under the perturbation as it is
     """
     model, split, subtopics = run.cmb(), run.split(), run.subtopics()
-    wanted = objective or own_objective(model)
+    wanted = metric_name(objective or own_objective(model))
     users = None
     change = Change.of(model.base_, model.delta_)
     rows = np.arange(split.n_users)
@@ -111,7 +111,7 @@ def check(
     judge: Judge,
     objective: str,
     *,
-    features: Sequence[int] = (5, 10),
+    features: Sequence[int] | None = None,
     draws: int = 20,
     controls: int = 199,
     candidates: Callable[[str], Mapping[str, NDArray[Any]]] | None = None,
@@ -119,11 +119,7 @@ def check(
     on_step: Told | None = None,
 ) -> Checked:
     """candidates: from the objective to numbers per item that plain promotion may use, by name."""
-    dim = change.base.dim
-    wrong = [n for n in features if not 0 < n <= dim]
-    if wrong:
-        raise InputError(f"{wrong[0]} features cannot be erased; there are {dim}")
-    counts = (*usual_features(dim), *features)
+    counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     curves = erase(
         change, judge, objective, features=counts, draws=draws, seed=seed, on_step=_telling(on_step, "erasing")
     )
@@ -131,7 +127,16 @@ def check(
     if controls:
         offered = None if candidates is None else candidates(objective)
         telling = _telling(on_step, "controls")
-        found = run_controls(change, judge, objective, draws=controls, seed=seed, on_step=telling, candidates=offered)
+        found = run_controls(
+            change,
+            judge,
+            objective,
+            draws=controls,
+            seed=seed,
+            on_step=telling,
+            candidates=offered,
+            unseen=judge.users is not None,
+        )
     return Checked(
         curves.objective,
         bias_and_rest(change, judge),
@@ -140,6 +145,11 @@ def check(
         None if found is None else Verdict.of(found),
         None if judge.users is None else len(judge.users),
     )
+
+
+def shown_features(dim: int, wanted: Sequence[int] | None) -> list[int]:
+    """What was asked for, or the paper's 5 and 10 as far as there are so many factors."""
+    return [n for n in (5, 10) if n <= dim] or [dim] if wanted is None else list(wanted)
 
 
 def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, Rows]:
@@ -151,14 +161,15 @@ def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, R
     return np.sort(order[n_judged:]), np.sort(order[:n_judged])
 
 
-def refitted(model: CMB, split: Split, subtopics: Subtopics | None, rows: Rows) -> Change:
+def refitted(model: CMB, split: Split, subtopics: Subtopics | None, rows: Rows, *, seed: int | None = None) -> Change:
     """The same search on some of the users; its change of the item vectors then serves everybody."""
     if model.credit == BAKED:
         raise InputError("users can be held out of a search by players only; this perturbation was baked from lists")
     if model.side != "item":
         raise InputError(f"side={model.side}: users that were never seen have no change of their own; use side=item")
     base = model.base_
-    again = CMB(**model.settings()).fit(base.of_users(rows), split.of_users(rows), subtopics)
+    settings = {**model.settings(), **({} if seed is None else {"seed": seed})}
+    again = CMB(**settings).fit(base.of_users(rows), split.of_users(rows), subtopics)
     return Change.of(base, again.delta_)
 
 

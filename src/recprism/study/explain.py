@@ -18,13 +18,13 @@ from recprism.explain.build import explain, on_axes, usual_axes
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
 from recprism.explain.explanation import Explanation
-from recprism.explain.judge import METRICS, Judge
+from recprism.explain.judge import METRICS, Judge, metric_name
 from recprism.explain.naming import Labels
 from recprism.study.erase import divided_users, learned_promotion, own_objective, refitted
 from recprism.study.run import Run
 
-AGAIN = 4  # times the ranking of factors is found again
-LEFT_OUT = 0.5  # of the users each time
+GROUPS = 4  # of users, on each of which factors are ranked
+FEWEST_USERS = 20  # to be divided into groups
 HELD_OUT = 0.2  # of the users, to judge controls on
 COST = "ndcg@10"
 ENOUGH = 40  # draws: two controls share the level of 5 %, and 2 / (39 + 1) does not pass it
@@ -53,7 +53,7 @@ def explain_run(
     """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again."""
     require_enough(draws)
     model, split, subtopics = run.cmb(), run.split(), run.subtopics()
-    wanted, axes = objective or own_objective(model), axes or usual_axes(model.base_)
+    wanted, axes = metric_name(objective or own_objective(model)), axes or usual_axes(model.base_)
     judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
     controls: Controls | None = None
     notes: tuple[str, ...] = ()
@@ -101,7 +101,8 @@ def checked(
     knows, a search that found out who likes what beats every control, whatever subtopics are.
     """
     everybody = np.arange(split.n_users)
-    rows, judged = (everybody, None) if not _searched(model) else divided_users(split.n_users, HELD_OUT, seed)
+    apart = _searched(model) and split.n_users >= FEWEST_USERS
+    rows, judged = divided_users(split.n_users, HELD_OUT, seed) if apart else (everybody, None)
     change = Change.of(model.base_, model.delta_) if judged is None else refitted(model, split, subtopics, rows)
     found = run_controls(
         on_axes(change, axes, subtopics),
@@ -112,9 +113,10 @@ def checked(
         seed,
         on_step=on_step,
         candidates=learned_promotion(model.base_, split, subtopics, rows, objective),
+        unseen=judged is not None,
     )
     if judged is None:
-        return found, ("Controls were judged on the very users whose lists were changed.",)
+        return found, ()
     return found, (f"Controls were judged on {len(judged):,} users, after a search that did not know them.",)
 
 
@@ -126,19 +128,25 @@ def _searched(model: CMB) -> bool:
 def stability(
     model: CMB, split: Split, subtopics: Subtopics, axes: str = "raw", seed: int = 0
 ) -> ranking.Agreement | None:
-    """Does the ranking of factors come out alike on other users? Half of them each time.
+    """Does the ranking of factors come out alike on separate groups of users?
 
-    Players search again on each half, where they moved item vectors. Users' own vectors move for themselves, so there
-    the halves of what was found are compared. None for item vectors that no search can find again.
+    Players search again in each group, with another seed, where they moved item vectors. Users' own vectors move for
+    themselves, so there what was found is compared group by group. None for item vectors that no search can find again,
+    and where there is too little to compare.
     """
-    if model.delta_.item is not None and not _searched(model):
+    unknown = model.delta_.item is not None and not _searched(model)
+    if unknown or split.n_users < FEWEST_USERS or model.base_.dim < 2:
         return None
-    halves = [divided_users(split.n_users, LEFT_OUT, seed + again)[0] for again in range(AGAIN)]
+    mixed = np.random.default_rng([seed, split.n_users]).permutation(split.n_users)
+    groups = [np.sort(rows) for rows in np.array_split(mixed, GROUPS)]
     if _searched(model):
-        found = (on_axes(refitted(model, split, subtopics, rows), axes, subtopics) for rows in halves)
+        found = (
+            on_axes(refitted(model, split, subtopics, rows, seed=model.seed + number), axes, subtopics)
+            for number, rows in enumerate(groups)
+        )
         return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in found])
     delta = on_axes(Change.of(model.base_, model.delta_), axes, subtopics).sides["user"]
-    return ranking.rank_agreement([ranking.shared(delta, rows) for rows in halves])
+    return ranking.rank_agreement([ranking.shared(delta, rows) for rows in groups])
 
 
 def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:

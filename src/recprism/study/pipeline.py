@@ -16,6 +16,7 @@ from recprism.errors import InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import Epoch, Factors, make_model
 from recprism.models.settings import choose_device
+from recprism.study.card import write_card
 from recprism.study.config import RunConfig
 from recprism.study.data import open_data
 from recprism.study.run import Run
@@ -54,6 +55,7 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     run.save_factors(factors)
     run.drop_checkpoint()
     run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
+    write_card(run)
     return factors
 
 
@@ -94,11 +96,18 @@ def evaluate_run(
     base: bool = False,
     seed: int = 0,
 ) -> Evaluation:
-    """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors."""
+    """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors.
+
+    The run's card takes the figures up if they have intervals; a glance without them (``bootstrap=0``) leaves it alone.
+    """
     factors, split = run.served_factors(base=base), run.split()
     items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
-    return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
+    result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
+    if bootstrap:
+        whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
+        write_card(run, result.to_frame(), f"The {whose}, judged on the {part} part.")
+    return result
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recprism.explain.change import Change
 from recprism.explain.explanation import Explanation
 from recprism.explain.judge import Judge
+from recprism.metrics import parse
 from recprism.study.cost import COST
 from recprism.study.methods import Situation
 from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
@@ -89,7 +90,9 @@ def telling_users(explanation: Explanation, judge: Judge, n: int = 10) -> list[T
     before, after = judge.values(explanation.change.base), judge.values(explanation.change.after)
 
     def gained(metric: str) -> FloatArray:
-        difference = np.nan_to_num(after[metric] - before[metric])
+        """In the better direction: of calibration error, say, less is a gain."""
+        sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
+        difference = sign * np.nan_to_num(after[metric] - before[metric])
         return difference if difference.shape == swaps.shape else np.zeros_like(swaps)
 
     wanted = (
