@@ -62,6 +62,18 @@ def test_only_the_mentions_of_given_pairs() -> None:
         item_quality(MENTIONS.clear())
 
 
+def test_numbers_and_texts_are_not_compared() -> None:
+    with pytest.raises(InputError, match="user_id is text in the mentions and numbers in the pairs"):
+        mentions_of_pairs(MENTIONS, np.array([1, 2]), np.array(["y", "x"], object))
+    assert mentions_of_pairs(MENTIONS, np.array([], object), np.array([], object)).is_empty()
+
+
+def test_no_feature_is_called_as_the_ids_are() -> None:
+    matrix = FeatureMatrix(np.array([1, 2]), ("item_id",), np.zeros((2, 1), np.float32))
+    with pytest.raises(InputError, match="a feature is called item_id"):
+        features_to_frame(matrix)
+
+
 def test_rows_are_found_by_id() -> None:
     matrix = FeatureMatrix(np.array(["p", "q"], object), ("f",), np.array([[1], [2]], np.float32))
     assert matrix.aligned(np.array(["q", "r", "p"], object)).values.ravel().tolist() == [2, 0, 1]

@@ -74,6 +74,9 @@ def test_same_seed_same_bits_and_resumed_the_same(world: tuple[Split, FeatureMat
     for other in (again, resumed):
         assert (whole.user == other.user).all()
         assert (whole.item_bias == other.item_bias).all()  # type: ignore[union-attr]
+    others = FeatureMatrix(features.ids, features.names, features.values[:, ::-1].copy())
+    with pytest.raises(InputError, match="written with item features"):
+        model.fit(split, others, seed=3, device="cpu", resume=kept[1])  # type: ignore[arg-type]
 
 
 def test_only_missing_cells_are_completed() -> None:

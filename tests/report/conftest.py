@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from recprism.counterfactual import CMB
@@ -39,8 +42,10 @@ def explained() -> Explained:
         holds=True,
         checked=True,
         sentence="Factors matter to it.",
+        notes=("Controls were judged on 20 users.",),
         promotion="Promotion makes 4%.",
         stability="",
+        gain=0.1,
         controls=(
             Control("shuffled within items", 0.01, 0.1, 0.02),
             Control("plain promotion of items", 0.04, 0.4, 0.01),
@@ -91,7 +96,7 @@ def content(explained: Explained) -> Content:
         payers_of="the vectors of this run",
         explained=explained,
         notes=("3 users were left out",),
-        facts={"Settings": {"seed": "0"}, "Versions": {"python": "3"}},
+        facts={"Settings": [("seed", "0")], "Versions": [("python", "3")]},
     )
 
 
@@ -117,3 +122,22 @@ def diversified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     run.set_diversify(DiversifyConfig(settings={"iterations": 10}))
     run.save_cmb(CMB(iterations=10, device="cpu").fit(run.factors(), run.split(), run.subtopics()))
     return path
+
+
+@pytest.fixture(scope="session")
+def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """No validation part, vectors of both sides moved, every second item without a title and the others with one."""
+    data = load_dataset("ml-latest-small")
+    twins = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Twin")).alias("title")
+    data = replace(data, attributes=data.attributes.with_columns(twins))
+    split = data.split(seed=0).refit()
+    factors = BPRMF(epochs=1, dim=6, patience=None).fit(split, seed=0, device="cpu")
+    run = Run.create(tmp_path_factory.mktemp("runs") / "both", RunConfig())
+    run.save_data(data, split)
+    run.save_factors(factors)
+    run.set_diversify(DiversifyConfig(settings={"side": "both", "iterations": 3}))
+    run.save_cmb(CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics))
+    moment = {"time": 1e9}
+    events = (json.dumps({**moment, "event": name}) for name in ("first", "second"))
+    (run.path / "events.jsonl").write_text("\n".join(events) + "\n", encoding="utf-8")
+    return run.path

@@ -90,10 +90,38 @@ def test_the_heat_map_says_what_a_cell_is_and_that_it_may_mean_nothing(explained
     assert "arithmetic" in stayed.caption
 
 
-def test_bars_of_one_length_are_said_to_be(explained: Explained) -> None:
-    assert not words.standing_out([0.6, 0.2])
-    assert "no single one stands out" in words.standing_out([0.7, 0.75])
-    assert not words.standing_out([])
+def test_a_change_that_lost_stands_beside_its_controls_with_its_own_value(explained: Explained) -> None:
+    controls = tuple(replace(it, share=None) for it in explained.controls)
+    figure = figures_explained.controls(replace(explained, gain=-0.02, controls=controls))
+    assert figure is not None
+    assert figure.table.rows[0] == ("this change", "-0.0200", "", "")
+    assert '"gain": -0.02' in json.dumps(figure.spec)
+
+
+def test_what_means_nothing_has_no_name(explained: Explained) -> None:
+    named, plain = (figures_explained.features(replace(explained, holds=holds)) for holds in (True, False))
+    assert named is not None
+    assert plain is not None
+    assert "Comedy" in json.dumps(named.spec)
+    assert "Comedy" not in json.dumps([plain.spec, plain.table.rows])
+    assert plain.title != named.title == "What each factor is worth"
+    assert plain.caption.endswith(figures_explained.ARITHMETIC)
+
+
+def test_bars_of_one_length_are_said_to_be(explained: Explained, content: Content) -> None:
+    """Of one kind, among those shown, and where factors may be spoken of at all."""
+
+    def told(*bars: tuple[str, float], holds: bool = True) -> str:
+        features = tuple(replace(explained.features[0], kind=kind, taken_back=back) for kind, back in bars)
+        found = replace(explained, features=features, holds=holds)
+        return words.verdict(replace(content, explained=found), None)[1]
+
+    alike = ("factor", 0.7), ("factor", 0.75)
+    assert told(*alike) == "Factors matter to it. The factors shown are about equally strong."
+    assert told(*alike, ("direction", 0.1)) == told(*alike)
+    for others in ([("factor", 0.6), ("factor", 0.2)], [("direction", 0.7), ("factor", 0.75)], []):
+        assert told(*others) == "Factors matter to it."
+    assert told(*alike, holds=False) == "Factors matter to it."
 
 
 def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> None:

@@ -146,6 +146,45 @@ def test_a_diversified_run_gets_the_whole_page(
     assert page.focusable == sum(it["state"] == "new" for user in told["explained"]["users"] for it in user["after"])
 
 
+def test_the_page_says_on_whom_controls_were_judged(content: Content) -> None:
+    text = " ".join(read(render(content)).text)
+    assert text.index("Factors matter to it.") < text.index("Controls were judged on 20 users.")
+
+
+def test_where_factors_do_not_hold_the_page_does_not_name_them(content: Content) -> None:
+    assert content.explained is not None
+    text = render(replace(content, explained=replace(content.explained, holds=False)))
+    told = " ".join(read(text).text)
+    assert "Nothing reliable was found about factors, so none is given a meaning here." in told
+    assert "Comedy" not in without_scripts(text)
+    assert "adds up" not in told
+    assert "What each factor is worth" not in told
+
+
+def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
+    """Names stay distinct, and what cannot be judged is said to be so."""
+    content = gather(Run.open(unlabelled), part="validation", draws=0)
+    json.dumps(content.to_dict(), allow_nan=False)
+    found = content.explained
+    assert found is not None
+    labels = [it.label for it in found.features]
+    assert len(set(labels)) == len(labels)
+    assert {"(item)", "(user)"} <= {label.split()[-1] for label in labels}
+    assert len({cell.item for cell in found.heat}) == 15
+    titles = {entry.title for user in found.users for entry in (*user.before, *user.after)}
+    assert "None" not in titles
+    assert "Twin" in titles
+
+    changes = {row.name: row for row in content.changes}
+    assert changes["ndcg@10"].before is changes["ndcg@10"].after is changes["ndcg@10"].better is None
+    assert content.chosen is None
+    assert "accuracy could not be judged" in content.verdict[0]
+    page = " ".join(read(render(content)).text)
+    assert "Accuracy could not be judged:" in page
+    assert "nan" not in page.split()
+    assert [what for _, what in content.facts["What happened"]] == ["first", "second"]
+
+
 def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
     with pytest.raises(SystemExit) as stopped:

@@ -58,6 +58,15 @@ def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) ->
     assert (values[1] - values[0])[rows[0]] == pytest.approx(np.max(values[1] - values[0]))
 
 
+def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
+    found = explain_run(run, "calibration@10", draws=0)
+    first = telling_users(found.explanation, found.judge)[0]
+    change = found.explanation.change
+    before, after = (found.judge.values(it)["calibration@10"] for it in (change.base, change.after))
+    assert first.reason == "gained most"
+    assert (after - before)[first.row] == pytest.approx(np.nanmin(after - before))
+
+
 def test_who_pays_adds_up(run: Run) -> None:
     model = run.cmb()
     situation = Situation(model.base_, run.split(), run.subtopics(), "test")

@@ -49,8 +49,19 @@ def item_quality(mentions: pl.DataFrame, names: tuple[str, ...] | None = None) -
 
 def mentions_of_pairs(mentions: pl.DataFrame, users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
     """The mentions of the given (user, item) pairs: those of the training part, say, so that no test review is read."""
+    if not len(users):
+        return mentions.clear()
     pairs = pl.DataFrame({"user_id": users.tolist(), "item_id": items.tolist()})
+    _require_same_types(mentions, pairs)
     return mentions.join(pairs.unique(), on=["user_id", "item_id"], how="semi", maintain_order="left")
+
+
+def _require_same_types(mentions: pl.DataFrame, pairs: pl.DataFrame) -> None:
+    """Numbers never equal texts, and polars does not compare them."""
+    for side in ("user_id", "item_id"):
+        kinds = ["text" if it[side].dtype == pl.String else "numbers" for it in (mentions, pairs)]
+        if kinds[0] != kinds[1]:
+            raise InputError(f"{side} is {kinds[0]} in the mentions and {kinds[1]} in the pairs; both must be the same")
 
 
 def _counted(

@@ -88,6 +88,8 @@ def read_attributes(path: str | Path, *, max_values: int = MAX_VALUES) -> Attrib
 
 def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.DataFrame:
     """A wide table: the ids, then one column a feature."""
+    if side in features.names:
+        raise InputError(f"a feature is called {side}, as the column of the ids is; give it another name")
     columns = {name: features.values[:, number] for number, name in enumerate(features.names)}
     return pl.DataFrame({side: features.ids.tolist(), **columns})
 

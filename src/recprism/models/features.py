@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -148,7 +149,12 @@ class FeatureModel(NamedSettings):
         ndcg = ValidationNdcg(split, device)
         judge: Callable[[Tensor], float] = lambda parameters: ndcg(*layout.vectors(parameters))  # noqa: E731
         settings = {name: value for name, value in asdict(self).items() if name not in ("epochs", "patience")}
-        data = {"training data": training_data(split), "seed": seed, "device": device.type}
+        data = {
+            "training data": training_data(split),
+            "item features": _checksum(layout.features),
+            "seed": seed,
+            "device": device.type,
+        }
         return Task(
             steps,
             None if self.patience is None else judge,
@@ -158,6 +164,12 @@ class FeatureModel(NamedSettings):
             self.weight_decay / len(split.train),
             {"model": self.name, **settings, **data},
         )
+
+
+def _checksum(features: Tensor) -> str:
+    """A short text that changes with the features: weights learned for others mean nothing here."""
+    shape = " x ".join(map(str, features.shape))
+    return f"{shape}, checksum {zlib.crc32(features.cpu().numpy().tobytes()):08x}"
 
 
 @dataclass(frozen=True, eq=False)

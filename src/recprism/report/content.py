@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+
+def known(value: float | None) -> float | None:
+    """None for what is not a number: JSON has no word for that, and a page should say that it was not judged."""
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,17 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Change:
-    """A metric, or a segment's metric, before and after; low and high are ends of the interval of ``difference``."""
+    """A metric, or a segment's metric, before and after; low and high are ends of the interval of ``difference``.
+
+    before, after, difference: None where nobody could be judged
+    """
 
     name: str
     words: str
     n: int
-    before: float
-    after: float
-    difference: float
+    before: float | None
+    after: float | None
+    difference: float | None
     relative: float | None
     low: float | None
     high: float | None
@@ -52,7 +61,7 @@ class Control:
     """What a rival that knows nothing of factors reaches: gain in the objective, and as a share of the learned gain."""
 
     name: str
-    gain: float
+    gain: float | None
     share: float | None
     p_value: float | None
 
@@ -106,11 +115,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class User:
-    """A telling user; changes: metric -> (before, after) of this list alone."""
+    """A telling user; changes: metric -> (before, after) of this list alone, None where it cannot be judged."""
 
     name: str
     reason: str
-    changes: Mapping[str, tuple[float, float]]
+    changes: Mapping[str, tuple[float | None, float | None]]
     before: tuple[Entry, ...]
     after: tuple[Entry, ...]
 
@@ -120,6 +129,8 @@ class Explained:
     """What may be said about factors.
 
     holds: whether the gain is beyond its controls; sentence: that in words; promotion: the share of plain promotion
+    notes: what a reader must know about the controls, such as on whom they were judged
+    gain: of the change itself, in the better direction, as its controls are told; None where there are none
     heat_side: whose vectors moved: what a cell of the heat map means depends on it
     """
 
@@ -127,8 +138,10 @@ class Explained:
     holds: bool
     checked: bool
     sentence: str
+    notes: tuple[str, ...]
     promotion: str
     stability: str
+    gain: float | None
     controls: tuple[Control, ...]
     features: tuple[Feature, ...]
     together: tuple[str, ...]
@@ -145,6 +158,7 @@ class Content:
 
     goal: the metric whose gain is in question; cost: the one that pays; budget: the share of it that was allowed
     front: empty where there are no labels to tell the price
+    facts: heading -> (name, value) pairs; a name may stand twice, such as two events of one second
     chosen, changes, payers, exposure, explained: of the perturbation; of the audit alone where there is none
     """
 
@@ -165,7 +179,7 @@ class Content:
     payers_of: str
     explained: Explained | None
     notes: tuple[str, ...]
-    facts: Mapping[str, Mapping[str, str]]
+    facts: Mapping[str, Sequence[tuple[str, str]]]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""

@@ -16,8 +16,8 @@ from recprism.explain import sentences
 from recprism.explain.erasure import BY, Erasure, erase
 from recprism.explain.explanation import Explanation, Row
 from recprism.explain.views import Swap, view_user
-from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User
-from recprism.study.explain import explain_run
+from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
+from recprism.study.explain import explain_run, titles_of
 from recprism.study.run import Run
 from recprism.study.telling import Heat, item_heat, telling_users
 
@@ -50,11 +50,13 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told
         holds=explanation.says_something,
         checked=verdict is not None,
         sentence=sentences.UNCHECKED if verdict is None else verdict.sentence(),
+        notes=explanation.notes,
         promotion=explanation.parts.sentence(explanation.objective),
         stability="" if explanation.agreement is None else sentences.stability(explanation),
+        gain=None if verdict is None else known(verdict.gain),
         controls=()
         if verdict is None
-        else tuple(Control(it.name, it.gain, it.share, it.corrected) for it in verdict.figures),
+        else tuple(Control(it.name, known(it.gain), known(it.share), known(it.corrected)) for it in verdict.figures),
         features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
         together=_together(explanation),
         erased=_erased(erasure),
@@ -69,6 +71,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told
 
 
 def _feature(explanation: Explanation, row: Row) -> Feature:
+    row = replace(row, label=_sided(explanation, row.label, row.side))
     ends = explanation.ends(row.number, 3) if row.kind == "direction" else {"raises": (), "lowers": ()}
     return Feature(
         *(row.kind, row.label, row.words, sentences.about(explanation, row), row.size),
@@ -76,6 +79,11 @@ def _feature(explanation: Explanation, row: Row) -> Feature:
         tuple(map(str, ends["raises"])),
         tuple(map(str, ends["lowers"])),
     )
+
+
+def _sided(explanation: Explanation, label: str, side: str) -> str:
+    """A factor stands on both sides where both moved: then its label says which one is meant."""
+    return f"{label} ({side})" if side and len(explanation.change.sides) > 1 else label
 
 
 def _together(explanation: Explanation) -> tuple[str, ...]:
@@ -110,11 +118,19 @@ def _range(drawn: NDArray[Any]) -> tuple[float, float, float]:
 def _cells(explanation: Explanation, heat: Heat | None) -> tuple[Cell, ...]:
     if heat is None:
         return ()
+    names = _distinct(explanation, heat.items)
     return tuple(
-        Cell(explanation.titles[item], explanation.label(int(factor)), float(heat.values[i, j]))
-        for i, item in enumerate(heat.items)
+        Cell(names[i], explanation.label(int(factor)), float(heat.values[i, j]))
+        for i in range(len(names))
         for j, factor in enumerate(heat.factors)
     )
+
+
+def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
+    """Titles, with the id behind one that several items share: a chart takes equal names for one item."""
+    titles = [explanation.titles[item] for item in items]
+    ids = explanation.change.base.item_ids[items].tolist()
+    return [title if titles.count(title) == 1 else f"{title} [{own}]" for title, own in zip(titles, ids, strict=True)]
 
 
 # -- users ------------------------------------------------------------------------------------------------------------
@@ -126,12 +142,12 @@ class _Catalogue:
     def __init__(self, items: pl.DataFrame, subtopics: Subtopics) -> None:
         self.subtopics = subtopics
         columns = items.columns
-        self.titles = items["title" if "title" in columns else "item_id"].cast(pl.String).to_list()
+        self.titles = titles_of(items)
         self.years = items["year"].cast(pl.String).to_list() if "year" in columns else [None] * len(items)
 
     def entry(self, item: int, rank: int, state: str, reason: tuple[str, ...] = ()) -> Entry:
         year = self.years[item] or ""
-        title = str(self.titles[item]).removesuffix(f"({year})").strip() if year else str(self.titles[item])
+        title = self.titles[item].removesuffix(f"({year})").strip() if year else self.titles[item]
         rows = self.subtopics.items
         about = rows.indices[rows.indptr[item] : rows.indptr[item + 1]]
         return Entry(rank, title, year, tuple(str(self.subtopics.names[it]) for it in about), state, reason)
@@ -148,7 +164,7 @@ def _users(explanation: Explanation, judge: Any, catalogue: _Catalogue, tell: To
         reasons = {swap.rank_in: _reason(explanation, swap) for swap in view.swaps}
         before, after = (it[one.row] for it in lists)
         changes = {
-            name: (float(values[0][name][one.row]), float(values[1][name][one.row]))
+            name: (known(values[0][name][one.row]), known(values[1][name][one.row]))
             for name in (explanation.objective, explanation.cost)
             if len(values[0][name]) > 1
         }
@@ -179,7 +195,7 @@ def _reason(explanation: Explanation, swap: Swap) -> tuple[str, ...]:
     promoted = f"{swap.promotion:+.3f} of that everybody's lists got alike (plain promotion)"
     lines.append(f"Its score rose by {swap.rise:+.3f} against that one; {promoted}.")
     if explanation.says_something:
-        parts = ", ".join(f"{part.label} {part.amount:+.3f}" for part in swap.parts)
+        parts = ", ".join(f"{_sided(explanation, part.label, part.side)} {part.amount:+.3f}" for part in swap.parts)
         lines.append(f"The largest parts of the rise: {parts}.")
     return tuple(line for line in lines if line)
 

@@ -22,7 +22,7 @@ from recprism.report.charts import (
     spec_of,
 )
 from recprism.report.content import Change, Content
-from recprism.report.words import interval, percent
+from recprism.report.words import amount, interval, percent
 
 
 def front(content: Content) -> Figure | None:
@@ -163,8 +163,8 @@ def change_table(rows: Sequence[Change]) -> Table:
         (
             row.name,
             row.words,
-            f"{row.before:.4f}",
-            f"{row.after:.4f}",
+            amount(row.before, 4),
+            amount(row.after, 4),
             percent(row.relative),
             interval(row),
             as_p(row.p_value),
@@ -182,7 +182,7 @@ def now_table(rows: Sequence[Change]) -> Table:
             row.name,
             row.words,
             f"{row.n:,}",
-            f"{row.before:.4f}",
+            amount(row.before, 4),
             "" if row.low is None or row.high is None else f"{row.low:.4f} to {row.high:.4f}",
         )
         for row in rows

@@ -9,7 +9,7 @@ import altair as alt
 
 from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_p, as_share, chart_of, spec_of
 from recprism.report.content import Explained
-from recprism.report.words import standing_out
+from recprism.report.words import NOT_JUDGED, alike
 
 LEGEND_BELOW_EACH_OTHER = alt.Legend(orient="top", columns=1, symbolOpacity=1)
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
@@ -25,7 +25,7 @@ def controls(explained: Explained) -> Figure | None:
     """The gain beside what rivals reach that know nothing of factors."""
     if not explained.controls:
         return None
-    own = max((it.gain / it.share for it in explained.controls if it.share), default=0.0)
+    own = explained.gain
     rows = [{"name": "this change", "gain": own, "kind": "learned"}]
     rows += [{"name": it.name, "gain": it.gain, "kind": "control"} for it in explained.controls]
     names = ["this change", *(it.name for it in explained.controls)]
@@ -46,8 +46,9 @@ def controls(explained: Explained) -> Figure | None:
         )
         .properties(height=34 * len(rows))
     )
-    table = [("this change", f"{own:+.4f}", "100 %", "")]
-    table += [(it.name, f"{it.gain:+.4f}", as_share(it.share), as_p(it.p_value)) for it in explained.controls]
+    whole = "100 %" if own is not None and own > 0 else ""  # of a loss, nothing has a share
+    table = [("this change", _signed(own), whole, "")]
+    table += [(it.name, _signed(it.gain), as_share(it.share), as_p(it.p_value)) for it in explained.controls]
     return Figure(
         "controls",
         "Is it more than chance and promotion?",
@@ -59,11 +60,15 @@ def controls(explained: Explained) -> Figure | None:
 
 
 def features(explained: Explained) -> Figure | None:
-    """What erasing each factor or direction alone takes back."""
+    """What erasing each factor or direction alone takes back; without names where factors may not be spoken of."""
     known = [it for it in explained.features if it.taken_back is not None]
     if not known:
         return None
-    rows = [{"label": it.label, "name": it.name, "kind": it.kind, "back": 100 * (it.taken_back or 0.0)} for it in known]
+    rows = [{"label": it.label, "kind": it.kind, "back": 100 * (it.taken_back or 0.0)} for it in known]
+    told = [alt.Tooltip("label:N")]
+    if explained.holds:
+        rows = [{**row, "name": it.name} for row, it in zip(rows, known, strict=True)]
+        told.append(alt.Tooltip("name:N"))
     chart = (
         chart_of(rows)
         .mark_bar(height={"band": 0.6})
@@ -71,20 +76,26 @@ def features(explained: Explained) -> Figure | None:
             x=alt.X("back:Q", title=f"erasing it alone takes back, % of the gain in {explained.objective}"),
             y=alt.Y("label:N", title=None, sort=[it.label for it in known]),
             color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top"), scale=_two(("direction", "factor"))),
-            tooltip=[alt.Tooltip("label:N"), alt.Tooltip("name:N"), alt.Tooltip("back:Q", format=".1f", title="%")],
+            tooltip=[*told, alt.Tooltip("back:Q", format=".1f", title="%")],
         )
         .properties(height=26 * len(rows))
     )
-    alike = standing_out([it.taken_back or 0.0 for it in known])
-    table = [(it.label, it.name, f"{it.size:.4f}", as_share(it.taken_back)) for it in explained.features]
     return Figure(
         "features",
-        "What each factor is worth",
+        "What each factor is worth" if explained.holds else "What erasing single factors takes back",
         "A factor is an axis of the model, a direction an axis of the change itself. The bar is how much of the gain "
-        f"is lost again when this one alone is taken out.{alike}",
+        f"is lost again when this one alone is taken out.{alike(explained) if explained.holds else ARITHMETIC}",
         spec_of(chart, "Share of the gain that erasing each factor or direction takes back"),
-        Table(("", "name", "size", "takes back"), tuple(table), (2, 3)),
+        _features_table(explained),
     )
+
+
+def _features_table(explained: Explained) -> Table:
+    sizes = [(it.label, f"{it.size:.4f}", as_share(it.taken_back)) for it in explained.features]
+    if not explained.holds:
+        return Table(("", "size", "takes back"), tuple(sizes), (1, 2))
+    named = [(row[0], it.name, *row[1:]) for row, it in zip(sizes, explained.features, strict=True)]
+    return Table(("", "name", "size", "takes back"), tuple(named), (2, 3))
 
 
 def erasure(explained: Explained) -> list[Figure]:
@@ -174,6 +185,10 @@ def heat(explained: Explained) -> Figure | None:
         spec_of(chart, "Heat map of items by factors"),
         Table(("item", *factors), table, tuple(range(1, len(factors) + 1))),
     )
+
+
+def _signed(gain: float | None) -> str:
+    return NOT_JUDGED if gain is None else f"{gain:+.4f}"
 
 
 def _two(domain: tuple[str, str]) -> alt.Scale:

@@ -13,7 +13,7 @@ from recprism.data.split import Part
 from recprism.explain.change import Change as VectorChange
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
 from recprism.report import words
-from recprism.report.content import Change, Chosen, Content, FrontPoint
+from recprism.report.content import Change, Chosen, Content, FrontPoint, known
 from recprism.report.explained import explained_content
 from recprism.rerank.optimal import GOALS
 from recprism.study.cost import BUDGETS, COST, Cost, cost_of_diversity, sentences
@@ -133,8 +133,8 @@ def _front(cost: Cost, goal: str, metric: str) -> tuple[FrontPoint, ...]:
 
 def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:
     rows = {row.name: row.relative for row in compared.rows}
-    loss, gain = rows.get(COST), rows.get(metric)
-    if loss is None or gain is None:
+    loss, gain = known(rows.get(COST)), known(rows.get(metric))
+    if loss is None or gain is None:  # not judged: there are no labels, say
         return None
     if kept is None:
         return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
@@ -147,19 +147,21 @@ def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -
 def _now(now: Evaluation) -> tuple[Change, ...]:
     """An audit knows one side only: what is."""
     return tuple(
-        Change(s.name, _summary(s.name), s.n_users, s.mean, s.mean, 0.0, None, s.low, s.high, None, None)
+        Change(s.name, _summary(s.name), s.n_users, known(s.mean), known(s.mean), 0.0, None, s.low, s.high, None, None)
         for s in now.scores
     )
 
 
 def _compared(compared: Comparison) -> tuple[Change, ...]:
     def share(end: float | None, base: float) -> float | None:
-        return None if end is None or not base else end / abs(base)
+        return None if end is None or not base else known(end / abs(base))
 
     return tuple(
         Change(
-            *(row.name, _summary(row.name), row.n_users, row.a, row.b, row.difference, row.relative),
-            *(share(row.low, row.a), share(row.high, row.a), row.p_value, row.better),
+            *(row.name, _summary(row.name), row.n_users),
+            *(known(row.a), known(row.b), known(row.difference), known(row.relative)),
+            *(share(row.low, row.a), share(row.high, row.a), known(row.p_value)),
+            None if known(row.difference) is None else row.better,
         )
         for row in compared.rows
     )
@@ -170,14 +172,16 @@ def _summary(name: str) -> str:
 
 
 def _payers(table: SegmentTable) -> tuple[Change, ...]:
-    return tuple(
-        Change(
-            *(row.segment, words.SEGMENTS.get(row.segment, ""), row.users, row.before, row.after),
-            *(row.after - row.before, row.relative, row.low, row.high, row.p_value),
-            None if not row.relative else row.relative > 0,
-        )
-        for row in table.rows
-        if isinstance(row, SegmentChange)
+    return tuple(_payer(row) for row in table.rows if isinstance(row, SegmentChange))
+
+
+def _payer(row: SegmentChange) -> Change:
+    relative = known(row.relative)
+    return Change(
+        *(row.segment, words.SEGMENTS.get(row.segment, ""), row.users),
+        *(known(row.before), known(row.after), known(row.after - row.before), relative),
+        *(known(row.low), known(row.high), known(row.p_value)),
+        None if not relative else relative > 0,
     )
 
 
@@ -204,7 +208,7 @@ def _payers_of(diversified: bool, cost: Cost, asked: float) -> str:
 
 def _facts(
     run: Run, situation: Situation, part: str, asked: Mapping[str, Any], started: float
-) -> dict[str, dict[str, str]]:
+) -> dict[str, list[tuple[str, str]]]:
     """Settings, versions, seeds and time."""
     config = run.config.model_dump(exclude_none=True)
     config["data"].pop("data_root", None)  # a folder of somebody's machine says nothing to a reader
@@ -219,11 +223,11 @@ def _facts(
     }
     report = {"made": _moment(time.time()), "seconds it took": f"{time.perf_counter() - started:.0f}"}
     return {
-        "Data": data,
-        "Settings": {name: words.plain(value) for name, value in _flat(config)},
-        "This report": {**{name: str(value) for name, value in asked.items()}, **report},
-        "What happened": {_moment(event["time"]): str(event["event"]) for event in run.events(without=("epoch",))},
-        "Versions": {**examine()["versions"], "system": platform.system()},
+        "Data": list(data.items()),
+        "Settings": [(name, words.plain(value)) for name, value in _flat(config)],
+        "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
+        "What happened": [(_moment(event["time"]), str(event["event"])) for event in run.events(without=("epoch",))],
+        "Versions": [*examine()["versions"].items(), ("system", platform.system())],
     }
 
 

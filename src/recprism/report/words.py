@@ -20,12 +20,23 @@ SEGMENTS = {
     "mid": "the next, another third",
     "tail": "all the rest",
 }
-ALIKE = 0.7  # shortest bar over longest: above it no factor stands out
+ALIKE = 0.7  # shortest bar over longest: above it they are called about equally strong
+NOT_JUDGED = "not judged"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
     """A signed share; no minus before a 0."""
     return "" if share is None else f"{round(100 * share, digits) + 0.0:+.{digits}f} %".replace("-", "−")
+
+
+def amount(value: float | None, digits: int = 3) -> str:
+    return NOT_JUDGED if value is None else f"{value:.{digits}f}"
+
+
+def both(row: Change) -> str:
+    """Before and after; one word where neither could be judged."""
+    unknown = row.before is None and row.after is None
+    return NOT_JUDGED if unknown else f"{amount(row.before)} → {amount(row.after)}"
 
 
 def interval(row: Change) -> str:
@@ -50,9 +61,9 @@ def _row(content: Content, name: str) -> Change | None:
 def _price(content: Content) -> str:
     objective = content.goal if content.explained is None else content.explained.objective
     gain, loss = _row(content, objective) or _row(content, content.goal), _row(content, content.cost)
-    gained = "" if gain is None else f"{gain.name} {percent(gain.relative)} ({gain.before:.3f} → {gain.after:.3f})"
-    if loss is None or content.chosen is None:
-        return f"The lists changed: {gained}; what that costs in accuracy is not known without held-out interactions."
+    gained = "" if gain is None else " ".join((gain.name, percent(gain.relative), f"({both(gain)})")).replace("  ", " ")
+    if loss is None or loss.before is None or content.chosen is None:
+        return f"The lists changed: {gained}; accuracy could not be judged, for there are no held-out interactions."
     paid = f"for {percent(loss.relative)} of {loss.name}"
     if (loss.relative or 0.0) >= 0:
         paid = f"at no measured loss of {loss.name} ({percent(loss.relative)})"
@@ -63,16 +74,8 @@ def _price(content: Content) -> str:
 
 
 def _factors(content: Content) -> str:
-    """A change may be due to factors, and yet to no one of them."""
     found = content.explained
-    if found is None:
-        return ""
-    return f"{found.sentence.rstrip('.')}, but no single one stands out." if _only_as_a_whole(found) else found.sentence
-
-
-def _only_as_a_whole(found: Explained) -> bool:
-    taken_back = [it.taken_back for it in found.features if it.taken_back is not None]
-    return found.holds and bool(standing_out(taken_back))
+    return "" if found is None else f"{found.sentence}{alike(found)}"
 
 
 def _next(content: Content) -> str:
@@ -129,9 +132,9 @@ def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
 def numbers(content: Content) -> list[tuple[str, str, str]]:
     """The figures to see first: what, how much, and a small line below."""
     if not content.diversified:
-        return [(row.name, f"{row.before:.3f}", "now") for row in content.changes if row.name in _heads(content)]
+        return [(row.name, amount(row.before), "now") for row in content.changes if row.name in _heads(content)]
     found = [
-        (row.name, percent(row.relative), f"{row.before:.3f} → {row.after:.3f}")
+        (row.name, percent(row.relative), both(row))
         for name in _heads(content)
         if (row := _row(content, name)) is not None
     ]
@@ -141,8 +144,7 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
         found.append(("certified", *told))
     if content.explained is not None:
         holds = "yes" if content.explained.holds else "no" if content.explained.checked else "not checked"
-        below = "but no single one stands out" if _only_as_a_whole(content.explained) else "beyond chance and promotion"
-        found.append(("due to factors", holds, below))
+        found.append(("due to factors", holds, "beyond chance and promotion"))
     return found
 
 
@@ -150,8 +152,19 @@ def _heads(content: Content) -> tuple[str, ...]:
     return tuple(dict.fromkeys((content.goal, content.cost)))
 
 
-def standing_out(taken_back: Sequence[float]) -> str:
-    """Whether any bar is longer than the others; a change that holds only as a whole has bars of one length."""
-    if len(taken_back) < 2 or min(taken_back) < ALIKE * max(taken_back) or max(taken_back) <= 0:
+def alike(found: Explained) -> str:
+    """Which of the shown are about equally strong, directions and factors each by themselves.
+
+    It says nothing of those not shown, and nothing at all where factors may not be spoken of.
+    """
+    if not found.holds:
         return ""
-    return " The bars are nearly alike: this change holds only as a whole, and no single one stands out."
+    told = ""
+    for kind in ("direction", "factor"):
+        if _about_equal([it.taken_back or 0.0 for it in found.features if it.kind == kind]):
+            told += f" The {kind}s shown are about equally strong."
+    return told
+
+
+def _about_equal(taken_back: Sequence[float]) -> bool:
+    return len(taken_back) > 1 and max(taken_back) > 0 and min(taken_back) >= ALIKE * max(taken_back)
