@@ -41,6 +41,7 @@ def explained() -> Explained:
         objective="sc@10",
         holds=True,
         checked=True,
+        known_users=False,
         sentence="Factors matter to it.",
         notes=("Controls were judged on 20 users.",),
         promotion="Promotion makes 4%.",

@@ -54,6 +54,8 @@ def price(explanation: Explanation, erased: Mapping[str, float]) -> str:
     """Points of the loss of accuracy that come back with it, in percent of the base value."""
     name = explanation.cost
     base = explanation.base[name]
+    if not math.isfinite(base):
+        return f"; {name} could not be judged"
     if not base or explanation.after[name] >= base:
         return f"; {name} did not lose"
     points = round(100 * (erased[name] - explanation.after[name]) / base, 1) + 0.0

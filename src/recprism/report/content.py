@@ -128,7 +128,8 @@ class User:
 class Explained:
     """What may be said about factors.
 
-    holds: whether the gain is beyond its controls; sentence: that in words; promotion: the share of plain promotion
+    holds: whether the gain is beyond its controls; known_users: it is, but on the very users it was made for
+    sentence: that in words; promotion: the share of plain promotion
     notes: what a reader must know about the controls, such as on whom they were judged
     gain: of the change itself, in the better direction, as its controls are told; None where there are none
     heat_side: whose vectors moved: what a cell of the heat map means depends on it
@@ -137,6 +138,7 @@ class Explained:
     objective: str
     holds: bool
     checked: bool
+    known_users: bool
     sentence: str
     notes: tuple[str, ...]
     promotion: str

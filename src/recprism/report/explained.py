@@ -49,6 +49,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told
         objective=explanation.objective,
         holds=explanation.says_something,
         checked=verdict is not None,
+        known_users=verdict is not None and verdict.reason == "known users",
         sentence=sentences.UNCHECKED if verdict is None else verdict.sentence(),
         notes=explanation.notes,
         promotion=explanation.parts.sentence(explanation.objective),

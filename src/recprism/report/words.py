@@ -143,9 +143,15 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
         told = ("no", "measured only") if kept is None else (f"≤ {100 * kept:g} %", f"of {content.cost} may be lost")
         found.append(("certified", *told))
     if content.explained is not None:
-        holds = "yes" if content.explained.holds else "no" if content.explained.checked else "not checked"
-        found.append(("due to factors", holds, "beyond chance and promotion"))
+        found.append(("due to factors", *_due_to_factors(content.explained)))
     return found
+
+
+def _due_to_factors(explained: Explained) -> tuple[str, str]:
+    if explained.known_users:
+        return "open", "beyond chance and promotion, but on known users"
+    told = "yes" if explained.holds else "no" if explained.checked else "not checked"
+    return told, "beyond chance and promotion"
 
 
 def _heads(content: Content) -> tuple[str, ...]:
