@@ -76,6 +76,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
         "metrics.parquet",
         "delta.safetensors",
         "cmb.json",
+        "CARD.md",
         "certificate.json",
         "report.html",
     }

@@ -12,6 +12,7 @@ certificate.json       what the perturbation is certified to cost, where a budge
 explanation.json       what it changed and which claims about factors survived their controls
 recommendations.parquet  user_id, item_id, rank, score
 report.html            one page about all of it
+CARD.md                what the run is, in words
 metrics.parquet        metric, k, part, mean, low, high, ...
 """
 
