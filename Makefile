@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint bench wheel clean
+.PHONY: help demo test lint docs bench wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -18,6 +18,9 @@ test: $(VENV)/.test       ## install what the tests need and run them
 lint: $(VENV)/.lint       ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+docs: $(VENV)/.docs       ## these pages as a site, in docs/_build; any warning is an error
+	@$(BIN)/sphinx-build -W -n -E --keep-going -q docs docs/_build && echo "docs/_build/index.html"
+
 bench: $(VENV)/.bench     ## every benchmark, one after the other (benchmarks/RESULTS.md has the recorded figures)
 	@for script in topk metrics rerank cmb certificate train; do echo "== benchmarks/$$script.py"; $(BIN)/python benchmarks/$$script.py; done
 
@@ -25,7 +28,7 @@ wheel: $(VENV)/bin/python  ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,4 +51,8 @@ $(VENV)/.bench: $(VENV)/.test
 
 $(VENV)/.lint: $(VENV)/.core
 	@$(PIP) --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	@$(PIP) --editable '.[docs]'
 	@touch $@

@@ -1,0 +1,34 @@
+"""How Sphinx builds these pages: `make docs`, into docs/_build."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "recprism"
+author = "The recprism authors"
+project_copyright = "the recprism authors; MIT licence"
+release = importlib.metadata.version("recprism")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "house_docstrings", "from_the_code", "repository_links"]
+exclude_patterns = ["_build", "_ext", "*/text.md"]  # text.md: templates of pages that tools/*_docs.py write
+
+html_theme = "furo"
+html_title = f"recprism {release}"
+html_show_sourcelink = False
+
+myst_heading_anchors = 3
+highlight_language = "text"  # a fence without a language is not code
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+
+# A name that exists but has no page is plain text (from_the_code); these exist only in the source of an annotation.
+IN_ANNOTATIONS = ("Kind", "Start", "pl.DataFrame", "types.Annotated", "dict[str", "collections.abc.Mapping[str")
+nitpick_ignore = [("py:class", name) for name in IN_ANNOTATIONS]
