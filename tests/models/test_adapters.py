@@ -17,7 +17,15 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
-from recprism.models.adapters import ADAPTERS, ImplicitALS, from_cornac, from_files, from_implicit, from_lenskit
+from recprism.models.adapters import (
+    ADAPTERS,
+    ImplicitALS,
+    from_cornac,
+    from_files,
+    from_implicit,
+    from_lenskit,
+    from_recbole,
+)
 
 implicit_als = pytest.importorskip("implicit.cpu.als", reason="implicit is not installed: its adapter is not tested")
 implicit_bpr = pytest.importorskip("implicit.cpu.bpr")
@@ -215,5 +223,11 @@ def test_broken_and_missing_files_are_named(kind: str, tmp_path: Path) -> None:
 
 
 def test_adapters_go_by_name() -> None:
-    named = {"arrays": from_files, "cornac": from_cornac, "implicit": from_implicit, "lenskit": from_lenskit}
+    named = {
+        "arrays": from_files,
+        "cornac": from_cornac,
+        "implicit": from_implicit,
+        "lenskit": from_lenskit,
+        "recbole": from_recbole,
+    }
     assert named == ADAPTERS

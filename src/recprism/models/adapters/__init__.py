@@ -9,6 +9,7 @@ from recprism.models.adapters.arrays import from_files
 from recprism.models.adapters.cornac import from_cornac
 from recprism.models.adapters.implicit import from_implicit
 from recprism.models.adapters.lenskit import from_lenskit
+from recprism.models.adapters.recbole import from_recbole
 from recprism.models.factors import Factors
 
 ADAPTERS: dict[str, Callable[..., Factors]] = {
@@ -16,6 +17,7 @@ ADAPTERS: dict[str, Callable[..., Factors]] = {
     "cornac": from_cornac,
     "implicit": from_implicit,
     "lenskit": from_lenskit,
+    "recbole": from_recbole,
 }
 
-__all__ = ["ADAPTERS", "ImplicitALS", "from_cornac", "from_files", "from_implicit", "from_lenskit"]
+__all__ = ["ADAPTERS", "ImplicitALS", "from_cornac", "from_files", "from_implicit", "from_lenskit", "from_recbole"]

@@ -79,7 +79,8 @@ READERS: dict[str, Callable[[Path], Arrays]] = {
 }
 
 
-def _read(path: Path) -> Arrays:
+def read_arrays(path: Path) -> Arrays:
+    """name -> array of a file of vectors; one clear sentence where it cannot be read."""
     from safetensors import SafetensorError
 
     reader = READERS.get(path.suffix.lower())
@@ -98,7 +99,7 @@ def _read(path: Path) -> Arrays:
 
 
 def _matrix(path: Path, side: str, key: str | None) -> NDArray[Any]:
-    arrays = _read(path)
+    arrays = read_arrays(path)
     if key is not None:
         if key not in arrays:
             raise InputError(f"{path}: holds no array {key!r}; it has {_names(arrays)}")
@@ -120,7 +121,7 @@ def _ids(ids: ArrayLike | str | Path | None, side: str) -> ArrayLike | None:
         return ids
     path = Path(ids)
     if path.suffix.lower() == ".npy":
-        return _read(path)[WHOLE]
+        return read_arrays(path)[WHOLE]
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
