@@ -69,18 +69,22 @@ class Directions:
         """The changed recommender without these directions: scores are exact, vectors are longer by one column each."""
         return self._with_columns(self.change.after, numbers, -1.0)
 
+    def turned(self, number: int, scale: float) -> Factors:
+        """The changed recommender with one direction made stronger or weaker: 1 leaves it, 0 erases it."""
+        return self._with_columns(self.change.after, (number,), scale - 1)
+
     def kept(self, *numbers: int) -> Factors:
         """The base with these directions alone (and, where centred, what everybody gets alike)."""
         base = with_bias(self.change.base, self.change.bias) if self.centred else self.change.base
         return self._with_columns(base, numbers, 1.0)
 
-    def _with_columns(self, factors: Factors, numbers: Sequence[int], sign: float) -> Factors:
+    def _with_columns(self, factors: Factors, numbers: Sequence[int], scale: float) -> Factors:
         for number in numbers:
             self[number]  # says so where there is no such direction
         chosen = list(numbers)
         root = np.sqrt(self.strengths[chosen])
         users = np.hstack([factors.user, (self.users[:, chosen] * root).astype(np.float32)])
-        items = np.hstack([factors.item, (sign * self.items[:, chosen] * root).astype(np.float32)])
+        items = np.hstack([factors.item, (scale * self.items[:, chosen] * root).astype(np.float32)])
         return replace(factors, user=users, item=items)
 
 

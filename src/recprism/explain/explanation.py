@@ -22,6 +22,7 @@ from recprism.explain.naming import NO_NAME, Name
 from recprism.explain.parts import Parts
 from recprism.explain.swaps import Swaps
 from recprism.explain.verdict import Verdict
+from recprism.models import Factors
 
 if TYPE_CHECKING:
     import polars as pl
@@ -120,13 +121,26 @@ class Explanation:
     def ends(self, number: int, n: int = 5) -> dict[str, Any]:
         """Who a direction concerns most, and what it raises and lowers for them."""
         direction = self.all_directions[number]
-        by_item = np.argsort(direction.items, kind="stable")
         users = np.argsort(-direction.users, kind="stable")[:n]  # for the other end raised and lowered change places
+        raises, lowers = _two_ends(direction.items, n)
         return {
             "users": self.change.base.user_ids[users].tolist(),
-            "raises": [self.titles[item] for item in by_item[::-1][:n]],
-            "lowers": [self.titles[item] for item in by_item[:n]],
+            "raises": [self.titles[item] for item in raises],
+            "lowers": [self.titles[item] for item in lowers],
         }
+
+    def turned(self, row: Row, scale: float) -> Factors:
+        """The changed recommender with one part of the change scaled: 1 leaves it, 0 erases it."""
+        if row.kind == "direction":
+            return self.all_directions.turned(row.number, scale)
+        delta = self._side(row.side).copy()
+        delta[:, row.number] *= scale
+        return self.change.replaced(**{row.side: delta}).after
+
+    def typical(self, row: Row, n: int = 5) -> tuple[list[int], list[int]]:
+        """Item numbers at the two ends of a factor or direction: highest coordinates first, lowest first."""
+        along = self.all_directions.items if row.kind == "direction" else self.change.base.item
+        return _two_ends(along[:, row.number], n)
 
     def user_row(self, user: Any) -> int:
         """The row number of a user id."""
@@ -209,6 +223,11 @@ class Explanation:
     def _swaps(self) -> dict[str, Any]:
         mean = {side: part.tolist() for side, part in self.swaps.mean_parts().items()}
         return {"count": len(self.swaps), "users": len(np.unique(self.swaps.users)), "mean_parts": mean}
+
+
+def _two_ends(coordinates: NDArray[Any], n: int) -> tuple[list[int], list[int]]:
+    order = np.argsort(coordinates, kind="stable")
+    return order[::-1][:n].tolist(), order[:n].tolist()
 
 
 def label_of(change: Change, axes: str, factor: int) -> str:

@@ -7,24 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data.split import Part
-from recprism.data.subtopics import Subtopics
 from recprism.explain import sentences
 from recprism.explain.erasure import BY, Erasure, erase
 from recprism.explain.explanation import Explanation, Row
 from recprism.explain.views import Swap, view_user
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
-from recprism.study.explain import explain_run, titles_of
+from recprism.study.catalogue import Catalogue, State, places
+from recprism.study.explain import explain_run
 from recprism.study.run import Run
 from recprism.study.telling import Heat, item_heat, telling_users
 
 Told = Callable[[str, int, int], None]
 ERASURE_DRAWS = 5
 CURVES = ("top", "matched", "squares")
-NEW, GONE, MOVED, STAYED = "new", "gone", "moved", "stayed"
 
 
 def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told) -> Explained:
@@ -43,7 +41,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told
         seed=seed,
         on_step=lambda done, total: tell("erasing", done, total),
     )
-    catalogue = _Catalogue(run.items(), run.subtopics())
+    catalogue = Catalogue(run.items(), run.subtopics())
     verdict = explanation.verdict
     return Explained(
         objective=explanation.objective,
@@ -137,24 +135,7 @@ def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
 # -- users ------------------------------------------------------------------------------------------------------------
 
 
-class _Catalogue:
-    """What items are called, when they are from, and what they are about."""
-
-    def __init__(self, items: pl.DataFrame, subtopics: Subtopics) -> None:
-        self.subtopics = subtopics
-        columns = items.columns
-        self.titles = titles_of(items)
-        self.years = items["year"].cast(pl.String).to_list() if "year" in columns else [None] * len(items)
-
-    def entry(self, item: int, rank: int, state: str, reason: tuple[str, ...] = ()) -> Entry:
-        year = self.years[item] or ""
-        title = self.titles[item].removesuffix(f"({year})").strip() if year else self.titles[item]
-        rows = self.subtopics.items
-        about = rows.indices[rows.indptr[item] : rows.indptr[item + 1]]
-        return Entry(rank, title, year, tuple(str(self.subtopics.names[it]) for it in about), state, reason)
-
-
-def _users(explanation: Explanation, judge: Any, catalogue: _Catalogue, tell: Told) -> list[User]:
+def _users(explanation: Explanation, judge: Any, catalogue: Catalogue, tell: Told) -> list[User]:
     chosen = telling_users(explanation, judge)
     change = explanation.change
     lists = judge.lists(change.base), judge.lists(change.after)
@@ -169,22 +150,22 @@ def _users(explanation: Explanation, judge: Any, catalogue: _Catalogue, tell: To
             for name in (explanation.objective, explanation.cost)
             if len(values[0][name]) > 1
         }
-        entries = _entries(before, after, {}, catalogue, GONE), _entries(after, before, reasons, catalogue, NEW)
+        entries = _entries(before, after, {}, catalogue, "gone"), _entries(after, before, reasons, catalogue, "new")
         found.append(User(str(view.user), one.reason, changes, *entries))
         tell("users", done, len(chosen))
     return found
 
 
 def _entries(
-    items: NDArray[Any], others: NDArray[Any], reasons: dict[int, tuple[str, ...]], catalogue: _Catalogue, alone: str
+    items: NDArray[Any], others: NDArray[Any], reasons: dict[int, tuple[str, ...]], catalogue: Catalogue, alone: State
 ) -> tuple[Entry, ...]:
     """alone: what to call an item that the other list lacks."""
-    places = {int(item): place for place, item in enumerate(others)}
-    entries = []
-    for place, item in enumerate(int(it) for it in items if it >= 0):
-        state = alone if item not in places else STAYED if places[item] == place else MOVED
-        entries.append(catalogue.entry(item, place + 1, state, reasons.get(place + 1, ())))
-    return tuple(entries)
+    found = []
+    for place in places(items, others, alone):
+        card = catalogue[place.item]
+        reason = reasons.get(place.rank, ())
+        found.append(Entry(place.rank, card.title, card.year, card.subtopics, place.state, reason))
+    return tuple(found)
 
 
 def _reason(explanation: Explanation, swap: Swap) -> tuple[str, ...]:

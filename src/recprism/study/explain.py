@@ -20,6 +20,7 @@ from recprism.explain.controls import Controls, run_controls
 from recprism.explain.explanation import Explanation
 from recprism.explain.judge import METRICS, Judge, metric_name
 from recprism.explain.naming import Labels
+from recprism.study.catalogue import titles_of
 from recprism.study.erase import divided_users, learned_promotion, own_objective, refitted
 from recprism.study.run import Run
 
@@ -155,10 +156,3 @@ def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels
     if "year" in items.columns and items["year"].dtype.is_numeric():
         year = items["year"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     return Labels.of(subtopics, popularity=split.train.col_counts, year=year)
-
-
-def titles_of(items: pl.DataFrame) -> list[str]:
-    """Titles where there are any, else ids."""
-    column = "title" if "title" in items.columns else "item_id"
-    ids = items["item_id"].cast(pl.String)
-    return items[column].cast(pl.String).fill_null(ids).to_list()

@@ -84,6 +84,24 @@ def lists_at(situation: Situation, goal: str, trade_off: float, rules: Rules | N
     return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
 
 
+def served_at(
+    situation: Situation,
+    goal: str,
+    trade_off: float,
+    *,
+    side: Literal["user", "item"] = "user",
+    rules: Rules | None = None,
+    depth: int | None = None,
+) -> tuple[Baked, Lists]:
+    """Vectors that hold the optimal lists, and the (n_users, depth) lists that these vectors give."""
+    wanted = lists_at(situation, goal, trade_off, rules)
+    # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
+    baked = bake(situation.factors, wanted, side, exclude=situation.seen, order=side == "user")
+    vectors = baked.perturbation.applied_to(situation.factors)
+    served, _ = vectors.rank(situation.k if depth is None else depth, exclude=situation.seen)
+    return baked, np.asarray(served, np.int64)
+
+
 def _for_who_may_see(situation: Situation, rules: Rules) -> Rules:
     """Pins for each user, without those of items that the user has seen and is never shown again."""
     if not isinstance(rules.get("pinned"), Mapping):
@@ -169,14 +187,12 @@ def within_budget(
     certificate: Certificate | None = None
     steps = steps_towards(goal) if trade_offs is None else trade_offs
     for trade_off in steps:
-        wanted = lists_at(situation, goal, trade_off, rules)
-        baked = bake(situation.factors, wanted, side, exclude=situation.seen, **_order(side))
-        served, _ = baked.perturbation.applied_to(situation.factors).rank(depth, exclude=situation.seen)
+        baked, served = served_at(situation, goal, trade_off, side=side, rules=rules, depth=depth)
         tested.append(situation.judge(served, names))
         certificate = certify(base, tested, budgets, confidence=confidence)
         if certificate.last != len(tested) - 1:
             break
-        passed.append((baked, np.asarray(served[:, : situation.k], np.int64)))
+        passed.append((baked, served[:, : situation.k]))
     assert certificate is not None
     if not passed:
         return Kept(goal, side, 0.0, Perturbation(), certificate, None)
@@ -185,8 +201,3 @@ def within_budget(
         rule_bound(situation, goal, trade_off, rules).report(served, features=situation.features) if rules else None
     )
     return Kept(goal, side, trade_off, baked.perturbation, certificate, baked, kept_rules)
-
-
-def _order(side: str) -> dict[str, bool]:
-    """A user's own vector can hold the order of a list, too; vectors that all users share cannot."""
-    return {"order": side == "user"}

@@ -11,6 +11,7 @@ delta.safetensors      the perturbation, with cmb.json for its settings and hist
 certificate.json       what the perturbation is certified to cost, where a budget was given
 explanation.json       what it changed and which claims about factors survived their controls
 recommendations.parquet  user_id, item_id, rank, score
+path.GOAL.safetensors  lists along the path towards a goal, from which any budget is answered at once
 report.html            one page about all of it
 CARD.md                what the run is, in words
 metrics.parquet        metric, k, part, mean, low, high, ...
@@ -18,6 +19,7 @@ metrics.parquet        metric, k, part, mean, low, high, ...
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -130,24 +132,14 @@ class Run:
     def save_checkpoint(
         self, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], step: str = "training"
     ) -> None:
-        """State of an unfinished step; the facts travel inside the same file, so that the two cannot disagree."""
-        from safetensors.numpy import save_file
-
-        arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-        with atomic_path(self._checkpoint(step)) as temporary:
-            save_file(arrays, temporary, metadata={"facts": json.dumps(dict(facts))})
+        """State of an unfinished step."""
+        _write_tensors(self._checkpoint(step), tensors, facts)
 
     def load_checkpoint(self, step: str = "training") -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
-        from safetensors import SafetensorError, safe_open
-
         path = self._checkpoint(step)
-        if not path.exists():
-            return None
         try:
-            with safe_open(path, framework="numpy") as file:
-                facts = json.loads((file.metadata() or {})["facts"])
-                return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118 - not a mapping
-        except (SafetensorError, KeyError, json.JSONDecodeError) as broken:
+            return _read_tensors(path) if path.exists() else None
+        except ValueError as broken:
             raise InputError(f"{path}: damaged checkpoint ({broken}); delete it and train again") from None
 
     def drop_checkpoint(self, step: str = "training") -> None:
@@ -171,6 +163,33 @@ class Run:
     def served_factors(self, *, base: bool = False) -> Factors:
         """What the run serves: perturbed where it was diversified, unless ``base`` asks for the trained model's."""
         return self.factors() if base or not self.is_diversified() else self.cmb().factors_
+
+    def fingerprint(self) -> str:
+        """Of vectors, split and subtopics: what is made from others is not of this run."""
+        digest = hashlib.sha256()
+        for name in ("factors.safetensors", "split.parquet", "subtopics.parquet"):
+            try:
+                with (self.path / name).open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+            except FileNotFoundError:
+                raise InputError(f"{self.path}: has no {name}; run `recprism train --resume {self.path}`") from None
+        return digest.hexdigest()
+
+    def save_path(self, goal: str, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """The path towards a goal, with the fingerprint of what it was made from."""
+        _write_tensors(self._path_file(goal), tensors, {"made_from": self.fingerprint(), **facts})
+
+    def load_path(self, goal: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+        """None where there is none, where it is of other vectors, or where it is damaged: it can be made again."""
+        path = self._path_file(goal)
+        try:
+            tensors, facts = _read_tensors(path)
+        except (FileNotFoundError, ValueError):
+            return None
+        return (tensors, facts) if facts.pop("made_from", None) == self.fingerprint() else None
+
+    def _path_file(self, goal: str) -> Path:
+        return self.path / f"path.{goal}.safetensors"
 
     # -- diversifying -------------------------------------------------------------------------------------------------
 
@@ -255,6 +274,27 @@ class Run:
         for file in self.path.iterdir():
             if file.is_file():
                 file.unlink()
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    """Facts travel inside the file of the tensors, so that the two cannot disagree."""
+    from safetensors.numpy import save_file
+
+    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(arrays, temporary, metadata={"facts": json.dumps(dict(facts))})
+
+
+def _read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """ValueError where the file is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads((file.metadata() or {})["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118 - not a mapping
+    except (SafetensorError, KeyError, json.JSONDecodeError) as broken:
+        raise ValueError(str(broken)) from None
 
 
 def _long_split(split: Split) -> pl.DataFrame:

@@ -1,0 +1,81 @@
+"""Items as people know them, and what became of the places of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.subtopics import Subtopics
+
+State = Literal["new", "gone", "moved", "stayed"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """What an item is called, when it is from ("" where nobody knows), and what it is about."""
+
+    id: Any
+    title: str
+    year: str
+    subtopics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of a list: rank from 1, item number, and what became of it beside the other list."""
+
+    rank: int
+    item: int
+    state: State
+
+
+class Catalogue:
+    """The cards of all items, by item number."""
+
+    def __init__(self, items: pl.DataFrame, subtopics: Subtopics) -> None:
+        self.subtopics = subtopics
+        self.ids: list[Any] = items["item_id"].to_list()
+        self.titles = titles_of(items)
+        self.years = items["year"].cast(pl.String).to_list() if "year" in items.columns else [None] * len(items)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, item: int) -> Card:
+        year = self.years[item] or ""
+        title = self.titles[item].removesuffix(f"({year})").strip() if year else self.titles[item]
+        about = tuple(str(self.subtopics.names[it]) for it in self.subtopics.items.row(item))
+        return Card(self.ids[item], title, year, about)
+
+    def search(self, words: str, n: int = 10) -> list[int]:
+        """Items whose title holds the words, those that begin with them first; upper and lower case are alike."""
+        wanted = words.casefold().strip()
+        found = [item for item, title in enumerate(self._folded) if wanted in title] if wanted else []
+        return sorted(found, key=lambda item: (not self._folded[item].startswith(wanted), self._folded[item]))[:n]
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [title.casefold() for title in self.titles]
+
+
+def places(items: NDArray[Any], others: NDArray[Any], alone: State) -> Iterator[Place]:
+    """The places of a list beside another one; alone: what to call an item that the other lacks.
+
+    items, others: (k,) item numbers, -1 where nothing is left
+    """
+    elsewhere = {int(item): at for at, item in enumerate(others)}
+    for at, item in enumerate(int(it) for it in items if it >= 0):
+        state: State = alone if item not in elsewhere else "stayed" if elsewhere[item] == at else "moved"
+        yield Place(at + 1, item, state)
+
+
+def titles_of(items: pl.DataFrame) -> list[str]:
+    """Titles where there are any, else ids."""
+    column = "title" if "title" in items.columns else "item_id"
+    ids = items["item_id"].cast(pl.String)
+    return items[column].cast(pl.String).fill_null(ids).to_list()
