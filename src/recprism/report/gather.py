@@ -22,7 +22,7 @@ from recprism.study.doctor import examine
 from recprism.study.erase import own_objective
 from recprism.study.explain import require_enough
 from recprism.study.methods import Situation
-from recprism.study.run import Run
+from recprism.study.run import STEPS, Run
 from recprism.study.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.study.telling import who_pays
 
@@ -226,7 +226,7 @@ def _facts(
         "Data": list(data.items()),
         "Settings": [(name, words.plain(value)) for name, value in _flat(config)],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
-        "What happened": [(_moment(event["time"]), str(event["event"])) for event in run.events(without=("epoch",))],
+        "What happened": [(_moment(event["time"]), str(event["event"])) for event in run.events(without=STEPS)],
         "Versions": [*examine()["versions"].items(), ("system", platform.system())],
     }
 

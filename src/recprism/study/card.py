@@ -68,7 +68,7 @@ def _data(run: Run, config: RunConfig) -> str:
 
 def _preparation(run: Run) -> dict[str, Any]:
     """How the data were cleaned, as the loader noted it."""
-    loaded = [event for event in run.events(without=("epoch",)) if event["event"] == "data"]
+    loaded = [event for event in run.events(without=STEPS) if event["event"] == "data"]
     return dict(loaded[-1].get("preparation") or {}) if loaded else {}
 
 
@@ -190,7 +190,7 @@ def _title(source: str) -> str:
 
 def _when(run: Run) -> str:
     """The day of the last event: a card of the same run reads the same whenever it is written."""
-    events = run.events(without=("epoch",))
+    events = run.events(without=STEPS)
     return f", as of {datetime.fromtimestamp(events[-1]['time'], UTC):%Y-%m-%d}" if events else ""
 
 

@@ -47,8 +47,10 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
 
     def follow(progress: Progress) -> None:
         run.save_checkpoint(progress.arrays, {"steps": progress.to_json()}, "search")
+        step = progress.steps[-1]
+        run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward)
         if on_step is not None:
-            on_step(progress.steps[-1])
+            on_step(step)
 
     model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
     run.save_cmb(model)

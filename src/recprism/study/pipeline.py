@@ -40,7 +40,7 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     model = make_model(config.model.name, config.model.preset, **config.model.settings)
 
     def follow(epoch: Epoch) -> None:
-        run.event("epoch", epoch=epoch.epoch, loss=epoch.loss, validation=epoch.validation)
+        run.event("epoch", done=epoch.epoch, total=epoch.epochs, loss=epoch.loss, validation=epoch.validation)
         if on_epoch is not None:
             on_epoch(epoch)
 

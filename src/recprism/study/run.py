@@ -44,6 +44,8 @@ from recprism.study.config import DiversifyConfig, RunConfig, read_config, write
 
 log = logging.getLogger(__name__)
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
+STEPS = ("epoch", "step")
+"""Events that tell how far something has come: done of total."""
 
 
 class Run:
