@@ -17,7 +17,7 @@ import polars as pl
 from recprism.data.datasets import NAMED
 from recprism.models.settings import package_version
 from recprism.study.config import BudgetConfig, DataConfig, RunConfig
-from recprism.study.run import PARTS, Run
+from recprism.study.run import PARTS, STEPS, Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
 FILES = ("data_root", "source", "subtopics", "items")
