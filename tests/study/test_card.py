@@ -68,8 +68,7 @@ def test_evaluating_adds_intervals(run: Run) -> None:
 
 def test_a_budget_brings_its_certificate(run: Run) -> None:
     run.save_metrics(evaluate_run(run, ["ndcg@10"], bootstrap=50).to_frame())
-    run.set_diversify(DiversifyConfig(within=BudgetConfig(goal="sc", budgets={"ndcg@10": 0.5})))
-    kept = diversify_within(run)
+    kept = diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.5}))
     text = written(run)
     assert kept.baked is not None
     assert kept.certificate.sentence() in section(text, "Diversified")
@@ -83,8 +82,7 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
 
 
 def test_where_nothing_is_certified_the_card_says_so(run: Run) -> None:
-    run.set_diversify(DiversifyConfig(within=BudgetConfig(goal="sc", budgets={"ndcg@10": 1e-6})))
-    assert diversify_within(run).baked is None
+    assert diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 1e-6})).baked is None
     assert "No point beyond the base is certified" in section(written(run), "Diversified")
     assert "The vectors stay as they are." in section(written(run), "Diversified")
 

@@ -13,7 +13,6 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.study.cost import Cost
-    from recprism.study.methods import Situation
     from recprism.study.segments import SegmentTable
 
 Guards = Annotated[
@@ -61,6 +60,8 @@ def audit(
     """
     from recprism.study.audit import Beside
     from recprism.study.cost import cost_of_diversity
+    from recprism.study.pipeline import situation_of
+    from recprism.study.run import Run
     from recprism.study.vectors import situation_from_files
 
     beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator)
@@ -70,7 +71,7 @@ def audit(
     if target is None and (user_vectors is None or item_vectors is None):
         raise InputError("name a run, a file of lists, or --user-vectors and --item-vectors")
     situation = (
-        _situation_of_run(target)
+        situation_of(Run.open(target))
         if target is not None
         else situation_from_files(str(user_vectors), str(item_vectors), beside, user_ids=user_ids, item_ids=item_ids)
     )
@@ -82,14 +83,6 @@ def audit(
     print_cost(found)
     if target is not None:
         next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
-
-
-def _situation_of_run(target: Path) -> Situation:
-    from recprism.study.methods import Situation
-    from recprism.study.run import Run
-
-    run = Run.open(target)
-    return Situation(run.factors(), run.split(), run.subtopics(), "test")
 
 
 def _describe(path: Path, beside: Any, as_json: bool) -> None:

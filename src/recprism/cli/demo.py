@@ -10,9 +10,9 @@ import typer
 from recprism.cli.audit import print_paths
 from recprism.cli.evaluate import print_evaluation
 from recprism.cli.output import AsJson, Device, Seed, next_step, print_json, print_table, say
-from recprism.cli.report import NAME, write_report
+from recprism.cli.report import report_with_progress
 from recprism.cli.train import start_run, train_with_progress
-from recprism.study.config import BudgetConfig, DiversifyConfig, ModelConfig, RunConfig
+from recprism.study.config import BudgetConfig, ModelConfig, RunConfig
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +38,7 @@ def demo(
     """
     from recprism.study.cost import COST, cost_of_diversity
     from recprism.study.diversify import diversify_within
-    from recprism.study.methods import Situation
-    from recprism.study.pipeline import evaluate_run, recommend
+    from recprism.study.pipeline import evaluate_run, recommend, situation_of
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
     run = start_run(output, RunConfig(seed=seed, device=device, model=ModelConfig(name=model)), overwrite=True)
@@ -54,13 +53,12 @@ def demo(
     result = evaluate_run(run)
     run.save_metrics(result.to_frame())
     say("5/7 audit: what more subtopics in the lists would cost, certified on the test part")
-    cost = cost_of_diversity(Situation(factors, run.split(), run.subtopics(), "test"), ("sc",), show=BUDGET)
+    cost = cost_of_diversity(situation_of(run), ("sc",), show=BUDGET)
     say(f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, put into the users' vectors")
-    run.set_diversify(DiversifyConfig(within=BudgetConfig(goal="sc", budgets={COST: BUDGET})))
-    kept = diversify_within(run)
+    kept = diversify_within(run, BudgetConfig(goal="sc", budgets={COST: BUDGET}))
     say("7/7 write the report, with its controls")
-    page = run.path / NAME
-    write_report(run, page, draws=DRAWS)
+    page = run.report_path
+    report_with_progress(run, page, draws=DRAWS)
     if as_json:
         print_json({"run": str(run.path), **result.to_dict(), "cost": cost.to_dict(), "report": str(page)})
     else:

@@ -14,7 +14,7 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.counterfactual import CMB, Step
-    from recprism.study.config import DiversifyConfig
+    from recprism.study.config import BudgetConfig
     from recprism.study.diversify import Effect
     from recprism.study.run import Run
 
@@ -121,7 +121,7 @@ def diversify(
         )
         if run_directory is None:
             raise InputError("a search within a budget starts anew: name the run, without --resume")
-        _within(Run.open(run_directory), DiversifyConfig(within=asked), names, overwrite, as_json)
+        _within(Run.open(run_directory), asked, names, overwrite, as_json)
         return
     if resume is not None:
         run = Run.open(resume)
@@ -163,14 +163,11 @@ def _side(word: str) -> Any:
     return word
 
 
-def _within(run: Run, config: DiversifyConfig, names: tuple[str, ...] | None, overwrite: bool, as_json: bool) -> None:
-    from recprism.study.diversify import check_within, diversify_within, effect
+def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwrite: bool, as_json: bool) -> None:
+    from recprism.study.diversify import diversify_within, effect
 
-    if config.within is not None:
-        check_within(run, config.within)
-    run.set_diversify(config, overwrite=overwrite)
     say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
-    kept = diversify_within(run)
+    kept = diversify_within(run, asked, overwrite=overwrite)
     found = effect(run, names) if kept.baked is not None else None
     if as_json:
         print_json(

@@ -11,16 +11,15 @@ from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sente
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
+    from recprism.data.split import Part
     from recprism.report.content import Content
     from recprism.study.run import Run
-
-NAME = "report.html"
 
 
 def report(
     run_directory: Annotated[Path, typer.Argument(help="A run; diversified or only trained.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default=f"RUN/{NAME}")
+        Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default="RUN/report.html")
     ] = None,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and no factor is named.", min=0)] = 199,
@@ -37,11 +36,11 @@ def report(
     from recprism.study.run import Run
 
     run = Run.open(run_directory)
-    path = output or run.path / NAME
+    path = output or run.report_path
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name a file with -o")
     chosen = part_named(part)
-    content = write_report(run, path, part=chosen, draws=draws, seed=seed)
+    content = report_with_progress(run, path, part=chosen, draws=draws, seed=seed)
     size = path.stat().st_size
     if as_json:
         print_json({"run": str(run.path), "report": str(path), "bytes": size, **content.to_dict()})
@@ -52,20 +51,14 @@ def report(
     next_step(f"open {path} in a browser")
 
 
-def write_report(run: Run, path: Path, *, part: str = "test", draws: int = 199, seed: int = 0) -> Content:
-    """Gather, draw and write, with a bar; a reader never sees half a page."""
-    from recprism.data.files import write_text
-    from recprism.report import gather, render
-    from recprism.study.pipeline import part_named
+def report_with_progress(run: Run, path: Path, *, part: Part = "test", draws: int = 199, seed: int = 0) -> Content:
+    """Write the page, with a bar."""
+    from recprism.report import write_report
 
     with progress_bar() as progress:
         task = progress.add_task("reading", total=None, note="")
-        content = gather(
-            run,
-            part=part_named(part),
-            draws=draws,
-            seed=seed,
-            on_step=lambda what, done, total: progress.update(task, description=what, completed=done, total=total),
-        )
-    write_text(path, render(content))
-    return content
+
+        def show(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        return write_report(run, path, part=part, draws=draws, seed=seed, on_step=show)

@@ -68,6 +68,19 @@ class Split:
         train, validation, test = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
         return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings)
 
+    def of_items(self, columns: NDArray[np.int64]) -> Split:
+        """The same split with some of the items, given by their column numbers; labels of the others are gone."""
+        number = np.full(self.n_items, -1, np.int64)
+        number[columns] = np.arange(len(columns))
+        shape = (self.n_users, len(columns))
+
+        def kept(part: Incidence) -> Incidence:
+            column = number[part.indices]
+            return Incidence.from_pairs(part.row_of_entry[column >= 0], column[column >= 0], shape)
+
+        train, validation, test = (kept(part) for part in (self.train, self.validation, self.test))
+        return Split(train, validation, test, self.user_ids, self.item_ids[columns], self.settings)
+
     def refit(self) -> Split:
         """The split for a last training: validation joins the training part, test stays."""
         return Split(

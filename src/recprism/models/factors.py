@@ -94,6 +94,11 @@ class Factors:
         """The same recommender for some of the users, given by their row numbers."""
         return replace(self, user=self.user[rows], user_ids=self.user_ids[rows])
 
+    def of_items(self, rows: NDArray[Any]) -> Factors:
+        """The same recommender with some of the items, given by their row numbers."""
+        bias = None if self.item_bias is None else self.item_bias[rows]
+        return replace(self, item=self.item[rows], item_ids=self.item_ids[rows], item_bias=bias)
+
     def rank(
         self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
     ) -> tuple[NDArray[Any], FloatArray]:

@@ -2,5 +2,6 @@
 
 from recprism.report.gather import gather
 from recprism.report.html import render
+from recprism.report.page import write_report
 
-__all__ = ["gather", "render"]
+__all__ = ["gather", "render", "write_report"]

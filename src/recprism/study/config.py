@@ -47,7 +47,8 @@ class DataConfig(_Strict):
 class SplitConfig(_Strict):
     """How interactions are divided."""
 
-    method: Literal["random", "paper", "leave-last", "temporal"] = "random"
+    method: Literal["random", "paper", "leave-last", "temporal", "given"] = "random"
+    """How; "given" is a division that was made elsewhere and came with an imported model."""
     validation: float = Field(default=0.1, ge=0, lt=1)
     test: float = Field(default=0.1, gt=0, lt=1)
 

@@ -15,10 +15,10 @@ from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
 from recprism.models import Factors
 from recprism.study.card import BEFORE, write_card
-from recprism.study.config import BudgetConfig, RulesConfig
+from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
 from recprism.study.controls import control_perturbations
-from recprism.study.methods import Situation
-from recprism.study.path import Kept, rule_bound, within_budget
+from recprism.study.path import Kept, within_budget
+from recprism.study.pipeline import situation_of
 from recprism.study.run import Run
 
 
@@ -60,13 +60,13 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     return model
 
 
-def diversify_within(run: Run) -> Kept:
-    """The most diverse vectors within the budgets of the run's configuration, certified on its test labels."""
-    wanted = run.config.diversify
-    if wanted is None or wanted.within is None:
-        raise InputError(f"{run.path}: no budget was given; run `recprism diversify {run.path} --budget 0.01`")
-    asked, factors = wanted.within, run.factors()
-    situation = check_within(run, asked)
+def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) -> Kept:
+    """The most diverse vectors within the budgets, certified on the run's test labels and kept in the run.
+
+    Nothing changes before they are found; ``overwrite`` then replaces the perturbation that was there.
+    """
+    run.require_undiversified(overwrite=overwrite)
+    situation, factors = situation_of(run), run.factors()
     kept = within_budget(
         situation,
         asked.goal,
@@ -75,20 +75,13 @@ def diversify_within(run: Run) -> Kept:
         rules=rules_of(asked.rules, factors),
         confidence=asked.confidence,
     )
+    run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
     if kept.baked is not None:
         run.save_cmb(CMB.holding(factors, kept.perturbation, diversity=asked.goal, side=asked.side))
     run.save_certificate(kept.to_dict())
     run.event("diversified within a budget", goal=kept.goal, trade_off=kept.trade_off, side=kept.side)
     write_card(run, about=None if kept.baked is None else BEFORE)
     return kept
-
-
-def check_within(run: Run, asked: BudgetConfig) -> Situation:
-    """The situation a budget is asked for in; whatever is wrong with the request is said before anything changes."""
-    factors = run.factors()
-    situation = Situation(factors, run.split(), run.subtopics(), "test")
-    rule_bound(situation, asked.goal, 0.5, rules_of(asked.rules, factors))
-    return situation
 
 
 def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:

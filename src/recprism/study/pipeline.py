@@ -19,6 +19,7 @@ from recprism.models.settings import choose_device
 from recprism.study.card import write_card
 from recprism.study.config import RunConfig
 from recprism.study.data import open_data
+from recprism.study.methods import Situation
 from recprism.study.run import Run
 
 
@@ -57,6 +58,11 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
     write_card(run)
     return factors
+
+
+def situation_of(run: Run, part: Part = "test") -> Situation:
+    """The trained model of a run about to serve lists that ``part`` judges: what audits and searches start from."""
+    return Situation(run.factors(), run.split(), run.subtopics(), part)
 
 
 def recommend(

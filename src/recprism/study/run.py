@@ -195,11 +195,15 @@ class Run:
 
     # -- diversifying -------------------------------------------------------------------------------------------------
 
+    def require_undiversified(self, *, overwrite: bool = False) -> None:
+        """Refuse a second perturbation, unless it may replace the first."""
+        if self.config.diversify is not None and not overwrite:
+            raise InputError(f"{self.path}: already has a perturbation; use --resume, --overwrite or another run")
+
     def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
         """Note what is about to be searched for; a run holds one perturbation."""
+        self.require_undiversified(overwrite=overwrite)
         if self.config.diversify is not None:
-            if not overwrite:
-                raise InputError(f"{self.path}: already has a perturbation; use --resume, --overwrite or another run")
             self.drop_checkpoint("search")
             for name in ("delta.safetensors", "cmb.json", "certificate.json", "explanation.json", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
@@ -245,6 +249,10 @@ class Run:
 
     def save_card(self, text: str) -> None:
         write_text(self.path / "CARD.md", text)
+
+    @property
+    def report_path(self) -> Path:
+        return self.path / "report.html"
 
     def _write_frame(self, name: str, frame: pl.DataFrame) -> Path:
         path = self.path / f"{name}.parquet"

@@ -1,0 +1,27 @@
+"""A model of RecBole: what diversity would cost it, vectors that buy some, and a page about it.
+
+RecBole lives in an environment of its own. There, tools/export_recbole.py writes the file that is read here; the one
+below is a BPR that RecBole trained on the same split (tools/record_recbole.py).
+
+python examples/from_recbole.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recprism import load_dataset
+from recprism.models.adapters import from_recbole
+from recprism.report import write_report
+from recprism.study import BudgetConfig, cost_of_diversity, diversify_within, run_from_factors, sentences, situation_of
+
+data = load_dataset("ml-latest-small")
+split = data.split(seed=0)
+exported = Path(__file__).parents[1] / "tests" / "golden" / "recbole" / "BPR.npz"
+
+factors = from_recbole(exported)
+run = run_from_factors("runs/recbole", factors, data, split, overwrite=True)
+print(*sentences(cost_of_diversity(situation_of(run), ["sc"])), sep="\n")  # the audit
+print(diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.05})).certificate.sentence())
+vectors = run.served_factors()  # serve vectors.user with the item index as it is
+write_report(run, draws=0)  # runs/recbole/report.html; with draws=199 it runs the controls of its factors, too
