@@ -28,6 +28,7 @@ from recprism.cli import (
     recommend,
     report,
     reproduce,
+    serve,
     train,
 )
 from recprism.cli.output import complain, configure_logging
@@ -58,6 +59,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
+app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

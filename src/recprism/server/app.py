@@ -1,0 +1,64 @@
+"""The application: the page, the questions, and who may ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import JSONResponse
+
+from recprism.errors import InputError
+from recprism.server.opened import NotReadyError
+from recprism.server.questions import questions
+from recprism.server.safety import Guard, allowed_hosts
+from recprism.server.studio import Studio
+
+
+def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
+    """The studio over some run directories; they are opened in the background, one after the other."""
+    app = FastAPI(
+        title="recprism studio",
+        version=version("recprism"),
+        summary="What diversity would cost a recommender, who would pay, and which factors drive it.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(host))
+    app.middleware("http")(Guard(token))
+    app.add_exception_handler(InputError, _not_found)
+    app.add_exception_handler(NotReadyError, _not_ready)
+    app.state.studio = Studio(directories)
+    app.include_router(questions)
+    _add_page(app)
+    return app
+
+
+async def _not_found(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status_code=404)
+
+
+async def _not_ready(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status_code=409)
+
+
+def _add_page(app: FastAPI) -> None:
+    here = Path(str(files("recprism.server").joinpath("static")))
+    charts = Path(str(files("recprism.report").joinpath("static")))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(here / "index.html")
+
+    @app.get("/api", include_in_schema=False)
+    async def api_page() -> FileResponse:
+        return FileResponse(here / "api.html")
+
+    app.mount("/static", StaticFiles(directory=here))
+    app.mount("/charts", StaticFiles(directory=charts))

@@ -1,0 +1,27 @@
+// Questions to the server. Only the latest answer to a question counts; an error is one sentence.
+
+const latest = new Map();
+
+export class Refused extends Error {}
+export class Overtaken extends Error {}
+
+async function ask(method, path, parameters) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined));
+  const response = await fetch(`/api/runs${path}?${query}`, { method });
+  const answer = await response.json();
+  if (!response.ok) throw new Refused(typeof answer.detail === "string" ? answer.detail : "the server did not understand the question");
+  return answer;
+}
+
+// about: what the question is about; an answer that was overtaken by a later question about the same is dropped
+export async function get(path, parameters = {}, about = path) {
+  const mine = Symbol(about);
+  latest.set(about, mine);
+  const answer = await ask("GET", path, parameters);
+  if (latest.get(about) !== mine) throw new Overtaken();
+  return answer;
+}
+
+export const post = (path) => ask("POST", path, {});
+
+export const ofRun = (run, rest = "") => `/${encodeURIComponent(run)}${rest}`;

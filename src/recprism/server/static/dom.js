@@ -1,0 +1,52 @@
+// Building pieces of the page. Text goes in as text: nothing from a run can become markup.
+
+export const byId = (id) => document.getElementById(id);
+
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+export function fill(node, ...children) {
+  node.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
+}
+
+export function show(node, visible) {
+  node.hidden = !visible;
+}
+
+export function percent(share, digits = 1, signed = false) {
+  if (share === null || share === undefined || !Number.isFinite(share)) return "–";
+  const shown = (100 * share).toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1");
+  return (signed && share > 0 ? "+" : "") + shown.replace("-", "−") + " %";
+}
+
+export function figure(value) {
+  return value === null || value === undefined ? "–" : value.toFixed(4);
+}
+
+// rows: arrays of cells; a cell is text or a node; numbers stand to the right from the second column on
+export function table(node, head, rows, classes = () => null) {
+  const cell = (tag, value, at) => el(tag, { class: at ? "n" : null, scope: tag === "th" ? "col" : null }, value);
+  fill(node, el("thead", {}, el("tr", {}, ...head.map((value, at) => cell("th", value, at)))),
+    el("tbody", {}, ...rows.map((row, i) => el("tr", { class: classes(i) }, ...row.map((value, at) => cell("td", value, at))))));
+}
+
+const WORDS = {
+  sc: "subtopics covered", alpha_ndcg: "variety, best first (α-nDCG)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
+  pc: "catalogue shown to anybody", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
+};
+
+export function inWords(metric) {
+  return metric.split("+").map((name) => WORDS[name.split("@")[0]] ?? name).join(" and ");
+}
+
+// A sentence of the library: commands stand between backticks.
+export function spoken(text) {
+  return text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
+}

@@ -1,0 +1,67 @@
+// Factors and directions: what each is, and what turning it by hand does.
+
+import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
+import { Overtaken, Refused, get, ofRun } from "./api.js";
+import { showList } from "./lists.js";
+
+let run = null, user = null, chosen = null;
+
+export async function showFactors(name, diversified) {
+  run = name;
+  chosen = null;
+  show(byId("factors-section"), true);
+  show(byId("feature"), false);
+  fill(byId("features"));
+  if (!diversified) {
+    fill(byId("factors-verdict"), ...spoken("This run serves its lists as they are, so nothing has changed that could be explained. `recprism diversify` makes a change."));
+    return;
+  }
+  byId("factors-verdict").textContent = "Erasing one thing after the other to see what it did; this takes some seconds the first time.";
+  try {
+    const answer = await get(ofRun(run, "/features"));
+    if (run !== name) return;
+    fill(byId("factors-verdict"), ...spoken(answer.verdict));
+    fill(byId("features"), ...answer.features.map((feature) => el("li", {}, card(feature))));
+  } catch (error) {
+    if (error instanceof Refused) fill(byId("factors-verdict"), ...spoken(error.message));
+    else if (!(error instanceof Overtaken)) throw error;
+  }
+}
+
+function card(feature) {
+  const undone = feature.taken_back === null ? "" : `erasing it undoes ${percent(feature.taken_back, 0)} of the gain`;
+  const button = el("button", { type: "button", "aria-pressed": "false" }, `${feature.label}: ${feature.name}`, el("small", {}, undone));
+  button.addEventListener("click", () => choose(feature, button));
+  return button;
+}
+
+function choose(feature, button) {
+  chosen = feature;
+  for (const other of byId("features").querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
+  show(byId("feature"), true);
+  byId("feature-name").textContent = `${feature.label}: ${feature.name}`;
+  byId("feature-sentence").textContent = feature.sentence;
+  for (const end of ["high", "low"]) fill(byId(`feature-${end}`), ...feature[end].map((item) => el("li", {}, item.year ? `${item.title} (${item.year})` : item.title)));
+  byId("scale").value = "1";
+  turn();
+}
+
+export function forUser(id) {
+  user = id;
+  if (chosen) turn();
+}
+
+export async function turn() {
+  const scale = byId("scale").value;
+  byId("scale-value").textContent = `× ${Number(scale).toFixed(1)}`;
+  try {
+    const answer = await get(ofRun(run, "/turn"), { number: chosen.number, scale, user });
+    const rows = Object.keys(answer.values).map((name) => [inWords(name), figure(answer.base[name]), figure(answer.as_found[name]), figure(answer.values[name])]);
+    table(byId("turned"), ["over all users", "model", "as found", "turned"], rows);
+    byId("turned-user").textContent = String(answer.lists.user);
+    showList(byId("turned-list"), answer.lists.after);
+  } catch (error) {
+    if (error instanceof Refused) fill(byId("turned"), el("tbody", {}, el("tr", {}, el("td", {}, error.message))));
+    else if (!(error instanceof Overtaken)) throw error;
+  }
+}

@@ -1,0 +1,212 @@
+// The page: which run, which budget, which user; everything else follows from these.
+
+import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
+import { Overtaken, Refused, get, ofRun, post } from "./api.js";
+import { drawFront } from "./front.js";
+import { covered, showList } from "./lists.js";
+import { watch } from "./live.js";
+import * as factors from "./factors.js";
+import * as compare from "./compare.js";
+
+const state = { run: null, names: [], summary: null, goal: null, path: null, user: null };
+const SOON = 700; // milliseconds until a run that is not ready is asked for again
+
+function tell(sentence) {
+  fill(byId("notice"), ...spoken(sentence));
+  show(byId("notice"), Boolean(sentence));
+}
+
+// Errors that are sentences go on the page; everything else is a fault of this page and stays one.
+const safely = (work) => async (...given) => {
+  try {
+    await work(...given);
+  } catch (error) {
+    if (error instanceof Refused) tell(error.message);
+    else if (!(error instanceof Overtaken)) throw error;
+  }
+};
+
+// -- which run --------------------------------------------------------------------------------------------------------
+
+const start = safely(async () => {
+  const runs = await get("");
+  state.names = runs.map((run) => run.name);
+  fill(byId("run"), ...runs.map((run) => el("option", { value: run.name }, run.name)));
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  if (state.names.includes(wanted.get("run"))) byId("run").value = wanted.get("run");
+  if (wanted.get("budget")) byId("budget").value = wanted.get("budget");
+  state.user = wanted.get("user");
+  await openRun();
+});
+
+const openRun = safely(async () => {
+  Object.assign(state, { run: byId("run").value, summary: null, path: null, goal: null });
+  for (const id of ["budget-section", "people-section", "factors-section", "compare-section"]) show(byId(id), false);
+  watch(state.run, () => refresh());
+  await refresh();
+});
+
+const refresh = safely(async () => {
+  const run = state.run, summary = await get(ofRun(run), {}, "run");
+  byId("about-run").textContent = summary.n_users
+    ? `${summary.title}: ${summary.n_users.toLocaleString("en")} users, ${summary.n_items.toLocaleString("en")} items, ${summary.n_subtopics} subtopics` : summary.title;
+  const progress = byId("progress"), working = summary.phase === "preparing" || (summary.phase === "ready" && summary.total > 0);
+  show(progress, working);
+  if (summary.total) Object.assign(progress, { max: summary.total, value: summary.done });
+  else progress.removeAttribute("value");
+  tell(summary.phase === "preparing" ? `Getting ready: ${summary.message}. This is done once and kept in the run.` : summary.message);
+  if (summary.phase !== "broken" && (summary.phase !== "ready" || summary.total > 0 || summary.message)) setTimeout(() => state.run === run && refresh(), SOON);
+  if (summary.phase === "ready" && (!state.summary || summary.goals.length !== state.summary.goals.length)) await becomeReady(summary);
+});
+
+async function becomeReady(summary) {
+  const first = state.summary === null;
+  state.summary = summary;
+  fill(byId("goal"), ...summary.possible_goals.concat(summary.goals.filter((goal) => !summary.possible_goals.includes(goal)))
+    .map((goal) => el("option", { value: goal }, summary.goals.includes(goal) ? inWords(goal) : `${inWords(goal)} (takes a moment)`)));
+  state.goal = state.goal && summary.goals.includes(state.goal) ? state.goal : summary.goals[0];
+  byId("goal").value = state.goal;
+  for (const id of ["budget-section", "people-section"]) show(byId(id), true);
+  show(byId("report-link"), summary.has_report);
+  byId("get-report").href = `/api/runs${ofRun(state.run, "/download/report")}`;
+  await openGoal();
+  if (first) {
+    await openUser(state.user ?? summary.example_user);
+    compare.offerRuns(summary, state.names);
+    factors.showFactors(state.run, summary.served !== null);
+  }
+}
+
+const wantGoal = safely(async () => {
+  state.goal = byId("goal").value;
+  if (state.summary.goals.includes(state.goal)) return openGoal();
+  await post(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`));
+  return refresh();
+});
+
+async function openGoal() {
+  state.path = await get(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`), {}, "path");
+  const labelled = state.path.points[0].loss !== null, slider = byId("budget");
+  show(byId("certified-field"), labelled);
+  Object.assign(slider, labelled ? { max: 10, step: 0.1 } : { max: state.path.points.length - 1, step: 1 });
+  byId("budget-label").firstChild.textContent = labelled ? "Accuracy that may be lost at most: " : "How far to go: ";
+  await moveBudget();
+}
+
+// -- which budget -----------------------------------------------------------------------------------------------------
+
+// The same rule as the server's: certified points in a row from the start, or the furthest that was measured to keep it.
+function reach() {
+  const budget = Number(byId("budget").value), points = state.path.points;
+  if (points[0].loss === null) return budget;
+  const share = budget / 100;
+  if (!byId("certified").checked) return Math.max(...points.filter((one) => one.loss <= share).map((one) => one.point));
+  const beyond = points.findIndex((one) => one.upper > share);
+  return (beyond < 0 ? points.length : beyond) - 1;
+}
+
+const moveBudget = safely(async () => {
+  const point = reach(), here = state.path.points[point], labelled = here.loss !== null;
+  byId("budget-value").textContent = labelled ? percent(Number(byId("budget").value) / 100) : `stop ${point} of ${state.path.points.length - 1}`;
+  byId("sentence").replaceChildren(...sentence(here));
+  const names = Object.keys(here.values), base = state.path.points[0].values;
+  table(byId("metrics"), ["", "now", "then", "change"], names.map((name) => [inWords(name), figure(base[name]), figure(here.values[name]), changed(here.changes[name])]));
+  table(byId("stops"), ["stop", "lost", "at most", "gained"],
+    state.path.points.map((one) => [String(one.point), percent(one.loss, 2), percent(one.upper, 2), percent(one.changes[state.path.metric], 1, true)]), (at) => (at === point ? "here" : null));
+  for (const what of ["lists", "vectors"]) byId(`get-${what}`).href = `/api/runs${ofRun(state.run, `/download/${what}`)}?${new URLSearchParams({ goal: state.goal, point })}`;
+  showOwn();
+  remember();
+  await Promise.all([drawFront(byId("front"), state.path, point, `gain: ${inWords(state.path.metric)}`), showLists(point)]);
+});
+
+function sentence(here) {
+  const what = inWords(state.path.metric), gained = percent(here.changes[state.path.metric], 1, true);
+  if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. A larger budget, or more held-out users, would help." : "no stop keeps this budget."];
+  if (here.loss === null) return [el("b", {}, `${gained} ${what}`), ". What that costs in accuracy is not known: this run has no held-out interactions."];
+  const price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
+  const sure = byId("certified").checked ? ` With ${percent(state.path.confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on ${state.path.users.toLocaleString("en")} users.` : " Measured, not certified.";
+  return [el("b", {}, `${gained} ${what}`), price, sure];
+}
+
+function changed(share) {
+  return el("span", { class: share > 0.0005 ? "better" : share < -0.0005 ? "worse" : null }, percent(share, 1, true));
+}
+
+function showOwn() {
+  const own = state.summary.served, after = own?.after[state.path.metric], before = own?.before[state.path.metric];
+  byId("own").textContent = own === null ? "This run itself still serves the trained model's lists."
+    : `This run itself already serves changed vectors${after && before ? ` (${percent(after / before - 1, 1, true)} ${inWords(state.path.metric)})` : ""}. ${own.certificate ?? "Their price was measured, not certified."}`;
+}
+
+// -- which user -------------------------------------------------------------------------------------------------------
+
+const openUser = safely(async (user) => {
+  state.user = user;
+  tell("");
+  remember();
+  await showLists(reach());
+  factors.forUser(user);
+  compare.forUser(user);
+});
+
+async function showLists(point) {
+  if (state.user === null) return;
+  const answer = await get(ofRun(state.run, "/lists"), { user: state.user, goal: state.goal, point }, "lists");
+  const known = covered(answer.before), now = covered(answer.after);
+  byId("people-title").textContent = `User ${answer.user}, before and after`;
+  const topics = answer.history.subtopics.map(([name, count]) => `${name} ${count}`).join(", ");
+  byId("history").textContent = `Took ${answer.history.items} items before${topics ? `, mostly ${topics}` : ""}. The list covers ${known.size} subtopics now, ${now.size} then.`;
+  showList(byId("before"), answer.before);
+  showList(byId("after"), answer.after, known);
+}
+
+const search = safely(async () => {
+  const words = byId("search").value.trim();
+  if (!words) return fill(byId("found"));
+  const found = await get(ofRun(state.run, "/search"), { q: words }, "search");
+  const hit = (text, action) => el("li", {}, el("button", { type: "button", onclick: action }, text));
+  const hits = [...found.users.map((user) => hit(`user ${user}`, () => chooseUser(user))),
+    ...found.items.map((item) => hit(item.year ? `${item.title} (${item.year})` : item.title, () => openItem(item.id)))];
+  return fill(byId("found"), hits.length ? el("ul", { class: "hits" }, ...hits) : el("p", {}, `No user id begins with “${words}”, and no title holds it.`));
+});
+
+function chooseUser(user) {
+  fill(byId("found"));
+  byId("search").value = "";
+  return openUser(user);
+}
+
+const openItem = safely(async (id) => {
+  const answer = await get(ofRun(state.run, "/items"), { item: id, goal: state.goal, point: reach() }, "item");
+  const { item } = answer;
+  const who = (words, users) => (users.length ? el("p", {}, words, el("span", { class: "hits" }, ...users.map((user) => el("button", { type: "button", onclick: () => chooseUser(user) }, `user ${user}`)))) : null);
+  fill(byId("found"), el("h3", {}, item.year ? `${item.title} (${item.year})` : item.title), el("p", { class: "soft" }, item.subtopics.join(", ")),
+    el("p", {}, `In ${answer.lists_before.toLocaleString("en")} lists now, in ${answer.lists_after.toLocaleString("en")} within the budget.`),
+    who("Came to ", answer.gained), who("Left ", answer.lost));
+});
+
+const anyone = safely(async () => {
+  const digit = String(1 + Math.floor(9 * Math.random()));
+  const found = await get(ofRun(state.run, "/search"), { q: digit + String(Math.floor(100 * Math.random())) }, "anyone");
+  const users = found.users.length ? found.users : [state.summary.example_user];
+  await chooseUser(users[Math.floor(users.length * Math.random())]);
+});
+
+// -- wiring -----------------------------------------------------------------------------------------------------------
+
+// A link to this page brings others to the same place.
+function remember() {
+  const here = new URLSearchParams({ run: state.run, budget: byId("budget").value, ...(state.user === null ? {} : { user: state.user }) });
+  history.replaceState(null, "", `#${here}`);
+}
+
+byId("run").addEventListener("change", () => { state.user = null; openRun(); });
+byId("goal").addEventListener("change", wantGoal);
+byId("budget").addEventListener("input", moveBudget);
+byId("certified").addEventListener("change", moveBudget);
+byId("search").addEventListener("input", search);
+byId("anyone").addEventListener("click", anyone);
+byId("scale").addEventListener("input", factors.turn);
+byId("other").addEventListener("change", compare.compare);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.path && moveBudget());
+start();
