@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from recprism.data import load_dataset, load_files
     from recprism.metrics import Context, compare, evaluate
     from recprism.models import BPRMF, Factors, LightGCN
-    from recprism.ranking import topk
+    from recprism.study.estimator import Diversifier
     from recprism.study.methods import Situation
     from recprism.study.path import within_budget
 
@@ -36,6 +36,7 @@ _HOMES = {
     "BPRMF": "models",
     "CMB": "counterfactual",
     "Context": "metrics",
+    "Diversifier": "study.estimator",
     "Factors": "models",
     "LightGCN": "models",
     "Situation": "study.methods",
@@ -43,7 +44,6 @@ _HOMES = {
     "evaluate": "metrics",
     "load_dataset": "data",
     "load_files": "data",
-    "topk": "ranking",
     "within_budget": "study.path",
 }
 
@@ -51,6 +51,7 @@ __all__ = [
     "BPRMF",
     "CMB",
     "Context",
+    "Diversifier",
     "Factors",
     "LightGCN",
     "Situation",
@@ -58,7 +59,6 @@ __all__ = [
     "evaluate",
     "load_dataset",
     "load_files",
-    "topk",
     "within_budget",
 ]
 

@@ -1,0 +1,245 @@
+"""The estimator keeps scikit-learn's contract, and does nothing that within_budget does not do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.utils import estimator_checks
+from sklearn.utils.validation import check_is_fitted
+
+from recprism import BPRMF, Diversifier, Situation, within_budget
+from recprism.data import Dataset, Interactions
+from recprism.errors import InputError
+from recprism.models import Factors
+
+QUICK = {"epochs": 3, "dim": 8}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    """80 users of three groups, 60 items, each with one to two of six subtopics."""
+    generator = np.random.default_rng(2)
+    rows = [
+        (user, 100 + item) for user in range(80) for item in generator.choice(60, 15, replace=False, p=_liked(user % 3))
+    ]
+    table = pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row")
+    subtopics = [(100 + item, f"topic {number}") for item in range(60) for number in {item % 6, (item // 7) % 6}]
+    long = pl.DataFrame(subtopics, schema=["item_id", "subtopic"], orient="row")
+    from recprism.data import interactions_from_frame
+
+    return Dataset.from_interactions("made", interactions_from_frame(table), long)
+
+
+def _liked(group: int) -> np.ndarray:
+    weight = np.where(np.arange(60) // 20 == group, 6.0, 1.0)
+    return weight / weight.sum()
+
+
+@pytest.fixture(scope="module")
+def topics(data: Dataset) -> dict[int, list[str]]:
+    names, items = data.subtopics.names, data.subtopics.items
+    ids = data.interactions.item_ids.tolist()
+    return {ids[row]: [names[it] for it in items.row(row)] for row in range(len(ids))}
+
+
+@pytest.fixture(scope="module")
+def rows(data: Dataset) -> np.ndarray:
+    made: Interactions = data.interactions
+    return np.column_stack([made.user_ids[made.user], made.item_ids[made.item]])
+
+
+@pytest.fixture(scope="module")
+def fitted(data: Dataset) -> Diversifier:
+    return Diversifier(budget=0.3, model_settings=QUICK, device="cpu").fit(data)
+
+
+def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> None:
+    split = data.split(seed=0)
+    factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
+    kept = within_budget(Situation(factors, split, data.subtopics, "test"), "sc", {"ndcg@10": 0.3})
+    assert kept.baked is not None, "else the test says little"
+    assert fitted.certificate_ == kept.certificate
+    np.testing.assert_array_equal(fitted.base_.user, factors.user)
+    np.testing.assert_array_equal(fitted.factors_.user, kept.perturbation.applied_to(factors).user)
+
+
+def test_every_form_of_interactions_gives_the_same(
+    fitted: Diversifier, data: Dataset, rows: np.ndarray, topics: dict[int, list[str]]
+) -> None:
+    frame = pl.DataFrame({"user_id": rows[:, 0], "item_id": rows[:, 1]})
+    pandas = pd.DataFrame({"user_id": rows[:, 0], "item_id": rows[:, 1]})
+    for given in (rows, rows.tolist(), frame, pandas, data.interactions):
+        again = clone(fitted).set_params(subtopics=topics).fit(given)
+        np.testing.assert_array_equal(again.factors_.user, fitted.factors_.user)
+    matrix = data.interactions.matrix().to_scipy()
+    numbered = clone(fitted).set_params(subtopics={item - 100: names for item, names in topics.items()}).fit(matrix)
+    np.testing.assert_array_equal(numbered.factors_.user, fitted.factors_.user)
+
+
+def test_vectors_and_what_judges_them(fitted: Diversifier, data: Dataset, topics: dict[int, list[str]]) -> None:
+    split, base = fitted.split_, fitted.base_
+    shuffled = np.random.default_rng(0).permutation(base.n_items)
+    given = Diversifier(budget=0.3, subtopics=data.subtopics).fit(base.of_items(shuffled), split)
+    np.testing.assert_array_equal(given.factors_.user, fitted.factors_.user)
+    seen, later = split.seen_before("test").to_scipy(), split.test.to_scipy()
+    numbered = {number: topics[item] for number, item in enumerate(split.item_ids.tolist())}
+    plain = Diversifier(budget=0.3, subtopics=numbered).fit((base.user, base.item), (seen, later))
+    assert plain.certificate_.last == fitted.certificate_.last
+    for bad, message in ((None, "vectors need labels"), ((seen, later[:, :-1]), "taken later has shape")):
+        with pytest.raises(InputError, match=message):
+            Diversifier(subtopics=numbered).fit((base.user, base.item), bad)
+
+
+def test_lists_are_of_the_new_vectors_and_hold_nothing_met(fitted: Diversifier, rows: np.ndarray) -> None:
+    ids, scores = fitted.recommend(fitted.split_.user_ids[:5])
+    assert ids.shape == scores.shape == (5, 10)
+    np.testing.assert_array_equal(fitted.predict(fitted.split_.user_ids[:5]), ids)
+    np.testing.assert_array_equal(fitted.predict([[user, 0] for user in fitted.split_.user_ids[:5]]), ids)
+    met = {(user, item) for user, item in rows.tolist()}
+    for user, items in zip(fitted.split_.user_ids[:5].tolist(), ids.tolist(), strict=True):
+        assert not met & {(user, item) for item in items}
+    assert fitted.recommend(0, 3)[0].shape == (3,)
+
+
+def test_transform_makes_the_lists_of_any_vector_more_diverse(fitted: Diversifier) -> None:
+    swapped = fitted.transform(fitted.base_.user)
+    assert swapped.shape == fitted.base_.user.shape and swapped.dtype == np.float32
+    seen = fitted.split_.seen_before("test")
+    situation = Situation(fitted.base_, fitted.split_, fitted.subtopics_, "test")
+
+    def covered(factors: Factors) -> float:
+        return float(np.nanmean(situation.judge(factors.rank(10, exclude=seen)[0], ("sc@10",))["sc@10"]))
+
+    assert covered(fitted.base_.with_vectors(user=swapped)) > covered(fitted.base_)
+    by_items = clone(fitted).set_params(side="item").fit(fitted.base_, fitted.split_)
+    np.testing.assert_array_equal(by_items.transform(fitted.base_.user), fitted.base_.user)
+
+
+def test_score_is_the_metric_on_interactions_it_did_not_see(data: Dataset, rows: np.ndarray) -> None:
+    generator = np.random.default_rng(1)
+    held_out = generator.random(len(rows)) < 0.2
+    model = Diversifier(budget=0.3, model_settings=QUICK, device="cpu", subtopics=data_table(data)).fit(rows[~held_out])
+    found = model.score(rows[held_out], metric="recall@10")
+    later = {(user, item) for user, item in rows[held_out].tolist()}
+    recalls = []
+    for user in np.unique(rows[held_out][:, 0]).tolist():
+        taken = {item for who, item in later if who == user and item in set(model.split_.item_ids.tolist())}
+        if taken:
+            recalls.append(len(taken & set(model.predict([user])[0].tolist())) / len(taken))
+    assert found == pytest.approx(np.mean(recalls))
+    assert model.score(rows[held_out]) == pytest.approx(model.score(rows[held_out], metric="sc@10"))
+
+
+def data_table(data: Dataset) -> pl.DataFrame:
+    items = data.subtopics.items
+    names = np.array(data.subtopics.names)[items.indices]
+    return pl.DataFrame({"item_id": data.interactions.item_ids[items.row_of_entry], "subtopic": names})
+
+
+def test_explain(fitted: Diversifier) -> None:
+    found = fitted.explain(draws=0)
+    assert found.objective == "sc@10"
+    assert found.after["sc@10"] > found.base["sc@10"]
+
+
+def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[str]]) -> None:
+    search = GridSearchCV(
+        Diversifier(model_settings=QUICK, device="cpu", subtopics=topics),
+        {"budget": [0.01, 0.4], "side": ["user"]},
+        cv=KFold(2, shuffle=True, random_state=0),
+        error_score="raise",
+    ).fit(rows)
+    assert search.best_params_ in ({"budget": 0.01, "side": "user"}, {"budget": 0.4, "side": "user"})
+    found = search.cv_results_["mean_test_score"]
+    assert found[1] >= found[0] > 0, "a larger budget never buys less"
+    assert search.predict([0, 1]).shape == (2, 10)
+
+
+def test_parameters_as_scikit_learn_has_them() -> None:
+    model = Diversifier("pc", 0.02, guards={"recall@20": 0.1}, seed=4)
+    again = clone(model)
+    assert again is not model and again.get_params() == model.get_params()
+    assert repr(model) == "Diversifier(goal='pc', budget=0.02, guards={'recall@20': 0.1}, seed=4)"
+    assert model.set_params(k=5) is model and model.k == 5
+    with pytest.raises(ValueError, match="Invalid parameter 'lists' for estimator Diversifier"):
+        model.set_params(lists=1)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        model.predict([1])
+
+
+CHECKS = (
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_parameters_default_constructible",
+    "check_no_attributes_set_in_init",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_mixin_order",
+    "check_valid_tag_types",
+    "check_estimator_tags_renamed",
+)
+"""Those that ask nothing about X: the others fit to arrays of features, and ours are users and items."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_checks_of_scikit_learn(name: str) -> None:
+    check: Any = getattr(estimator_checks, name)
+    check("Diversifier", Diversifier())
+
+
+def test_fit_returns_self_keeps_parameters_and_is_seen_as_fitted(fitted: Diversifier, data: Dataset) -> None:
+    check_is_fitted(fitted)
+    model = clone(fitted)
+    with pytest.raises(Exception, match="not fitted yet"):
+        check_is_fitted(model)
+    before = model.get_params()
+    assert model.fit(data) is model
+    assert model.get_params() == before
+    own = set(vars(model)) - set(before)
+    assert all(name.endswith("_") and not name.startswith("_") for name in own), own
+
+
+def test_what_cannot_be_fitted_gets_one_sentence(data: Dataset) -> None:
+    for given, message in (
+        (np.ones((3, 7)), "interactions have shape"),
+        (np.ones(3), "interactions have shape"),
+        ([[0.5, 1.0]], "is not a whole number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Diversifier().fit(given)
+    with pytest.raises(InputError, match="there is no path towards 'more'"):
+        Diversifier("more", model_settings=QUICK, device="cpu").fit(data)
+
+
+def test_it_works_without_scikit_learn() -> None:
+    code = """
+import sys
+sys.modules["sklearn"] = None
+import numpy as np
+from recprism import Diversifier
+rows = [(user, item) for user in range(30) for item in range(20) if (user + item * item) % 3]
+topics = {item: [f"t{item % 4}"] for item in range(20)}
+model = Diversifier(budget=0.4, subtopics=topics, device="cpu", model_settings={"epochs": 1, "dim": 4}).fit(rows)
+assert model.predict([3]).shape == (1, 10), model
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
