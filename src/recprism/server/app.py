@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +23,15 @@ from recprism.server.studio import Studio
 
 def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
     """The studio over some run directories; they are opened in the background, one after the other."""
+    studio = Studio(directories)
+
+    @asynccontextmanager
+    async def until_the_end(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        studio.close()
+
     app = FastAPI(
+        lifespan=until_the_end,
         title="recprism studio",
         version=version("recprism"),
         summary="What diversity would cost a recommender, who would pay, and which factors drive it.",
@@ -34,7 +43,7 @@ def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: s
     app.middleware("http")(Guard(token))
     app.add_exception_handler(InputError, _not_found)
     app.add_exception_handler(NotReadyError, _not_ready)
-    app.state.studio = Studio(directories)
+    app.state.studio = studio
     app.include_router(questions)
     _add_page(app)
     return app

@@ -49,6 +49,7 @@ class OpenedRun:
         self._served: schemas.Served | None = None
         self._stamp: tuple[float, ...] | None = None
         self._lock = Lock()
+        self._closing = False
 
     def look(self) -> None:
         """Open the run, or open it again if its files have changed since; returns at once."""
@@ -62,6 +63,9 @@ class OpenedRun:
                 return
             self.where = Where("preparing", "reading the run")
         self._executor.submit(self._guarded, self._open, stamp)
+
+    def close(self) -> None:
+        self._closing = True
 
     def view(self) -> View:
         if self._view is None:
@@ -136,6 +140,8 @@ class OpenedRun:
         phase: Phase = "preparing" if self._view is None else "ready"
 
         def tell(done: int, total: int) -> None:
+            if self._closing:
+                raise NotReadyError("the studio is closing")
             self.where = Where(phase, f"walking towards {goal}", done, total)
 
         view.paths[goal] = stored_path(self.run, goal, tell)

@@ -33,6 +33,12 @@ class Studio:
             raise HTTPException(404, f"there is no run {name!r} here; there are {', '.join(self.runs)}")
         return self.runs[name]
 
+    def close(self) -> None:
+        """What is under way ends at its next step; what waits is not begun."""
+        for run in self.runs.values():
+            run.close()
+        self._heavy.shutdown(wait=True, cancel_futures=True)
+
     async def on_heavy(self, work: Callable[[], T]) -> T:
         """Wait for work that ranks or reads much, while others are answered."""
         return await asyncio.get_running_loop().run_in_executor(self._heavy, work)
