@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +192,9 @@ def test_doctor(recprism: Recprism) -> None:
     found = recprism("doctor", "--json").json
     assert {"versions", "extras", "machine", "data", "missing"} == set(found)
     assert found["versions"]["torch"]  # type: ignore[index]
+    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    for_users = set(declared["project"]["optional-dependencies"]) - {"lint", "docs"}
+    assert set(found["extras"]) == for_users | {"recbole"}  # type: ignore[call-overload]
     assert recprism("doctor").code == 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import key_values, shares, typed_values
+from recprism.cli.options import Mlflow, key_values, mlflow_sink, shares, typed_values
 from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
 from recprism.errors import InputError
 
@@ -82,6 +82,7 @@ def diversify(
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted search.", show_default=False)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run's perturbation.")] = False,
+    mlflow: Mlflow = None,
     as_json: AsJson = False,
 ) -> None:
     """Change the vectors a little so that the lists become more diverse, and show what it did.
@@ -100,6 +101,7 @@ def diversify(
     from recprism.study.path import check_goal
     from recprism.study.pipeline import metric_names
     from recprism.study.run import Run
+    from recprism.study.sinks import followed
 
     names = metric_names(metrics)
     if (run_directory is None) == (resume is None):
@@ -121,8 +123,11 @@ def diversify(
         )
         if run_directory is None:
             raise InputError("a search within a budget starts anew: name the run, without --resume")
-        _within(Run.open(run_directory), asked, names, overwrite, as_json)
+        run, sink = Run.open(run_directory), mlflow_sink(mlflow)
+        with followed(run, sink):
+            _within(run, asked, names, overwrite, as_json)
         return
+    sink = mlflow_sink(mlflow)
     if resume is not None:
         run = Run.open(resume)
     else:
@@ -132,7 +137,8 @@ def diversify(
         CMB.preset(preset, **chosen)
         run.factors()
         run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
-    model = _search_with_progress(run)
+    with followed(run, sink):
+        model = _search_with_progress(run)
     found = effect(run, names)
     if as_json:
         controls = {name: control.to_dict() for name, control in found.controls.items()}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import ValidationError
 
 from recprism.errors import InputError
 from recprism.study.config import DataConfig, in_one_sentence
+
+if TYPE_CHECKING:
+    from recprism.study.sinks import Sink
 
 Preset = Annotated[
     str, typer.Option(help="Cleaning of a named set: default (5 per user and item) or paper (10 and 5).")
@@ -29,6 +32,16 @@ SubtopicColumn = Annotated[
     str | None, typer.Option(help="Delimited subtopic column of the item table.", show_default=False)
 ]
 SubtopicSeparator = Annotated[str, typer.Option(help="What stands between two subtopics of that column.")]
+
+Mlflow = Annotated[
+    str | None,
+    typer.Option(
+        "--mlflow",
+        metavar="URI",
+        help="Log to this MLflow store as well, such as sqlite:///mlflow.db or http://HOST:5000 (extra [mlflow]).",
+        show_default=False,
+    ),
+]
 
 COLUMN_KEYS = {
     "user_id": "user_column",
@@ -102,3 +115,12 @@ def _threshold(word: str | None) -> float | Literal["none"] | None:
         return float(word)
     except ValueError:
         raise InputError(f"--threshold {word}: write a number, or none") from None
+
+
+def mlflow_sink(uri: str | None) -> Sink | None:
+    """Opened before any work begins: a wrong address is said at once."""
+    if uri is None:
+        return None
+    from recprism.study.mlflow_sink import MlflowSink
+
+    return MlflowSink(uri)

@@ -13,12 +13,14 @@ from recprism.cli.options import (
     ItemTable,
     MinItem,
     MinUser,
+    Mlflow,
     Preset,
     SubtopicColumn,
     SubtopicSeparator,
     SubtopicTable,
     Threshold,
     data_config,
+    mlflow_sink,
     typed_values,
 )
 from recprism.cli.output import AsJson, DataRoot, Device, Seed, next_step, print_facts, print_json, progress_bar, say
@@ -58,6 +60,7 @@ def train(
     device: Device = "auto",
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run.", show_default=False)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
+    mlflow: Mlflow = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a base recommender: load, clean, split, fit; everything is kept in one run directory.
@@ -67,7 +70,9 @@ def train(
     `recprism train --resume runs/gcn`
     """
     from recprism.study.run import Run
+    from recprism.study.sinks import followed
 
+    sink = mlflow_sink(mlflow)
     if resume is not None:
         run = Run.open(resume)
     else:
@@ -99,7 +104,8 @@ def train(
         run = start_run(
             output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
         )
-    factors = train_with_progress(run)
+    with followed(run, sink):
+        factors = train_with_progress(run)
     if as_json:
         print_json({"run": str(run.path), **factors.settings})
     else:

@@ -105,6 +105,12 @@ class Certificate:
             f"(measured on {checks[0].users:,} users: {seen})."
         )
 
+    def figures(self) -> dict[str, Any]:
+        """Of the furthest certified point: metric -> budget, measured loss and its upper bound; else none of them."""
+        checks = () if self.last is None else self.points[self.last].checks
+        kept = {it.metric: {"budget": it.budget, "loss": it.loss, "upper": it.upper} for it in checks}
+        return {"certified": self.last is not None, "confidence": self.confidence, **kept}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
         points = [

@@ -79,7 +79,13 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
     if kept.baked is not None:
         run.save_cmb(CMB.holding(factors, kept.perturbation, diversity=asked.goal, side=asked.side))
     run.save_certificate(kept.to_dict())
-    run.event("diversified within a budget", goal=kept.goal, trade_off=kept.trade_off, side=kept.side)
+    run.event(
+        "diversified within a budget",
+        goal=kept.goal,
+        trade_off=kept.trade_off,
+        side=kept.side,
+        certificate=kept.certificate.figures(),
+    )
     write_card(run, about=None if kept.baked is None else BEFORE)
     return kept
 

@@ -13,7 +13,16 @@ import torch
 
 from recprism.data.datasets import NAMED, data_roots, locate
 
-EXTRAS = {"adapters": ("implicit",), "test": ("pytest", "hypothesis", "ranx", "ir_measures", "pyversity")}
+EXTRAS = {
+    "adapters": ("implicit", "cornac"),
+    "lenskit": ("lenskit",),
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+    "serve": ("fastapi", "uvicorn"),
+    "text": ("textblob", "vaderSentiment"),
+    "test": ("pytest", "hypothesis", "ranx", "ir_measures", "pyversity", "sklearn", "nbclient", "ipykernel"),
+}
+FROM_FILES = {"recbole": "nothing to install here: its models come as files, see tools/export_recbole.py"}
+"""Libraries that cannot share an environment with recprism."""
 
 
 def examine(data_root: str | Path | None = None) -> dict[str, Any]:
@@ -28,7 +37,10 @@ def examine(data_root: str | Path | None = None) -> dict[str, Any]:
         missing.append("numba: ranking on the CPU falls back to the slower torch engine")
     return {
         "versions": {"python": platform.python_version(), "recprism": version("recprism"), **_dependencies()},
-        "extras": {name: "complete" if not gone else f"missing {', '.join(gone)}" for name, gone in extras.items()},
+        "extras": {
+            **{name: "complete" if not gone else f"missing {', '.join(gone)}" for name, gone in extras.items()},
+            **FROM_FILES,
+        },
         "machine": _machine(),
         "data": {"looked for in": [str(root) for root in data_roots(data_root)], **data},
         "missing": missing,

@@ -41,6 +41,7 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study.config import DiversifyConfig, RunConfig, read_config, write_config
+from recprism.study.sinks import Guarded
 
 log = logging.getLogger(__name__)
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -53,6 +54,7 @@ class Run:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.sinks: list[Guarded] = []
 
     @classmethod
     def create(cls, path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Run:
@@ -82,10 +84,12 @@ class Run:
         return read_config(self.path / "config.toml")
 
     def event(self, kind: str, **facts: Any) -> None:
-        """Append one line to events.jsonl."""
-        line = json.dumps({"time": round(time.time(), 3), "event": kind, **facts}, ensure_ascii=False)
+        """Append one line to events.jsonl, and tell whoever follows the run."""
+        event = {"time": round(time.time(), 3), "event": kind, **facts}
         with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(json.dumps(event, ensure_ascii=False) + "\n")
+        for sink in self.sinks:
+            sink.tell("event", event)
 
     def events(self, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What happened, oldest first, apart from some kinds; a last line that was cut short is left out."""
