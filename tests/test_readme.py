@@ -50,10 +50,3 @@ def test_ten_lines_lead_from_a_fitted_model_to_the_page(script: Path) -> None:
     ours = [line for line in lines if line.startswith("from recprism")]
     after_the_fit = lines[next(at for at, line in enumerate(lines) if line.startswith("factors = ")) :]
     assert len(ours) + len(after_the_fit) <= 10
-
-
-def test_the_code_of_the_page_on_explanations_runs() -> None:
-    text = (README.parent / "docs" / "explain.md").read_text(encoding="utf-8")
-    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Of the change of sc@10" in done.stdout
