@@ -21,18 +21,21 @@ import importlib.util
 import io
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
+import recprism
 from recprism.cli import main
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -265,3 +268,24 @@ def test_links_lead_somewhere_on_a_forge_too(page: Path) -> None:
 def test_what_is_shown_is_compared(printed: str, shown: str, same: bool) -> None:
     with contextlib.nullcontext() if same else pytest.raises(AssertionError):
         require_same(printed, shown, "here")
+
+
+def test_every_public_name_has_its_place_in_the_reference() -> None:
+    extension = runpy.run_path(str(DOCS / "_ext" / "from_the_code.py"))
+    packages = [recprism, *(import_module(f"recprism.{name}") for name in _packages())]
+    pages = extension["names_on_pages"](DOCS)
+    missing = [
+        f"{package.__name__}.{name}"
+        for package in packages
+        for name in getattr(package, "__all__", ())
+        if f"{package.__name__}.{name}" not in pages.values() and _written_as(getattr(package, name)) not in pages
+    ]
+    assert not missing, f"add their modules to docs/reference: {missing}"
+
+
+def _packages() -> list[str]:
+    return [path.parent.name for path in Path(recprism.__file__).parent.glob("*/__init__.py")]
+
+
+def _written_as(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"

@@ -1,7 +1,8 @@
 """Reference pages that cannot go stale: comments in them are replaced by what the code says when the site is built.
 
-``<!-- api: recprism.metrics -->`` becomes every public name of a module, ``<!-- top -->`` the names of ``recprism``
-itself, ``<!-- commands -->`` the command line.
+``<!-- api: recprism.metrics -->`` becomes every public name of a module with its docstring,
+``<!-- names: recprism -->`` links to those of a package whose names are written elsewhere, and ``<!-- commands -->``
+the command line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 
 from typer.main import get_command
 
-import recprism
 from recprism.cli import app as command_line
 
 API = re.compile(r"^<!-- api: ([\w.]+) -->$", re.MULTILINE)
@@ -43,7 +43,8 @@ def _api(found: re.Match[str]) -> str:
 def _directive(module: ModuleType, name: str) -> str:
     value, full = getattr(module, name), f"{module.__name__}.{name}"
     if inspect.isclass(value):
-        return f".. autoclass:: {full}\n   :members:\n   :show-inheritance:\n"
+        bases = "" if value.__bases__ == (object,) else "   :show-inheritance:\n"
+        return f".. autoclass:: {full}\n   :members:\n{bases}"
     if inspect.isroutine(value):
         return f".. autofunction:: {full}\n"
     if inspect.ismodule(value):
@@ -52,9 +53,10 @@ def _directive(module: ModuleType, name: str) -> str:
     return f".. py:data:: {full}\n\n   {'By name' if isinstance(value, Mapping) else 'Names'}: {held}\n"
 
 
-def _top(_: re.Match[str]) -> str:
-    homes = {name: f"recprism.{home}" for name, home in recprism._HOMES.items()}
-    return "\n".join(f"- {{py:obj}}`{name} <{homes[name]}.{name}>`" for name in sorted(homes, key=str.lower))
+def _names(found: re.Match[str]) -> str:
+    module = import_module(found.group(1))
+    values = {name: getattr(module, name) for name in public_names(module)}
+    return "\n".join(f"- {{py:obj}}`{name} <{it.__module__}.{it.__qualname__}>`" for name, it in values.items())
 
 
 def _commands(_: re.Match[str]) -> str:
@@ -82,7 +84,7 @@ def _cell(text: str) -> str:
 
 EXPANSIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (API, _api),
-    (re.compile("<!-- top -->"), _top),
+    (re.compile(r"^<!-- names: ([\w.]+) -->$", re.MULTILINE), _names),
     (re.compile("<!-- commands -->"), _commands),
 )
 
@@ -92,7 +94,7 @@ def _expand(_app: Any, _docname: str, source: list[str]) -> None:
         source[0] = pattern.sub(made, source[0])
 
 
-def _on_pages(docs: Path) -> dict[str, str]:
+def names_on_pages(docs: Path) -> dict[str, str]:
     """Where a class or function is written, and its bare name -> under which name a reference page has it."""
     found: dict[str, str] = {}
     for page in (docs / "reference").glob("*.md"):
@@ -112,7 +114,7 @@ def _resolve(app: Any, env: Any, node: Any, shown: Any) -> Any:
         return None
     target, domain = node["reftarget"], env.get_domain("py")
     if not hasattr(env, "recprism_pages"):
-        env.recprism_pages = _on_pages(Path(app.srcdir))
+        env.recprism_pages = names_on_pages(Path(app.srcdir))
     head, tail = target, ""
     while head and head not in env.recprism_pages:
         head, _, last = head.rpartition(".")

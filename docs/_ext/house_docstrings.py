@@ -1,7 +1,7 @@
 """Docstrings here are plain text: ``name: what it is`` on a line of its own, more of it indented below.
 
 reStructuredText would take that for running text, so such lines become a definition list before Sphinx reads them; and
-stars and bars mean themselves, as in ``**settings`` and ``|delta|``.
+stars, bars and trailing underscores mean themselves, as in ``**settings``, ``|delta|`` and ``delta_``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 ENTRY = re.compile(r"^\w+(?:, \w+)*: \S")
 SEVERAL = re.compile(r"; (?=\w+(?:, \w+)*: )")  # "before: one thing; after: another" on one line
 LITERAL = re.compile(r"(``.*?``)")
+MARKUP = re.compile(r"[*|]|(?<=\w)_(?!\w)")
 
 
 def as_restructured_text(lines: list[str]) -> list[str]:
@@ -42,7 +43,7 @@ def _entries(line: str) -> list[str]:
 
 def _plain(text: str) -> str:
     parts = LITERAL.split(text)
-    return "".join(part if part.startswith("``") else re.sub(r"([*|])", r"\\\1", part) for part in parts)
+    return "".join(part if part.startswith("``") else MARKUP.sub(r"\\\g<0>", part) for part in parts)
 
 
 def _process(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
