@@ -31,12 +31,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from markdown_it import MarkdownIt
 
 import recprism
 from recprism.cli import main
+from recprism.metrics import METRICS
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEMPLATES = ("text.md",)  # of pages that tools/*_docs.py write
@@ -74,7 +76,7 @@ def blocks_of(page: Path) -> list[Block]:
     tokens = [token for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8")) if token.map]
     found = []
     for at, token in enumerate(tokens):
-        if token.type != "fence" or (token.map and token.info == "output" and _is_python(tokens, at - 1)):
+        if token.type not in ("fence", "code_block") or (token.info == "output" and _is_python(tokens, at - 1)):
             continue
         assert token.map
         mark = re.fullmatch(r"<!-- ((?:takes|needs) \w+) -->\s*", tokens[at - 1].content) if at else None
@@ -94,9 +96,9 @@ def _is_output(tokens: list[Any], at: int) -> bool:
 
 
 def run_page(page: Path, folder: Path) -> None:
-    """All blocks of a page, from top to bottom, in one folder and one namespace."""
+    """All blocks of a page, from top to bottom, in one folder and one namespace; a metric it registers is forgotten."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), patch.dict(METRICS):
         for block in blocks_of(page):
             if block.why_not_run is None:
                 RUNNERS[block.language](block, names)
