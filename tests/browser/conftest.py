@@ -1,9 +1,31 @@
-"""The made-up content of the report's own tests, for the browser."""
+"""A real browser, the made-up content of the report's own tests, and runs for the studio."""
 
 from __future__ import annotations
 
 import runpy
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-_shared = runpy.run_path(str(Path(__file__).parents[1] / "report" / "conftest.py"))
-content, explained = _shared["content"], _shared["explained"]
+import pytest
+
+_tests = Path(__file__).parents[1]
+_report = runpy.run_path(str(_tests / "report" / "conftest.py"))
+content, explained = _report["content"], _report["explained"]
+shelf = runpy.run_path(str(_tests / "server" / "conftest.py"))["shelf"]
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine: pages are not tested in a browser (apt-get install chromium)")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pages are not tested in a browser"
+    )
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()

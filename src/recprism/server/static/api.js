@@ -1,6 +1,8 @@
-// Questions to the server. Only the latest answer to a question counts; an error is one sentence.
+// Questions to the server. Only the latest answer to a question counts, and none that was asked for a run that the page
+// has left since; an error is one sentence.
 
 const latest = new Map();
+let visit = 0;
 
 export class Refused extends Error {}
 export class Overtaken extends Error {}
@@ -13,12 +15,17 @@ async function ask(method, path, parameters) {
   return answer;
 }
 
+// The page turns to a run: answers that are still under way are for another one.
+export function turnTo() {
+  visit += 1;
+}
+
 // about: what the question is about; an answer that was overtaken by a later question about the same is dropped
 export async function get(path, parameters = {}, about = path) {
-  const mine = Symbol(about);
+  const mine = Symbol(about), asked = visit;
   latest.set(about, mine);
   const answer = await ask("GET", path, parameters);
-  if (latest.get(about) !== mine) throw new Overtaken();
+  if (latest.get(about) !== mine || asked !== visit) throw new Overtaken();
   return answer;
 }
 

@@ -1,6 +1,6 @@
 // Two runs beside each other: what they serve, in figures and for the same user.
 
-import { byId, el, figure, fill, inWords, show, table } from "./dom.js";
+import { byId, el, figure, fill, inWords, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun } from "./api.js";
 import { covered, showList } from "./lists.js";
 
@@ -26,6 +26,12 @@ export async function compare() {
   if (user === null) return;
   try {
     const theirs = await get(ofRun(name), {}, "other run");
+    fill(byId("compared"));
+    for (const id of ["mine", "theirs"]) fill(byId(id));
+    if (theirs.phase !== "ready") {
+      fill(byId("compare-note"), ...spoken(`${name}: ${theirs.message}`));
+      return;
+    }
     const figures = [mine, theirs].map(served);
     byId("mine-title").textContent = `${mine.name} serves user ${user}`;
     byId("theirs-title").textContent = `${theirs.name} serves user ${user}`;

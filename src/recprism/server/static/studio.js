@@ -1,7 +1,7 @@
 // The page: which run, which budget, which user; everything else follows from these.
 
 import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
-import { Overtaken, Refused, get, ofRun, post } from "./api.js";
+import { Overtaken, Refused, get, ofRun, post, turnTo } from "./api.js";
 import { drawFront } from "./front.js";
 import { covered, showList } from "./lists.js";
 import { watch } from "./live.js";
@@ -40,6 +40,7 @@ const start = safely(async () => {
 });
 
 const openRun = safely(async () => {
+  turnTo();
   Object.assign(state, { run: byId("run").value, summary: null, path: null, goal: null });
   for (const id of ["budget-section", "people-section", "factors-section", "compare-section"]) show(byId(id), false);
   watch(state.run, () => refresh());
@@ -72,6 +73,7 @@ async function becomeReady(summary) {
   await openGoal();
   if (first) {
     await openUser(state.user ?? summary.example_user);
+    if (state.summary !== summary) return; // another run was chosen meanwhile
     compare.offerRuns(summary, state.names);
     factors.showFactors(state.run, summary.served !== null);
   }
