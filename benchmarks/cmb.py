@@ -97,9 +97,7 @@ class Ours:
 
     def __call__(self) -> None:
         chosen = self.policy.choose(self.players, self.iteration, 0)
-        step = judge(
-            self.space, self.context, self.objective, self.arms.values.index_select(0, chosen), self.iteration, K
-        )
+        step = judge(self.space, self.context, self.objective, self.arms.values.index_select(0, chosen), K)
         self.players.learn(chosen, step.reward)
         self.iteration += 1
 

@@ -52,7 +52,7 @@ def test_the_search_finds_the_best_perturbation_of_a_little_world() -> None:
     context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
     space, objective, arms = FactorSpace(factors, nothing), Objective("sc", lambda1=0.1), Arms(0.3, 3)
     rewards = {
-        combination: judge(space, context, objective, arms.values[list(combination)], 0, 1).reward
+        combination: judge(space, context, objective, arms.values[list(combination)], 1).reward
         for combination in itertools.product(range(3), repeat=3)
     }
     best = max(rewards.values())
@@ -61,7 +61,7 @@ def test_the_search_finds_the_best_perturbation_of_a_little_world() -> None:
     settings = SearchSettings(iterations=300, k=1, keep="best")
     found = search(space, context, objective, EpsilonGreedy(0.3), arms, settings, seed=0)
     assert max(step.reward for step in found.history) == best
-    assert judge(space, context, objective, found.values, 0, 1).reward == best
+    assert judge(space, context, objective, found.values, 1).reward == best
 
 
 @given(st.integers(0, 10_000))

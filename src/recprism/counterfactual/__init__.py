@@ -3,9 +3,10 @@
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.cmb import CMB, Adjusted
 from recprism.counterfactual.controls import noise, permuted
+from recprism.counterfactual.ledger import Progress, Step
 from recprism.counterfactual.objective import Objective, own_metric
 from recprism.counterfactual.policies import POLICIES, UCB, EpsilonGreedy, Policy, RandomArms
-from recprism.counterfactual.search import Found, Progress, SearchSettings, Step, search
+from recprism.counterfactual.search import Found, SearchSettings, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scorer, ScorerSpace, Space
 
 __all__ = [

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.credit.marginal import MarginalCredit, to_items, to_users
+from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress
 from recprism.counterfactual.objective import Objective
-from recprism.counterfactual.search import Follow, Found, Keep, Progress, Step, sum_of_magnitudes
+from recprism.counterfactual.search import Found, Keep, either, sum_of_magnitudes
 from recprism.counterfactual.space import FactorSpace
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
-from recprism.ranking import topk
 from recprism.ranking.threads import one_thread
 
 
@@ -58,35 +58,35 @@ def climb(
 ) -> Found:
     """Run the players from zero, or from where ``resume`` stands."""
     slopes = torch.zeros(space.n_players, device=context.device)
-    history: list[Step] = []
-    if resume is not None and resume.steps:
-        history = list(resume.steps)
-        slopes = torch.as_tensor(resume.arrays["slopes"]).to(slopes)
-    kept = torch.as_tensor(resume.arrays["kept"]).to(slopes) if history and resume is not None else None
-    for iteration in range(len(history), settings.iterations):
-        values = _best_arms(slopes, arms, settings)
-        step, reward = _look(space, context, objective, credit, values, iteration, settings)
-        if kept is None or settings.keep == "last" or all(step.reward > earlier.reward for earlier in history):
-            kept = values
+    kept: Tensor | None = None
+    known = resume.steps if resume is not None else ()
+    ledger = Ledger(objective, known)
+    if resume is not None and known:
+        slopes, kept = (torch.as_tensor(resume.arrays[name]).to(slopes) for name in ("slopes", "kept"))
+    arm_values = arms.values.to(context.device)
+    for _ in range(len(known), settings.iterations):
+        values = _best_arms(slopes, arms, arm_values, settings)
+        outcome, reward = _look(space, context, objective, credit, values, settings)
+        is_best = ledger.add(outcome)
+        kept = values if kept is None or settings.keep == "last" else either(is_best, values, kept)
         slopes = slopes + reward
-        history.append(step)
         if follow is not None:
             arrays = {"slopes": slopes.cpu().numpy(), "kept": kept.cpu().numpy()}
-            follow(Progress(tuple(history), arrays))
+            follow(Progress(ledger.steps(), arrays))
     if settings.keep == "last":
-        kept = _best_arms(slopes, arms, settings)
+        kept = _best_arms(slopes, arms, arm_values, settings)
     assert kept is not None
-    return Found(kept, tuple(history))
+    return Found(kept, ledger.steps())
 
 
-def _best_arms(slopes: Tensor, arms: Arms, settings: ClimbSettings) -> Tensor:
-    """(n_players,) values: the best of each player's arms."""
+def _best_arms(slopes: Tensor, arms: Arms, arm_values: Tensor, settings: ClimbSettings) -> Tensor:
+    """(n_players,) values: the best of each player's arms; arm_values: those of the arms, beside the slopes."""
     scale = settings.rate * arms.reach / settings.iterations
     wanted = slopes * scale
     wanted = wanted.sign() * (wanted.abs() - settings.price * arms.reach).clamp(min=0)
     gap = 2 * arms.reach / (arms.count - 1)
     nearest = ((wanted.clamp(-arms.reach, arms.reach) + arms.reach) / gap).round().long()
-    return arms.values.to(slopes.device)[nearest]
+    return arm_values[nearest]
 
 
 def _look(
@@ -95,14 +95,12 @@ def _look(
     objective: Objective,
     credit: MarginalCredit,
     values: Tensor,
-    iteration: int,
     settings: ClimbSettings,
-) -> tuple[Step, Tensor]:
+) -> tuple[Outcome, Tensor]:
     """What the lists are worth under ``values``, and the reward of each player: 1 on average over a side's players."""
     user, item = space.moved(values)
     depth = min(settings.k + credit.candidates, space.item.shape[0])
-    items, scores = topk(*space.search_vectors(user, item), depth, exclude=space.exclude)
-    items = items.long()
+    items, scores = space.rank(user, item, depth)
     judged = context.with_vectors(item) if objective.needs_vectors else context
     psi = objective.psi(Lists(items[:, : settings.k], judged, check=False))
     with one_thread():
@@ -110,7 +108,7 @@ def _look(
         rewards = {"item": lambda: to_items(pull, items, user, len(item)), "user": lambda: to_users(pull, items, item)}
         sides = [_of_size_one(space.of_players(rewards[side]())) for side in space.sides]
     size = sum_of_magnitudes(values)
-    return Step(iteration, psi, size, objective.reward(psi, size, space.n_players)), torch.cat(sides)
+    return Outcome(psi, size, objective.reward(psi, size, space.n_players)), torch.cat(sides)
 
 
 def _of_size_one(reward: Tensor) -> Tensor:

@@ -17,10 +17,11 @@ from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.climb import ClimbSettings, climb
 from recprism.counterfactual.credit import CREDITS, MarginalCredit
 from recprism.counterfactual.gradient import GradientSettings, gradient_search
+from recprism.counterfactual.ledger import Follow, Progress, Step
 from recprism.counterfactual.objective import Goals, MetricLike, Objective, name_of
 from recprism.counterfactual.players import Ties
 from recprism.counterfactual.policies import make_policy
-from recprism.counterfactual.search import Follow, Found, Keep, Progress, SearchSettings, Step, search
+from recprism.counterfactual.search import Found, Keep, SearchSettings, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scaling, Scorer, ScorerSpace, Side
 from recprism.data.files import atomic_path, write_text
 from recprism.data.incidence import Incidence

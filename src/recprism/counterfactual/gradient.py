@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.counterfactual.ledger import Follow, Ledger, Progress
 from recprism.counterfactual.objective import Objective
-from recprism.counterfactual.search import Follow, Found, Progress, Step, judge
+from recprism.counterfactual.search import Found, judge
 from recprism.counterfactual.space import FactorSpace
 from recprism.errors import InputError
 from recprism.metrics import Context
@@ -48,12 +49,11 @@ def gradient_search(
     factor = SMOOTH[str(objective.diversity)]
     values = torch.zeros(space.n_players, device=context.device, requires_grad=True)
     optimiser = torch.optim.Adam([values], lr=settings.learning_rate)
-    history: list[Step] = []
+    ledger = Ledger(objective, resume.steps if resume is not None else ())
     if resume is not None:
-        history = list(resume.steps)
         _restore(values, optimiser, resume)
-    for iteration in range(len(history), settings.iterations):
-        history.append(judge(space, context, objective, values.detach(), iteration, settings.k))
+    for _ in range(len(ledger), settings.iterations):
+        ledger.add(judge(space, context, objective, values.detach(), settings.k))
         lists = space.lists(values.detach(), settings.k)
         with one_thread():  # several threads add up the gradient in any order, and the bits would differ
             psi = factor * soft_ilad(space.vectors(values), lists)
@@ -65,8 +65,8 @@ def gradient_search(
         with torch.no_grad():
             values.clamp_(-settings.reach, settings.reach)
         if follow is not None:
-            follow(Progress(tuple(history), _state(values, optimiser)))
-    return Found(values.detach(), tuple(history))
+            follow(Progress(ledger.steps(), _state(values, optimiser)))
+    return Found(values.detach(), ledger.steps())
 
 
 def soft_ilad(vectors: Tensor, lists: Tensor) -> Tensor:

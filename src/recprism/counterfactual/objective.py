@@ -16,6 +16,7 @@ from recprism.metrics import Context, Lists, Metric, parse
 OwnMetric = Callable[[Lists, Context], Any]
 MetricLike = str | Metric | OwnMetric
 Goals = MetricLike | Mapping[MetricLike, float]
+Number = float | Tensor  # a tensor of no dimensions where the number stays on a GPU
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,20 @@ class Objective:
         goals = "+".join(name_of(goal) for goal in self.goals)
         return goals if self.accuracy is None else f"{goals}-{name_of(self.accuracy)}"
 
-    def psi(self, lists: Lists) -> float:
-        """The mean over users of each part, weighted; users who cannot be judged (NaN) are left out."""
-        total = sum(weight * _mean(metric(lists, lists.context)) for weight, metric in self.metrics)
-        if math.isnan(total):
-            raise InputError(f"{self.name} is not a number on these lists; no user could be judged")
-        return float(total)
+    def psi(self, lists: Lists) -> Number:
+        """The mean over users of each part, weighted; users who cannot be judged (NaN) are left out.
 
-    def reward(self, psi: float, size: float, n_players: int) -> float:
+        A float for lists on the CPU; on a GPU a float64 that stays there, to be checked when it is read.
+        """
+        total: Tensor = sum(weight * _mean(metric(lists, lists.context)) for weight, metric in self.metrics)  # type: ignore[assignment]
+        return total if lists.context.device.type == "cuda" else self.checked(float(total))
+
+    def checked(self, psi: float) -> float:
+        if math.isnan(psi):
+            raise InputError(f"{self.name} is not a number on these lists; no user could be judged")
+        return psi
+
+    def reward(self, psi: Number, size: Number, n_players: int) -> Number:
         """size: the sum of |delta| over all players."""
         return psi**2 - self.lambda1 * (size if self.penalty == "sum" else size / n_players)
 
@@ -105,9 +112,9 @@ def name_of(metric: MetricLike) -> str:
     return str(getattr(metric, "name", None) or getattr(metric, "__name__", "own"))
 
 
-def _mean(value: Any) -> float:
+def _mean(value: Any) -> Tensor:
     numbers = torch.as_tensor(value, dtype=torch.float64)
-    return float(numbers if numbers.ndim == 0 else numbers.nanmean())
+    return numbers if numbers.ndim == 0 else numbers.nanmean()
 
 
 def own_metric(function: OwnMetric, name: str, *, per_user: bool = True) -> Metric:

@@ -1,7 +1,8 @@
 """The memory of many players: how often each arm was chosen and what it paid on average.
 
 One byte of counts (more when the number of iterations does not fit) and four bytes of averages per player and arm;
-every step works on all players at once, in compiled loops on the CPU (cpu.py) and in torch elsewhere. Compiled, each
+every step works on all players at once, in compiled loops on the CPU (cpu.py), in torch elsewhere, and on a GPU with
+the best arms found in one pass (gpu.py). Compiled, each
 player's best arm is kept as well, two bytes: only the arm just played can change it, so that few look at all arms.
 """
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual import chance
+from recprism.counterfactual.objective import Number
 
 Ties = Literal["first", "random", "zero"]
 
@@ -38,6 +40,7 @@ class Players:
         self._by_place = tie_order(n_arms, ties, zero).to(device)
         self._leaders: NDArray[np.int16] | None = None  # best arms, from the first time somebody asks for them
         self._compiled = self.values.device.type == "cpu" and find_spec("numba") is not None
+        self._fused = self.values.device.type == "cuda" and find_spec("triton") is not None
 
     @property
     def n_players(self) -> int:
@@ -49,6 +52,10 @@ class Players:
 
     def greedy(self, key: int) -> Tensor:
         """(n_players,) int64: each player's arm with the highest average; ``key`` breaks ties where they are random."""
+        if self._fused and self.ties != "random":
+            from recprism.counterfactual import gpu
+
+            return gpu.greedy(self.values, self._by_place)
         if not self._compiled:
             return self._best(self.values, key)
         from recprism.counterfactual import cpu
@@ -78,15 +85,15 @@ class Players:
         word = chance.draws(key, self.n_players, chosen.device)
         return torch.where(chance.share(word) < chance.threshold(probability), chance.choice(word, self.n_arms), chosen)
 
-    def learn(self, chosen: Tensor, reward: float) -> None:
+    def learn(self, chosen: Tensor, reward: Number) -> None:
         """Every player's chosen arm takes the reward into its average: V + (r - V) / n."""
         if self._compiled:
             from recprism.counterfactual import cpu
 
             if self._leaders is None:
-                cpu.learn(self.values, self.counts, chosen, reward)
+                cpu.learn(self.values, self.counts, chosen, float(reward))
             else:
-                cpu.learn_and_follow(self.values, self.counts, chosen, reward, self._by_place, self._leaders)
+                cpu.learn_and_follow(self.values, self.counts, chosen, float(reward), self._by_place, self._leaders)
             return
         at = chosen[:, None]
         counts = self.counts.gather(1, at) + 1

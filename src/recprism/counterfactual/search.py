@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual.arms import Arms
-from recprism.counterfactual.objective import Objective
+from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress, Step
+from recprism.counterfactual.objective import Number, Objective
 from recprism.counterfactual.players import Players, Ties
 from recprism.counterfactual.policies import Policy
 from recprism.counterfactual.space import Space
@@ -20,39 +20,6 @@ from recprism.errors import InputError
 from recprism.metrics import Context, Lists
 
 Keep = Literal["last", "greedy", "best"]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One iteration: what the lists were worth, how large the perturbation was, and the reward that came of both."""
-
-    iteration: int
-    psi: float
-    size: float
-    reward: float
-
-
-@dataclass(frozen=True, eq=False)
-class Progress:
-    """Where a search stands: all that is needed to go on with it later, to the same bits.
-
-    steps: every iteration so far
-    arrays: what an optimiser remembers beside them; empty for players, whose choices hang on the seed and the rewards
-        alone
-    """
-
-    steps: tuple[Step, ...] = ()
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-    def to_json(self) -> list[dict[str, Any]]:
-        return [asdict(step) for step in self.steps]
-
-    @classmethod
-    def from_json(cls, rows: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]] | None = None) -> Progress:
-        return cls(tuple(Step(**row) for row in rows), arrays or {})
-
-
-Follow = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -112,7 +79,8 @@ def search(
     """Run the players.
 
     ``follow`` sees where the search stands after every new iteration. ``resume`` replays the steps of an earlier search
-    without ranking a single list: its rewards are known, and choices hang on nothing else.
+    without ranking a single list: its rewards are known, and choices hang on nothing else. On a GPU the loop waits for
+    ``follow`` and for patience; where there is neither, nothing leaves the GPU before the end.
     """
     values = arms.values.to(context.device)
     zero = arms.nearest_to_zero
@@ -120,46 +88,52 @@ def search(
         space.n_players, arms.count, settings.iterations, ties=settings.ties, zero=zero, device=context.device
     )
     known = resume.steps if resume is not None else ()
-    history: list[Step] = []
+    ledger = Ledger(objective)
     kept: Tensor | None = None
     for iteration in range(settings.iterations):
         chosen = policy.choose(players, iteration, seed)
         is_known = iteration < len(known)
         if is_known:
-            step = known[iteration]
+            outcome = Outcome.of(known[iteration])
         else:  # index_select, since indexing wakes torch's threads for a little work
-            step = judge(space, context, objective, values.index_select(0, chosen), iteration, settings.k)
-        players.learn(chosen, step.reward)
-        if settings.keep == "last" or (settings.keep == "best" and _is_best(step, history)):
+            outcome = judge(space, context, objective, values.index_select(0, chosen), settings.k)
+        players.learn(chosen, outcome.reward)
+        is_best = ledger.add(outcome)
+        if settings.keep == "last" or kept is None:
             kept = chosen
-        history.append(step)
+        elif settings.keep == "best":
+            kept = either(is_best, chosen, kept)
         if follow is not None and not is_known:
-            follow(Progress(tuple(history)))
-        if _has_converged(history, settings.patience):
+            follow(Progress(ledger.steps()))
+        if settings.patience is not None and _has_converged(ledger.steps(), settings.patience):
             break
     if settings.keep == "greedy" or kept is None:
         kept = players.greedy(seed)
-    return Found(values[kept], tuple(history), _has_converged(history, settings.patience))
+    history = ledger.steps()
+    return Found(values[kept], history, _has_converged(history, settings.patience))
 
 
-def judge(space: Space, context: Context, objective: Objective, values: Tensor, iteration: int, k: int) -> Step:
+def judge(space: Space, context: Context, objective: Objective, values: Tensor, k: int) -> Outcome:
     """Rank under the perturbation ``values`` (n_players,) and pay for what the lists became."""
     if objective.needs_vectors:
         context = context.with_vectors(space.vectors(values))
     psi = objective.psi(Lists(space.lists(values, k), context, check=False))
     size = sum_of_magnitudes(values)
-    return Step(iteration, psi, size, objective.reward(psi, size, space.n_players))
+    return Outcome(psi, size, objective.reward(psi, size, space.n_players))
 
 
-def sum_of_magnitudes(values: Tensor) -> float:
-    """The sum of |values| in float64, the same on any number of threads."""
+def sum_of_magnitudes(values: Tensor) -> Number:
+    """The sum of |values| in float64, the same on any number of threads; on a GPU it stays there."""
     if values.device.type == "cpu":  # in one thread: to wake torch's others takes longer
         return float(np.abs(values.numpy()).sum(dtype=np.float64))
-    return float(values.abs().sum(dtype=torch.float64))
+    return values.abs().sum(dtype=torch.float64)
 
 
-def _is_best(step: Step, history: Sequence[Step]) -> bool:
-    return all(step.reward > earlier.reward for earlier in history)
+def either(first: bool | Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """The one or the other, without waiting where a GPU knows which."""
+    if isinstance(first, Tensor):
+        return torch.where(first, one, other)
+    return one if first else other
 
 
 def _has_converged(history: Sequence[Step], patience: int | None) -> bool:

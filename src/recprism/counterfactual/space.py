@@ -77,6 +77,7 @@ class FactorSpace:
         self.item = torch.from_numpy(factors.item).to(device)
         self.bias = None if factors.item_bias is None else torch.from_numpy(factors.item_bias).to(device)
         self.exclude = exclude
+        self._checked = False
         self.only = None if only is None else torch.tensor(list(only), device=device)
         self._scales = {
             name: largest(matrix, scaling)
@@ -106,7 +107,16 @@ class FactorSpace:
         return tuple(self._scales)
 
     def lists(self, values: Tensor, k: int) -> Tensor:
-        return topk(*self.search_vectors(*self.moved(values)), k, exclude=self.exclude)[0]
+        return self.rank(*self.moved(values), k)[0]
+
+    def rank(self, user: Tensor, item: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Items and scores of the lists of these vectors, as ``topk`` gives them.
+
+        On a GPU only the first vectors are looked at for numbers that cannot be ranked, to wait for nothing later.
+        """
+        check = item.device.type == "cpu" or not self._checked
+        self._checked = True
+        return topk(*self.search_vectors(user, item), k, exclude=self.exclude, check=check)
 
     def moved(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """User and item vectors under the perturbation; no gradient flows through them."""

@@ -28,8 +28,9 @@ class CompiledKernels:
     def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
         return _filled(loops.totals, items, of_item)
 
-    def exposure(self, items: Tensor, of_user: Tensor, n_items: int) -> Tensor:
+    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
         out = torch.zeros(n_items + 1, dtype=torch.float64)
+        of_user = torch.ones(len(items), dtype=torch.float64) if of_user is None else of_user
         loops.exposure(_array(items), of_user.numpy(), out.numpy())
         return out[:-1]
 

@@ -1,8 +1,8 @@
 """The work that metrics share, in plain torch for any device.
 
 Everything runs down the places of the lists: row j of a result speaks of the first j + 1 places, so one pass serves
-every cut, and a metric at a cut is arithmetic on one row. ``cpu`` has the same functions compiled for processors;
-``kernels_for`` chooses.
+every cut, and a metric at a cut is arithmetic on one row. ``cpu`` has the same functions compiled for processors, and
+``gpu`` some of them for GPUs; ``kernels_for`` chooses.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Kernels(Protocol):
     def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
         """Sum of ``of_item``, (n_items + 1,) float64 with 0 at the end, over the items."""
 
-    def exposure(self, items: Tensor, of_user: Tensor, n_items: int) -> Tensor:
-        """(n_items,) sum of ``of_user``, (n_users,) float64, over the lists that hold the item."""
+    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
+        """(n_items,) sum of ``of_user``, (n_users,) float64, over the lists that hold the item; None: their number."""
 
     def found(self, items: Tensor, relevant: Rows) -> Found: ...
 
@@ -87,7 +87,18 @@ class Kernels(Protocol):
 
 
 def kernels_for(device: torch.device) -> Kernels:
-    return _compiled_or_plain() if device.type == "cpu" else PLAIN
+    if device.type == "cpu":
+        return _compiled_or_plain()
+    return _fused_or_plain() if device.type == "cuda" else PLAIN
+
+
+@lru_cache(maxsize=1)
+def _fused_or_plain() -> Kernels:
+    try:
+        from recprism.metrics.gpu import FUSED
+    except ImportError:  # no triton here
+        return PLAIN
+    return FUSED
 
 
 @lru_cache(maxsize=1)
@@ -117,7 +128,11 @@ class PlainKernels:
     def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
         return of_item[items].cumsum(1).T
 
-    def exposure(self, items: Tensor, of_user: Tensor, n_items: int) -> Tensor:
+    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
+        if of_user is None:  # whole numbers come out alike in any order, and nothing has to be waited for
+            place = (items + 1).flatten()
+            counts = torch.zeros(n_items + 1, dtype=torch.int64, device=items.device)
+            return counts.scatter_add_(0, place, torch.ones_like(place))[1:].to(torch.float64)
         # Counted as whole numbers for each distinct value: the order of additions, which varies on a GPU, cannot show.
         values, which = torch.unique(of_user, return_inverse=True)
         cells = (items + 1) * len(values) + which[:, None]

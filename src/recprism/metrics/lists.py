@@ -105,7 +105,7 @@ class Lists:
     @property
     def exposure(self) -> Tensor:
         """(n_items,) float64: in how many lists each item stands."""
-        return self.weighted_exposure("exposure", torch.ones(self.n_users, device=self.context.device))
+        return self._keep(("exposure", self.k), lambda: self._kernels.exposure(self.items, None, self.context.n_items))
 
     def weighted_exposure(self, key: Any, of_user: Tensor) -> Tensor:
         """(n_items,) float64: sum of a property of users, (n_users,), over the lists with it; kept under ``key``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from typing import Any, Protocol, overload
 
@@ -16,6 +17,7 @@ from recprism.errors import InputError, MissingDependencyError
 
 LARGEST_SCORE = float(np.finfo(np.float32).max)
 ROWS_PER_CHECK = 256
+TENSOR_CORES = (7, 0)  # compute capability from which float16 products are fast
 
 
 class Engine(Protocol):
@@ -46,19 +48,36 @@ def _torch_engine(_device: torch.device) -> Engine:
     return torch_engine.rank
 
 
-def _best_engine(device: torch.device) -> Engine:
-    if device.type != "cpu":
-        return _torch_engine(device)
+def _triton_engine(device: torch.device) -> Engine:
+    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise InputError(
+            f"engine 'triton' got vectors on {device}; move them with .cuda(), or leave the choice to engine='auto'"
+        )
     try:
-        return _cpu_engine(device)
+        from recprism.ranking import triton_engine
+    except ImportError as missing:
+        raise MissingDependencyError(
+            f"engine 'triton' needs the package triton ({missing}); install it, or use engine='torch'"
+        ) from missing
+    return triton_engine.rank
+
+
+def _best_engine(device: torch.device) -> Engine:
+    try:
+        if device.type == "cpu":
+            return _cpu_engine(device)
+        if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
+            return _triton_engine(device)
     except MissingDependencyError:
-        return _torch_engine(device)
+        pass
+    return _torch_engine(device)
 
 
 ENGINES: dict[str, Callable[[torch.device], Engine]] = {
     "auto": _best_engine,
     "cpu": _cpu_engine,
     "torch": _torch_engine,
+    "triton": _triton_engine,
 }
 
 
@@ -71,6 +90,7 @@ def topk(
     exclude: Incidence | Any | None = None,
     engine: str = "auto",
     block: int | None = None,
+    check: bool = True,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
 @overload
 def topk(
@@ -81,6 +101,7 @@ def topk(
     exclude: Incidence | Any | None = None,
     engine: str = "auto",
     block: int | None = None,
+    check: bool = True,
 ) -> tuple[Tensor, Tensor]: ...
 def topk(
     user: NDArray[Any] | Tensor,
@@ -90,6 +111,7 @@ def topk(
     exclude: Incidence | Any | None = None,
     engine: str = "auto",
     block: int | None = None,
+    check: bool = True,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | tuple[Tensor, Tensor]:
     """The k items with the largest ``user @ item.T`` of every user, best first; equal scores go by lower item number.
 
@@ -97,8 +119,11 @@ def topk(
     item: (n_items, d) likewise, on the same device
     exclude: n_users x n_items, the pairs never to be returned: an Incidence, or any SciPy sparse matrix (converted at
         every call: who ranks often does ``Incidence.coerce`` once)
-    engine: "cpu" (compiled, needs numba), "torch" (any device), or "auto": the first where it can be had
+    engine: "cpu" (compiled, needs numba), "triton" (NVIDIA GPUs, needs triton), "torch" (any device), or "auto": the
+        fastest that can be had
     block: how many users are scored at a time; memory grows with it and not with n_users x n_items
+    check: look for scores that float32 cannot hold; vectors from a trusted source can do without, which on a GPU spares
+        waiting for the answer
 
     Returns items (n_users, k) int64, so that they index numpy and torch alike, and scores (n_users, k) float32: numpy
     arrays for numpy users, tensors on the same device for torch users. Where a user has no item left the item is -1 and
@@ -116,7 +141,8 @@ def topk(
     k = _at_least_one(k, "k")
     block = None if block is None else _at_least_one(block, "block")
     seen = None if exclude is None else _seen_pairs(exclude, (len(users), len(factors)))
-    _require_finite_scores(users, factors)
+    if check:
+        _require_finite_scores(users, factors)
     width = min(k, len(factors))
     if width and len(users):
         items, scores = choose(users.device)(users, factors, width, seen, block)

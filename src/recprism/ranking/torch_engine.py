@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
+from recprism.ranking.seen import seen_pairs
 
 # Scores held at a time: 16 MiB on the CPU; a GPU needs many users at once to be busy.
 SCORES_AT_A_TIME = {"cpu": 2**22}
@@ -39,7 +39,7 @@ def rank_blocks(
 ) -> tuple[Tensor, Tensor]:
     """As ``rank``, for scores that ``score(start, stop)`` makes, (stop - start, n_items); they are overwritten."""
     best = torch.empty((n_users, k), dtype=torch.int64, device=device)
-    excluded = None if exclude is None else _ExcludedPairs(exclude, device)
+    excluded = None if exclude is None else seen_pairs(exclude, device)
     for start in range(0, n_users, rows):
         stop = min(start + rows, n_users)
         scores = score(start, stop)
@@ -52,21 +52,6 @@ def rank_blocks(
 def users_at_a_time(n_items: int, device: torch.device) -> int:
     """How many users' scores are held at a time."""
     return max(1, SCORES_AT_A_TIME.get(device.type, SCORES_AT_A_TIME_ELSEWHERE) // max(1, n_items))
-
-
-class _ExcludedPairs:
-    """The pairs of an incidence matrix on the device of the scores."""
-
-    def __init__(self, exclude: Incidence, device: torch.device) -> None:
-        self._indptr = exclude.indptr
-        self._counts = torch.from_numpy(exclude.row_counts).to(device)
-        self._columns = torch.from_numpy(np.array(exclude.indices)).to(device)
-
-    def mask(self, scores: Tensor, start: int, stop: int) -> None:
-        """Put -inf where users start .. stop must not be given an item; scores: (stop - start, n_items)."""
-        first, last = int(self._indptr[start]), int(self._indptr[stop])
-        rows = torch.repeat_interleave(self._counts[start:stop], output_size=last - first)
-        scores[rows, self._columns[first:last].long()] = -torch.inf
 
 
 def _best_keys(scores: Tensor, k: int) -> Tensor:

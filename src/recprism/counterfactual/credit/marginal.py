@@ -13,6 +13,8 @@ from recprism.counterfactual.objective import MetricLike
 from recprism.errors import InputError
 from recprism.metrics import Context
 
+PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix
+
 
 @dataclass(frozen=True)
 class MarginalCredit:
@@ -48,7 +50,7 @@ class MarginalCredit:
         for metric, weight in self.goals.items():
             worth = _centred(worth_of(metric)(items, k, context), real)
             # One unit for all users: a user whose list has little to gain must not shout as loud as the others.
-            wanted = wanted + (1 - self.accuracy) * weight * worth / worth[real].std().clamp(min=1e-12)
+            wanted = wanted + (1 - self.accuracy) * weight * worth / _spread(worth, real).clamp(min=1e-12)
         # A list has a fixed length: what one item wins another loses, so pulls add up to nothing.
         mean = (wanted * edge).sum(1, keepdim=True) / edge.sum(1, keepdim=True).clamp(min=1e-12)
         return (wanted - mean) * edge
@@ -62,11 +64,27 @@ class MarginalCredit:
 
 def to_items(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
     """(n_items, d): the reward of item players, sum over users of the pull on the item times the user's factor."""
+    if items.device.type == "cuda":
+        return _to_items_by_product(pull, items, user, n_items)
     n_users, width = items.shape
     rows = torch.arange(n_users, device=items.device).repeat_interleave(width)
     place = torch.stack([items.clamp(min=0).flatten(), rows])
     pulls = torch.sparse_coo_tensor(place, pull.flatten(), (n_items, n_users), check_invariants=False)
     rewards: Tensor = torch.sparse.mm(pulls, user)
+    return rewards
+
+
+def _to_items_by_product(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
+    """The same by dense products, some users at a time.
+
+    Where a GPU adds up sparse entries the bits depend on who comes first, and their number has to be waited for.
+    """
+    rewards = user.new_zeros(n_items, user.shape[1])
+    place = torch.where(items >= 0, items, n_items).T
+    for start in range(0, len(user), step := max(1, PULLS_AT_A_TIME // (n_items + 1))):
+        some = slice(start, start + step)
+        pulls = user.new_zeros(n_items + 1, len(user[some])).scatter_(0, place[:, some], pull[some].T)
+        rewards.addmm_(pulls[:-1], user[some])
     return rewards
 
 
@@ -78,6 +96,14 @@ def to_users(pull: Tensor, items: Tensor, item: Tensor) -> Tensor:
 def _centred(values: Tensor, real: Tensor) -> Tensor:
     values = torch.where(real, values, 0.0)
     return torch.where(real, values - values.sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1), 0.0)
+
+
+def _spread(values: Tensor, real: Tensor) -> Tensor:
+    """Standard deviation of the values in real places; they are 0 elsewhere."""
+    if values.device.type == "cpu":
+        return values[real].std()
+    n = real.sum()  # to pick the values out, a GPU would have to be asked how many there are
+    return ((torch.where(real, values - values.sum() / n, 0.0) ** 2).sum() / (n - 1)).sqrt()
 
 
 def _standard(values: Tensor, real: Tensor) -> Tensor:

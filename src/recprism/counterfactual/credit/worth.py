@@ -120,7 +120,11 @@ def _first_shown(candidates: Tensor, k: int, context: Context) -> Tensor:
 
 
 def _exposure(lists: Tensor, n_items: int) -> Tensor:
-    return torch.bincount(lists[lists >= 0], minlength=n_items)
+    place = torch.where(
+        lists >= 0, lists, n_items
+    ).flatten()  # counted in a place of their own, since to leave them out
+    counts = torch.zeros(n_items + 1, dtype=torch.int64, device=lists.device)  # a GPU would have to be waited for
+    return counts.scatter_add_(0, place, torch.ones_like(place))[:-1]
 
 
 WORTHS: dict[str, Worth] = {

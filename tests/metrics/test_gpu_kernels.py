@@ -1,0 +1,53 @@
+"""Kernels for a GPU against those in plain torch, on a CUDA device or under Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from recprism.metrics import Context
+from recprism.metrics.kernels import PLAIN
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        DEVICE == "cpu" and not INTERPRETED, reason="needs a CUDA device (or TRITON_INTERPRET=1), and torch sees none"
+    ),
+]
+
+
+def lists_and_context(n_users: int, k: int, n_subtopics: int) -> tuple[torch.Tensor, Context]:
+    rng = np.random.default_rng(k)
+    n_items = 3 * k + 5
+    items = np.stack([rng.permutation(n_items)[:k] for _ in range(n_users)])
+    items[::5, k // 2 :] = -1
+    relevant = rng.random((n_users, n_items)) < 0.2
+    relevant[1:2] = False
+    topics = (rng.random((n_items, n_subtopics)) < 0.3) * rng.uniform(0.5, 2, (n_items, n_subtopics))
+    return torch.from_numpy(items).to(DEVICE), Context(relevant=relevant, subtopics=topics, device=DEVICE)
+
+
+@pytest.mark.parametrize(("n_users", "k", "n_subtopics"), [(1, 1, 1), (70, 20, 18), (33, 7, 40), (5, 100, 3)])
+def test_fused_kernels_say_what_plain_ones_say(n_users: int, k: int, n_subtopics: int) -> None:
+    from recprism.metrics.gpu import FUSED
+
+    items, context = lists_and_context(n_users, k, n_subtopics)
+    for fused, plain in (
+        (FUSED.growth(items, context.topics), PLAIN.growth(items, context.topics)),
+        (FUSED.found(items, context.relevant), PLAIN.found(items, context.relevant)),
+    ):
+        for one, other in zip(fused, plain, strict=True):
+            torch.testing.assert_close(one, other.to(torch.float64), rtol=1e-12, atol=1e-12)
+
+
+def test_nobody_has_anything_held_out() -> None:
+    from recprism.metrics.gpu import FUSED
+
+    items, _ = lists_and_context(4, 5, 2)
+    context = Context(relevant=np.zeros((4, 20), bool), device=DEVICE)
+    assert all(not bool(values.any()) for values in FUSED.found(items, context.relevant))
