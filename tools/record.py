@@ -24,6 +24,7 @@ ORDER = {
     "rerank": ("Re-rankers", "python benchmarks/rerank.py"),
     "cmb": ("One iteration of CMB", "python benchmarks/cmb.py"),
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
+    "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
 }
 TEXT = TARGET.with_name("results_text.md")

@@ -71,6 +71,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), port))
+        listener.listen()  # whoever follows the link at once waits instead of being refused
     except OSError as problem:
         listener.close()
         raise InputError(

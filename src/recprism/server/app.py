@@ -40,7 +40,7 @@ def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: s
         redoc_url=None,
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(host))
-    app.middleware("http")(Guard(token))
+    app.add_middleware(Guard, token=token)
     app.add_exception_handler(InputError, _not_found)
     app.add_exception_handler(NotReadyError, _not_ready)
     app.state.studio = studio

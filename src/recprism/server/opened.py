@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -135,6 +136,8 @@ class OpenedRun:
         if stamp == self._stamp:
             self._view = view
             self.where = Where("ready", "")
+            gc.collect()
+            gc.freeze()  # what was just read stays: looking through it again and again would hold up answers
 
     def _add_path(self, view: View, goal: str) -> None:
         phase: Phase = "preparing" if self._view is None else "ready"

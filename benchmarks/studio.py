@@ -1,0 +1,121 @@
+"""The studio under load: fifty clients, each asking for a random user's lists at a random budget, one after the other.
+
+Server and clients share the machine. The floor is the same load on a small file: what the web framework takes anyway.
+The run is one that ``recprism train --data ml-1m`` made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import numpy as np
+
+from harness import Claim, parser, report
+from recprism.study.run import Run
+from recprism.study.stored_path import stored_path
+
+CLIENTS, SECONDS, GOAL = 50, 10.0, "sc"
+
+
+async def one_client(port: int, ask: Callable[[], str], until: float, taken: list[float], wrong: list[str]) -> None:
+    """Ask, wait for the whole answer, ask again, over one connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while time.perf_counter() < until:
+        started = time.perf_counter()
+        writer.write(f"GET {ask()} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+        await reader.readexactly(int(length.group(1)) if length else 0)
+        taken.append(time.perf_counter() - started)
+        if " 200 " not in head.partition("\r\n")[0]:
+            wrong.append(head)
+    writer.close()
+    await writer.wait_closed()
+
+
+def load(port: int, ask: Callable[[], str]) -> tuple[np.ndarray, list[str]]:
+    """Seconds of every request of all clients together, and the answers that were not 200."""
+    taken: list[float] = []
+    wrong: list[str] = []
+
+    async def all_clients() -> None:
+        until = time.perf_counter() + SECONDS
+        await asyncio.gather(*(one_client(port, ask, until, taken, wrong) for _ in range(CLIENTS)))
+
+    asyncio.run(all_clients())
+    return np.array(taken), wrong
+
+
+def serve(run: Path) -> tuple[subprocess.Popen[str], int]:
+    command = [sys.executable, "-m", "recprism", "serve", str(run), "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    for line in server.stderr:
+        found = re.search(r"http://\S+", line)
+        if found:
+            return server, urlsplit(found.group()).port or 0
+    raise SystemExit("the server ended without a link")
+
+
+def wait_until_ready(port: int, name: str) -> None:
+    while True:
+        with urlopen(f"http://127.0.0.1:{port}/api/runs/{name}") as answer:
+            state = json.load(answer)
+        if state["phase"] == "broken":
+            raise SystemExit(state["message"])
+        if state["phase"] == "ready":
+            return
+        time.sleep(0.5)
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--run", type=Path, required=True, help="a trained run")
+    given = options.parse_args()
+    run = Run.open(given.run)
+    users = run.factors().user_ids.tolist()
+    stored_path(run, GOAL)
+    server, port = serve(given.run)
+    name = given.run.resolve().name
+    try:
+        wait_until_ready(port, name)
+
+        def any_lists() -> str:
+            budget = random.uniform(0, 0.1)
+            return f"/api/runs/{name}/lists?user={random.choice(users)}&goal={GOAL}&budget={budget:.4f}"
+
+        load(port, any_lists)  # warm
+        floor, _ = load(port, lambda: "/static/icon.svg")
+        taken, wrong = load(port, any_lists)
+    finally:
+        server.terminate()
+        server.wait()
+    report(
+        [
+            Claim(
+                f"p99 of {CLIENTS} clients, random users and budgets, {len(users):,} users (ms)",
+                1000 * float(np.quantile(taken, 0.99)),
+                100,
+            ),
+            Claim("p50 (ms)", 1000 * float(np.median(taken)), None),
+            Claim("answers a second", len(taken) / SECONDS, None, "higher"),
+            Claim("answers that were not 200", len(wrong), 0),
+            Claim("p99 of a small file, the same load (ms)", 1000 * float(np.quantile(floor, 0.99)), None),
+            Claim("p50 of lists over p50 of the file", float(np.median(taken) / np.median(floor)), None),
+        ],
+        as_json=given.json,
+    )
+
+
+if __name__ == "__main__":
+    main()
