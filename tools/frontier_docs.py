@@ -20,7 +20,8 @@ def main() -> None:
     text = (DOCS / "frontier" / "text.md").read_text(encoding="utf-8")
     cells = _cells("random")
     parts = {"count": _count(cells), "verdicts": _verdicts(cells), "rivals": _rivals(cells)}
-    parts["temporal"] = _verdicts(_cells("temporal"))
+    in_time = _cells("temporal")
+    parts |= {"temporal": _verdicts(in_time), "temporal count": _count(in_time)}
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
     (DOCS / "frontier.md").write_text(text, encoding="utf-8")
