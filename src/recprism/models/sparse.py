@@ -15,6 +15,8 @@ from torch.nn.functional import embedding_bag
 
 from recprism.data.incidence import Incidence
 
+PIECE = 128  # entries that a GPU adds up in a row
+
 
 def weighted_sums(starts: Tensor, rows: Tensor, weights: Tensor, dense: Tensor) -> Tensor:
     """A sparse matrix in compressed rows times a dense one.
@@ -37,15 +39,37 @@ def run_starts(rising: Tensor, size: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class HalfGraph:
-    """One direction of the graph: the weighted messages that one side receives from the other."""
+    """One direction of the graph: the weighted messages that one side receives from the other.
+
+    pieces: None, or where runs of PIECE entries begin and to which receiver's run each of them belongs
+    """
 
     starts: Tensor
     neighbours: Tensor
     weights: Tensor
+    pieces: tuple[Tensor, Tensor] | None = None
+
+    @classmethod
+    def of(cls, starts: Tensor, neighbours: Tensor, weights: Tensor) -> HalfGraph:
+        if starts.device.type != "cuda":
+            return cls(starts, neighbours, weights)
+        # A GPU adds up the entries of one receiver one after another, and all wait for the most popular: it is cut up.
+        counts = torch.diff(starts)
+        n_pieces = (counts + PIECE - 1) // PIECE
+        piece_starts = torch.cat([n_pieces.new_zeros(1), n_pieces.cumsum(0)])
+        owner = torch.repeat_interleave(n_pieces)
+        within = torch.arange(len(owner), device=starts.device) - piece_starts[owner]
+        entry_starts = torch.cat([starts[owner] + within * PIECE, starts[-1:]])
+        return cls(starts, neighbours, weights, (entry_starts, piece_starts))
 
     def receive(self, senders: Tensor) -> Tensor:
         """(n_senders, d) to (n_receivers, d)."""
-        return weighted_sums(self.starts, self.neighbours, self.weights, senders)
+        if self.pieces is None:
+            return weighted_sums(self.starts, self.neighbours, self.weights, senders)
+        entry_starts, piece_starts = self.pieces
+        sums = weighted_sums(entry_starts, self.neighbours, self.weights, senders)
+        every = torch.arange(len(sums), device=sums.device)
+        return weighted_sums(piece_starts, every, torch.ones_like(sums[:, 0]), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +93,8 @@ class Graph:
         weights = torch.from_numpy((1 / np.sqrt(degrees)).astype(np.float32)).to(device)
         by_item, order = torch.sort(items, stable=True)
         return cls(
-            HalfGraph(torch.from_numpy(train.indptr).to(device), items, weights),
-            HalfGraph(run_starts(by_item, train.n_cols), users[order], weights[order]),
+            HalfGraph.of(torch.from_numpy(train.indptr).to(device), items, weights),
+            HalfGraph.of(run_starts(by_item, train.n_cols), users[order], weights[order]),
             torch.from_numpy(train.col_counts.astype(np.float32)).to(device),
             train.n_rows,
             train.n_cols,
