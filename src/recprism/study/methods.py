@@ -77,7 +77,7 @@ class Situation:
         depth = max(int(name.partition("@")[2]) for name in names)
         if depth <= lists.shape[1]:
             return lists
-        items = self.candidates[0]
+        items = self.candidates[0][:, :depth]  # a list takes as many of them at most as it has places: enough are left
         taken = (items[:, :, None] == lists[:, None, :]).any(2)
         order = np.argsort(taken, axis=1, kind="stable")
         rest = np.take_along_axis(np.where(taken, -1, items), order, 1)
