@@ -14,6 +14,8 @@ from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study import BudgetConfig, Run, diversify_within, run_from_factors, situation_of
+from recprism.study.imported import aligned
+from recprism.study.methods import Situation
 from recprism.study.pipeline import recommend
 
 
@@ -107,6 +109,20 @@ def test_ids_as_text_meet_the_same_ids_as_numbers(
     run = run_from_factors(tmp_path / "run", as_text, small, split)
     np.testing.assert_array_equal(run.factors().item, Run.open(run.path).factors().item)
     assert run.split().n_items == split.n_items
+
+
+def test_vectors_in_another_order_are_refused_until_they_are_put_in_order(
+    factors: Factors, small: Dataset, split: Split
+) -> None:
+    with pytest.raises(InputError, match=r"the users of the vectors are not those of the split in the same order"):
+        Situation(factors, split, small.subtopics, "test")
+    shuffled = aligned(factors, split).of_items(np.arange(split.n_items)[::-1])
+    with pytest.raises(InputError, match=r"the items of the vectors are not those"):
+        Situation(shuffled, split, small.subtopics, "test")
+    lists = Situation(aligned(shuffled, split), split, small.subtopics, "test").base_lists
+    ids, _ = factors.recommend(split.user_ids[3], factors.n_items)
+    fresh = [item for item in ids.tolist() if item not in set(split.item_ids[split.seen_before_test.row(3)].tolist())]
+    assert split.item_ids[lists[3]].tolist() == fresh[:10]
 
 
 def test_a_division_of_your_own_is_called_given(factors: Factors, small: Dataset, split: Split, tmp_path: Path) -> None:

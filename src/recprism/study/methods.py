@@ -33,6 +33,7 @@ class Situation:
     """
 
     def __init__(self, factors: Factors, split: Split, subtopics: Subtopics, part: Part, k: int = 10) -> None:
+        _require_same_rows(factors, split)
         self.factors, self.split, self.subtopics, self.part, self.k = factors, split, subtopics, part, k
         self.seen = split.seen_before(part)
         self._kept: dict[Any, Any] = {}
@@ -82,6 +83,17 @@ class Situation:
         order = np.argsort(taken, axis=1, kind="stable")
         rest = np.take_along_axis(np.where(taken, -1, items), order, 1)
         return np.concatenate([lists, rest[:, : depth - lists.shape[1]]], 1)
+
+
+def _require_same_rows(factors: Factors, split: Split) -> None:
+    """Vectors of another library come in its own order: numbers would then mean other users and items."""
+    sides = (("users", factors.user_ids, split.user_ids), ("items", factors.item_ids, split.item_ids))
+    for side, ours, theirs in sides:
+        if not np.array_equal(ours, theirs):
+            raise InputError(
+                f"the {side} of the vectors are not those of the split in the same order; put them in order with "
+                "recprism.study.imported.aligned(factors, split), or make a run of them with run_from_factors"
+            )
 
 
 @dataclass(frozen=True)
