@@ -23,6 +23,7 @@ from recprism.cli import (
     erase,
     evaluate,
     explain,
+    export,
     features,
     frontier,
     recommend,
@@ -54,6 +55,7 @@ app.command("erase")(erase.erase)
 app.command("check")(check.check)
 app.command("frontier")(frontier.frontier)
 app.command("features")(features.features)
+app.command("export")(export.export)
 app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

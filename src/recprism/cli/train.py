@@ -45,6 +45,9 @@ def train(
         list[str] | None,
         typer.Option("--set", help="A setting of the model, as in dim=64; repeatable.", show_default=False),
     ] = None,
+    metric: Annotated[
+        str, typer.Option(help="What your index searches by: inner_product, or cosine (item vectors of length 1).")
+    ] = "inner_product",
     split: Annotated[str, typer.Option(help="random (8:1:1), paper (80/20), leave-last or temporal.")] = "random",
     preset: Preset = "default",
     threshold: Threshold = None,
@@ -96,7 +99,12 @@ def train(
                     "device": device,
                     "data": chosen,
                     "split": {"method": split},
-                    "model": {"name": model, "preset": model_preset, "settings": typed_values(settings or [], "--set")},
+                    "model": {
+                        "name": model,
+                        "preset": model_preset,
+                        "metric": metric,
+                        "settings": typed_values(settings or [], "--set"),
+                    },
                 }
             )
         except ValidationError as problem:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models import Factors
+from recprism.models import COSINE, Factors
 from recprism.ranking import rank_scores, topk
 
 Side = Literal["item", "user", "both"]
@@ -77,6 +77,7 @@ class FactorSpace:
         self.item = torch.from_numpy(factors.item).to(device)
         self.bias = None if factors.item_bias is None else torch.from_numpy(factors.item_bias).to(device)
         self.exclude = exclude
+        self.on_sphere = factors.metric == COSINE
         self._checked = False
         self.only = None if only is None else torch.tensor(list(only), device=device)
         self._scales = {
@@ -91,7 +92,10 @@ class FactorSpace:
 
     def perturbation(self, values: Tensor) -> Perturbation:
         """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
-        return Perturbation(**{name: part * self._scales[name] for name, part in self._parts(values).items()})
+        parts = {name: part * self._scales[name] for name, part in self._parts(values).items()}
+        if self.on_sphere and "item" in parts:
+            parts["item"] = back_on_sphere(self.item, parts["item"])
+        return Perturbation(**parts)
 
     @property
     def _per_vector(self) -> int:
@@ -123,7 +127,7 @@ class FactorSpace:
         parts = self._parts(values)
         user = _moved(self.user, parts["user"], self._scales["user"]) if "user" in parts else self.user
         item = _moved(self.item, parts["item"], self._scales["item"]) if "item" in parts else self.item
-        return user, item
+        return user, torch.nn.functional.normalize(item) if self.on_sphere else item
 
     def search_vectors(self, user: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
         """With the item bias, where there is one, as one more factor that nobody moves."""
@@ -202,6 +206,11 @@ def _moved(matrix: Tensor, values: Tensor, scale: Tensor) -> Tensor:
         changed += matrix.numpy()
         return torch.from_numpy(changed)
     return matrix + values * scale
+
+
+def back_on_sphere(item: Tensor, change: Tensor) -> Tensor:
+    """(n_items, d) the change that leaves vectors of length 1, in the direction that ``change`` gives them."""
+    return torch.nn.functional.normalize(item + change) - item
 
 
 def largest(matrix: Tensor, scaling: Scaling) -> Tensor:

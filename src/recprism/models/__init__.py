@@ -4,13 +4,15 @@ All end as ``Factors``.
 """
 
 from recprism.models.bpr import BPRMF
-from recprism.models.factors import Factors
+from recprism.models.factors import COSINE, INNER_PRODUCT, Factors
 from recprism.models.lightgcn import LightGCN
 from recprism.models.registry import MODELS, make_model
 from recprism.models.training import Checkpoint, CheckpointSink, Epoch, Progress
 
 __all__ = [
     "BPRMF",
+    "COSINE",
+    "INNER_PRODUCT",
     "MODELS",
     "Checkpoint",
     "CheckpointSink",

@@ -19,6 +19,7 @@ from recprism.errors import InputError
 from recprism.ranking import topk
 
 FloatArray = NDArray[np.float32]
+INNER_PRODUCT, COSINE = "inner_product", "cosine"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,20 @@ class Factors:
             return self.user, self.item
         ones = np.ones((self.n_users, 1), np.float32)
         return np.hstack([self.user, ones]), np.hstack([self.item, self.item_bias[:, None]])
+
+    @property
+    def metric(self) -> str:
+        """What an index must search by: inner product, or cosine where all item vectors were made of length 1."""
+        return str(self.settings.get("metric", INNER_PRODUCT))
+
+    def on_sphere(self) -> Factors:
+        """The recommender that an index by cosine makes of these vectors: item vectors are of length 1, so that both
+        metrics rank alike. What is changed from here on (players, baked lists) leaves them at length 1."""
+        if self.item_bias is not None:
+            raise InputError("an item bias has no place under cosine; train a model without one")
+        length = np.linalg.norm(self.item, axis=1, keepdims=True)
+        unit = (self.item / np.where(length > 0, length, 1)).astype(np.float32)
+        return replace(self, item=unit, settings={**self.settings, "metric": COSINE})
 
     def with_vectors(self, *, user: FloatArray | None = None, item: FloatArray | None = None) -> Factors:
         """The same recommender with other vectors (perturbed ones, say)."""

@@ -62,6 +62,8 @@ class ModelConfig(_Strict):
 
     name: str = "bprmf"
     preset: str = "default"
+    metric: Literal["inner_product", "cosine"] = "inner_product"
+    """What the index that serves it searches by; under cosine item vectors are brought to length 1."""
     settings: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from recprism.data.ids import as_id_array, id_positions
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
-from recprism.models import Epoch, Factors, make_model
+from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models.settings import choose_device
 from recprism.study.card import write_card
 from recprism.study.config import RunConfig
@@ -53,6 +53,8 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
         checkpoint=run.save_checkpoint,
         resume=run.load_checkpoint(),
     )
+    if config.model.metric == COSINE:
+        factors = factors.on_sphere()
     run.save_factors(factors)
     run.drop_checkpoint()
     run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})

@@ -10,17 +10,18 @@ from numpy.typing import ArrayLike
 
 from recprism.counterfactual.bake import item, user
 from recprism.counterfactual.bake.item import Pulls
-from recprism.counterfactual.bake.result import Baked, baked
+from recprism.counterfactual.bake.result import Baked, baked, ranked
 from recprism.counterfactual.bake.user import Pairs
 from recprism.counterfactual.bake.wanted import Wanted
-from recprism.counterfactual.space import Perturbation
+from recprism.counterfactual.space import Perturbation, back_on_sphere
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models import Factors
+from recprism.models import COSINE, Factors
 
 __all__ = ["Baked", "Pairs", "Pulls", "bake"]
 
 DEFAULT_MARGIN = {"user": 1e-3, "item": 0.02}
+ROUNDS_ON_SPHERE = 4
 
 
 def bake(
@@ -79,5 +80,23 @@ def _bake_items(base: Factors, wanted: Wanted, order: bool, price: float, seed: 
         raise InputError("order=True is for the user side; item vectors that all users share cannot hold an order")
     if not 0 < price < np.inf:
         raise InputError(f"price is {price!r}; pass a number above 0")
-    answer = item.solve(base, wanted, price=price, seed=seed)
+    answer = (_on_sphere if base.metric == COSINE else item.solve)(base, wanted, price=price, seed=seed)
     return baked("item", base, wanted, Perturbation(item=torch.from_numpy(answer.change)), support=answer.support)
+
+
+def _on_sphere(base: Factors, wanted: Wanted, *, price: float, seed: int) -> item.ItemAnswer:
+    """Bake, put the vectors back to length 1, and bake from there; what gave most of the lists back is kept.
+
+    The pulls are those of the last step of it alone.
+    """
+    best, most, current = None, -1, base
+    for _ in range(ROUNDS_ON_SPHERE):
+        answer = item.solve(current, wanted, price=price, seed=seed)
+        change = back_on_sphere(torch.from_numpy(current.item), torch.from_numpy(answer.change)).numpy()
+        current = current.with_vectors(item=current.item + change)
+        kept = item.hits(wanted, ranked(current, wanted))
+        if kept <= most:
+            break
+        best, most = item.ItemAnswer(current.item - base.item, answer.support), kept
+    assert best is not None
+    return best

@@ -1,0 +1,84 @@
+"""recprism export: a run's vectors, or its query adapter, as files for a real stack."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, say
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.study.run import Run
+
+
+def export(
+    run_directory: Annotated[Path, typer.Argument(help="A run; diversified, or only trained.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORMAT")
+    ] = None,
+    to: Annotated[str, typer.Option(help="safetensors, npz, parquet, csv or faiss.")] = "safetensors",
+    metric: Annotated[
+        str | None,
+        typer.Option(help="What your index searches by: inner_product or cosine.", show_default="the model's own"),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).", min=0, max=1)
+    ] = 1.0,
+    adapter: Annotated[
+        bool, typer.Option("--adapter", help="Instead: the query adapter, for user vectors made at request time.")
+    ] = False,
+    hidden: Annotated[
+        int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
+    ] = 0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write vectors with ids and versions; they are read back and ranked before they count as written.
+
+    User vectors belong with one version of the item vectors, which stands inside the files and in their names; loading
+    any other pair is refused. Where only user vectors changed, the items' version is the old one: the index stays as it
+    is. `expected.json` holds lists to try an installation with.
+
+    Examples: `recprism export runs/x --to parquet`, `recprism export runs/x --to faiss -o index`,
+    `recprism export runs/x --alpha 0 -o rollback`, `recprism export runs/x --adapter`
+    """
+    from recprism.study.run import Run
+
+    run = Run.open(run_directory)
+    folder = output or run_directory / ("export-adapter" if adapter else f"export-{to}")
+    facts = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, metric, alpha)
+    if as_json:
+        print_json({"folder": str(folder), **facts})
+    next_step(f"recprism evaluate {run_directory}")
+
+
+def _vectors(run: Run, folder: Path, to: str, metric: str | None, alpha: float) -> dict[str, Any]:
+    from recprism.study.export import export_run
+
+    made = export_run(run, folder, to, metric=metric, alpha=alpha)
+    say(f"{made.users} and {made.items} -> {folder}")
+    if made.index_stays:
+        print_sentence(f"Item vectors are those of the trained model (version {made.item_version}): an index stays.")
+    else:
+        print_sentence(
+            f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
+            "graphs and codebooks of the old vectors do not fit."
+        )
+    return asdict(made)
+
+
+def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> dict[str, Any]:
+    from recprism.study.adapter_export import learn_adapter, write_onnx
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is not empty; name a new folder for the adapter")
+    learned, shipped = learn_adapter(run, hidden=hidden, seed=seed)
+    write_onnx(learned, folder / "adapter.onnx")
+    learned.save(folder / "adapter.safetensors")
+    say(f"adapter.safetensors and adapter.onnx -> {folder}")
+    print_sentence(shipped.sentence())
+    return asdict(shipped)

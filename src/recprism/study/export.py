@@ -1,0 +1,208 @@
+"""Vectors for a real stack: written with ids and versions, read back and ranked before they count as good.
+
+A folder holds one file per side, ``export.json`` (what belongs together, made from what) and ``expected.json`` (some
+users' lists, to try an installation with). User vectors belong with one version of the item vectors; any others are
+refused when the two are loaded together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.files import write_text
+from recprism.errors import InputError
+from recprism.models import COSINE, INNER_PRODUCT, Factors
+from recprism.study.export_formats import Side, format_named
+from recprism.study.run import Run
+
+SCHEMA, VERSION = "recprism.export", 1
+TRIED = 20  # users whose lists stand in expected.json
+CHECKED = 1000  # users who are ranked from the files before an export counts as written
+UNIT = 1e-4  # by which the length of a vector for cosine may miss 1
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written.
+
+    user_version, item_version: of the vectors, by their contents; where nothing moved on a side, its version is the
+        base's, and an index that holds it can stay as it is
+    alpha: 1 is the run's own vectors, 0 the trained model's: the way back
+    """
+
+    format: str
+    metric: str
+    alpha: float
+    dim: int
+    user_version: str
+    item_version: str
+    base_item_version: str
+    users: str
+    items: str
+    run: str
+    made_from: str
+
+    @property
+    def index_stays(self) -> bool:
+        return self.item_version == self.base_item_version
+
+
+def blended(run: Run, alpha: float) -> Factors:
+    """The trained model's vectors and a share ``alpha`` of the run's change; 0 and 1 are exact."""
+    if not 0 <= alpha <= 1:
+        raise InputError(f"alpha is {alpha}; pass a number from 0 (the trained model) to 1 (the run's own vectors)")
+    base = run.factors()
+    if alpha == 0 or not run.is_diversified():
+        return base
+    served = run.served_factors()
+    if alpha == 1:
+        return served
+    mixed = {side: _mix(getattr(base, side), getattr(served, side), alpha) for side in ("user", "item")}
+    found = base.with_vectors(**mixed)
+    return found.on_sphere() if base.metric == COSINE else found
+
+
+def _mix(base: NDArray[np.float32], served: NDArray[np.float32], alpha: float) -> NDArray[np.float32]:
+    return (base + np.float32(alpha) * (served - base)).astype(np.float32)
+
+
+def export_run(
+    run: Run, folder: str | Path, to: str = "safetensors", *, metric: str | None = None, alpha: float = 1.0
+) -> Export:
+    """Write the vectors that a run serves; refused where the files would not give the run's lists.
+
+    to: a name of ``export_formats.FORMATS``; metric: what the index searches by, the model's own unless named
+    """
+    chosen, folder = format_named(to), Path(folder)
+    factors, base = blended(run, alpha), run.factors()
+    wanted = metric or factors.metric
+    _require_metric(factors, wanted)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is not empty; name a new folder for the export")
+    user, item = factors.search_vectors
+    versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
+    about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
+    sides = (
+        Side("user", user, factors.user_ids, versions[0], versions[1], wanted),
+        Side("item", item, factors.item_ids, versions[1], versions[1], wanted),
+    )
+    users, items = (form.write(folder, side) for form, side in zip(chosen, sides, strict=True))
+    made = Export(
+        format=to,
+        alpha=alpha,
+        dim=user.shape[1],
+        base_item_version=version_of(base.search_vectors[1], base.item_ids),
+        users=users.name,
+        items=items.name,
+        run=run.path.name,
+        made_from=run.fingerprint(),
+        **about,
+    )
+    seen = run.split().seen_before("test")
+    write_text(folder / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
+    write_text(folder / "export.json", json.dumps({"schema": SCHEMA, "version": VERSION, **asdict(made)}, indent=1))
+    _require_same_lists(factors, load_export(folder), seen, folder)
+    return made
+
+
+def load_export(folder: str | Path) -> Factors:
+    """Read an export back as factors; a pair that does not belong together is refused."""
+    folder = Path(folder)
+    about = _manifest(folder)
+    for_users, for_items = format_named(about.format)
+    return pair(for_users.read(folder / about.users, "user"), for_items.read(folder / about.items, "item"))
+
+
+def pair(user: Side, item: Side) -> Factors:
+    """Two sides put together, where they belong together and are what they were when they were written."""
+    for side in (user, item):
+        found = version_of(side.vectors, side.ids)
+        if found != side.version:
+            raise InputError(
+                f"the {side.name} vectors are not those that were exported as version {side.version}: they make "
+                f"version {found}; export them again"
+            )
+    if user.belongs_with != item.version:
+        raise InputError(
+            f"user vectors of version {user.version} belong with item vectors of version {user.belongs_with}, and "
+            f"these are {item.version}; install the two files of one export"
+        )
+    return Factors.from_arrays(
+        user.vectors,
+        item.vectors,
+        user_ids=user.ids,
+        item_ids=item.ids,
+        settings={"model": "export", "metric": user.metric},
+    )
+
+
+def version_of(vectors: NDArray[np.float32], ids: NDArray[Any]) -> str:
+    """Twelve letters of the contents: vectors and whose they are."""
+    digest = hashlib.sha256(np.ascontiguousarray(vectors, np.float32).tobytes())
+    digest.update("\n".join(map(str, ids.tolist())).encode())
+    return digest.hexdigest()[:12]
+
+
+def _manifest(folder: Path) -> Export:
+    path = folder / "export.json"
+    try:
+        facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: no export (there is no {path.name}); write one with `recprism export`") from None
+    except json.JSONDecodeError as broken:
+        raise InputError(f"{path}: not valid JSON ({broken}); export again") from None
+    if facts.get("schema") != SCHEMA or facts.get("version") != VERSION:
+        raise InputError(f"{path}: not an export of version {VERSION}; export again with this version of recprism")
+    try:
+        return Export(**{name: value for name, value in facts.items() if name not in ("schema", "version")})
+    except TypeError as problem:
+        raise InputError(f"{path}: not complete ({problem}); export again") from None
+
+
+def _require_metric(factors: Factors, wanted: str) -> None:
+    """Under cosine the length of an item vector is thrown away: lists hold only if it was 1 all along."""
+    if wanted not in (INNER_PRODUCT, COSINE):
+        raise InputError(f"metric is {INNER_PRODUCT} or {COSINE}, not {wanted!r}")
+    if wanted == INNER_PRODUCT:
+        return
+    length = np.linalg.norm(factors.search_vectors[1], axis=1)
+    off = int((np.abs(length - 1) > UNIT).sum())
+    if factors.metric != COSINE or off:
+        raise InputError(
+            f"these vectors were made for inner product: {off:,} of {len(length):,} item vectors are not of length 1, "
+            "and an index by cosine would give other lists; make the run with `recprism train --metric cosine`"
+        )
+
+
+def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
+    """Lists with and without what the users have seen, which an index does not know about."""
+    rows = np.unique(np.linspace(0, factors.n_users - 1, min(TRIED, factors.n_users)).astype(np.int64))
+    found = {}
+    for name, exclude in (("without_seen", seen), ("everything", None)):
+        items, scores = factors.rank(min(10, factors.n_items), exclude=exclude, users=rows)
+        found[name] = [
+            {
+                "user": factors.user_ids[row : row + 1].tolist()[0],
+                "items": factors.item_ids[items[at][items[at] >= 0]].tolist(),
+                "scores": [round(float(score), 6) for score in scores[at][items[at] >= 0]],
+            }
+            for at, row in enumerate(rows)
+        ]
+    return found
+
+
+def _require_same_lists(factors: Factors, read: Factors, seen: Any, folder: Path) -> None:
+    """Rank from the files, as whoever installs them will."""
+    rows = np.arange(min(CHECKED, factors.n_users))
+    wanted, found = (it.rank(10, exclude=seen, users=rows)[0] for it in (factors, read))
+    if not np.array_equal(wanted, found):
+        share = float((wanted == found).mean())
+        raise InputError(f"{folder}: the files give only {share:.1%} of the run's lists back; do not install them")
