@@ -98,6 +98,7 @@ def diversify(
     from recprism.counterfactual import CMB
     from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
     from recprism.study.diversify import effect
+    from recprism.study.neighbours import neighbours_of
     from recprism.study.path import check_goal
     from recprism.study.pipeline import metric_names
     from recprism.study.run import Run
@@ -139,14 +140,14 @@ def diversify(
         run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
     with followed(run, sink):
         model = _search_with_progress(run)
-    found = effect(run, names)
+    found, overlap = effect(run, names), neighbours_of(run)
     if as_json:
         controls = {name: control.to_dict() for name, control in found.controls.items()}
-        print_json(
-            {"run": str(run.path), "settings": model.settings(), "change": found.change.to_dict(), "controls": controls}
-        )
+        change = {"change": found.change.to_dict(), "controls": controls, "neighbours": overlap.to_dict()}
+        print_json({"run": str(run.path), "settings": model.settings(), **change})
         return
     _print_effect(found)
+    say(overlap.sentence())
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
@@ -171,14 +172,16 @@ def _side(word: str) -> Any:
 
 def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwrite: bool, as_json: bool) -> None:
     from recprism.study.diversify import diversify_within, effect
+    from recprism.study.neighbours import neighbours_of
 
     say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
     kept = diversify_within(run, asked, overwrite=overwrite)
     found = effect(run, names) if kept.baked is not None else None
+    overlap = neighbours_of(run) if kept.baked is not None else None
     if as_json:
-        print_json(
-            {"run": str(run.path), **kept.to_dict(), "change": None if found is None else found.change.to_dict()}
-        )
+        change = None if found is None else found.change.to_dict()
+        moved = None if overlap is None else overlap.to_dict()
+        print_json({"run": str(run.path), **kept.to_dict(), "change": change, "neighbours": moved})
         return
     if found is not None and kept.baked is not None:
         _print_effect(found)
@@ -186,6 +189,8 @@ def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwr
         if kept.violations is not None:
             say(kept.violations.sentence())
     say(kept.certificate.sentence())
+    if overlap is not None:
+        say(overlap.sentence())
     if found is None:
         say("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")

@@ -22,6 +22,7 @@ from recprism.study.doctor import examine
 from recprism.study.erase import own_objective
 from recprism.study.explain import require_enough
 from recprism.study.methods import Situation
+from recprism.study.neighbours import neighbours_of
 from recprism.study.run import STEPS, Run
 from recprism.study.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.study.telling import who_pays
@@ -224,11 +225,25 @@ def _facts(
     report = {"made": _moment(time.time()), "seconds it took": f"{time.perf_counter() - started:.0f}"}
     return {
         "Data": list(data.items()),
+        "Item-to-item neighbours": _neighbours(run),
         "Settings": [(name, words.plain(value)) for name, value in _flat(config)],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
         "What happened": [(_moment(event["time"]), str(event["event"])) for event in run.events(without=STEPS)],
         "Versions": [*examine()["versions"].items(), ("system", platform.system())],
     }
+
+
+def _neighbours(run: Run) -> list[tuple[str, str]]:
+    """What the vectors do to pages of similar items; nothing where no vector was changed."""
+    if not run.is_diversified():
+        return []
+    found = neighbours_of(run)
+    shares = (("by cosine", found.cosine), ("by inner product", found.inner_product))
+    kept = [
+        (f"overlap of the nearest {found.k}, {name}", f"{share:.4f}" if found.moved else "exactly 1")
+        for name, share in shares
+    ]
+    return [*kept, ("in words", found.sentence())]
 
 
 def _moment(seconds: float) -> str:

@@ -16,7 +16,8 @@ import polars as pl
 
 from recprism.data.datasets import NAMED
 from recprism.models.settings import package_version
-from recprism.study.config import BudgetConfig, DataConfig, RunConfig
+from recprism.study.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
+from recprism.study.neighbours import noted
 from recprism.study.run import PARTS, STEPS, Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
@@ -113,14 +114,19 @@ def _interval(row: Mapping[str, Any]) -> str:
 def _diversified(run: Run, config: RunConfig) -> str:
     if config.diversify is None:
         return "No: the lists are those of the trained model."
-    if config.diversify.within is not None:
-        return _within(run, config.diversify.within)
+    neighbours = noted(run)
+    return _search(run, config.diversify) + ("" if neighbours is None else f"\n\n{neighbours.sentence()}")
+
+
+def _search(run: Run, asked: DiversifyConfig) -> str:
+    if asked.within is not None:
+        return _within(run, asked.within)
     if not run.is_diversified():
         return "Begun and not ended: `recprism diversify --resume RUN`."
     found = run.cmb()
     facts = {"goal": found.diversity, "moved": f"{found.side} vectors", "reward from": found.reward_on}
-    asked = {"preset": config.diversify.preset, **config.diversify.settings}
-    return _table({**facts, **asked}) + "\n\nNo budget was given, so nothing about the price is certified."
+    wanted = {"preset": asked.preset, **asked.settings}
+    return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
 
 
 def _within(run: Run, asked: BudgetConfig) -> str:

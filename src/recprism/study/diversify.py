@@ -17,6 +17,7 @@ from recprism.models import Factors
 from recprism.study.card import BEFORE, write_card
 from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
 from recprism.study.controls import control_perturbations
+from recprism.study.neighbours import overlap_of
 from recprism.study.path import Kept, within_budget
 from recprism.study.pipeline import situation_of
 from recprism.study.run import Run
@@ -55,7 +56,12 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
     run.save_cmb(model)
     run.drop_checkpoint("search")
-    run.event("diversified", iterations=len(model.history_), converged=model.converged_)
+    run.event(
+        "diversified",
+        iterations=len(model.history_),
+        converged=model.converged_,
+        neighbours=overlap_of(model.base_, model.delta_).to_dict(),
+    )
     write_card(run, about=BEFORE)
     return model
 
@@ -85,6 +91,7 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
         trade_off=kept.trade_off,
         side=kept.side,
         certificate=kept.certificate.figures(),
+        neighbours=None if kept.baked is None else overlap_of(factors, kept.perturbation).to_dict(),
     )
     write_card(run, about=None if kept.baked is None else BEFORE)
     return kept
