@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.models import BPRMF, LightGCN
+from recprism.models.sparse import Graph
 from recprism.models.training import Checkpoint
 
 pytestmark = pytest.mark.gpu
@@ -31,3 +33,13 @@ def test_cuda_trains_as_well_as_the_cpu_and_repeats_itself(model: Any, blocks: S
         assert factors.user.tobytes() == other.user.tobytes() and factors.item.tobytes() == other.item.tobytes()
     items, _ = factors.rank(10, exclude=blocks.seen_before_test)
     assert ((np.arange(60) >= 30)[:, None] == (items >= 25)).mean() > 0.99
+
+
+def test_popular_items_receive_the_same_in_pieces() -> None:
+    rng = np.random.default_rng(0)
+    taken = rng.random((700, 40)) < rng.uniform(0, 1, 40) ** 3  # some items are taken by hundreds, some by nobody
+    taken[:, :2] = [True, False]
+    train = Incidence.coerce(taken)
+    vectors = torch.from_numpy(rng.normal(size=(740, 9)).astype(np.float32))
+    one, other = (Graph.of(train, torch.device(at)).smooth(vectors.to(at), 3) for at in ("cpu", "cuda"))
+    torch.testing.assert_close(one, other.cpu(), rtol=1e-4, atol=1e-5)

@@ -196,3 +196,12 @@ def test_trained_vectors_of_all_sizes_and_the_memory_they_take() -> None:
 def test_vectors_on_a_processor_are_refused() -> None:
     with pytest.raises(InputError, match="engine 'triton' got vectors on cpu"):
         topk(np.ones((2, 3)), np.ones((4, 3)), 1, engine="triton")
+
+
+@FUSED
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e38])
+def test_what_cannot_be_ranked_is_named(bad: float) -> None:
+    user, item = np.ones((3, 4), np.float32), np.ones((200, 4), np.float32)
+    item[7, 2] = bad
+    with pytest.raises(InputError, match="item row 7 leaves" if bad == 1e38 else "item vectors hold NaN or infinity"):
+        fused(user * np.float32(10), item, 3)

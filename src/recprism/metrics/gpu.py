@@ -57,7 +57,7 @@ def _growth(items, shares, out, n_users, k, n_items, n_topics, ROWS: tl.constexp
         item = tl.load(items + user * k + place, mask=user < n_users, other=-1)
         item = tl.where(item < 0, n_items, item)
         amount += tl.load(shares + item[:, None] * n_topics + topic[None, :], mask=topic[None, :] < n_topics, other=0.0)
-        share = amount / tl.maximum(tl.sum(amount, 1), 1e-300)[:, None]
+        share = amount * (1.0 / tl.maximum(tl.sum(amount, 1), 1e-300))[:, None]
         nats = tl.where(share > 0, -share * tl.log(tl.where(share > 0, share, 1.0)), 0.0)
         at = out + place * n_users + user
         tl.store(at, tl.sum((amount > 0).to(tl.int32), 1).to(tl.float64), mask=user < n_users)
