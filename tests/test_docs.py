@@ -44,8 +44,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 TEMPLATES = ("text.md",)  # of pages that tools/*_docs.py write
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts and page.name not in TEMPLATES)
 TUTORIAL = DOCS / "tutorial.md"
-NEVER_RUN = ("takes hours", "needs data")
-NOT_MARKED_YET = DOCS / "frontier.md"
+NEVER_RUN = ("takes hours", "needs data", "runs until Ctrl-C")
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.(?P<decimals>\d+))?(?P<percent>\s?%)?")
 
 
@@ -232,10 +231,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, after_the_tutorial:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_every_block_says_what_it_is(page: Path, request: pytest.FixtureRequest) -> None:
-    if page == NOT_MARKED_YET:
-        late = "its commands take hours; the mark comes with the next recording of this page"
-        request.applymarker(pytest.mark.xfail(reason=late, strict=False))
+def test_every_block_says_what_it_is(page: Path) -> None:
     unknown = [block.where for block in blocks_of(page) if block.language not in RUNNERS]
     assert not unknown, f"mark these python, console or text, or say why they are not run: {unknown}"
 

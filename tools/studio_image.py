@@ -1,0 +1,41 @@
+"""Draw docs/studio.png: the first screens of the studio over a real run.
+
+recprism train --data ml-1m -o runs/ml1m && recprism diversify runs/ml1m --budget 0.01
+python tools/studio_image.py runs/ml1m
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+TARGET = Path(__file__).parents[1] / "docs" / "studio.png"
+
+
+def main(run: str) -> None:
+    command = [sys.executable, "-m", "recprism", "serve", run, "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    link = next(found.group() for line in server.stderr if (found := re.search(r"http://\S+", line)))
+    try:
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1180, "height": 1120})
+            page.set_default_timeout(180_000)
+            page.goto(f"{link}#run={Path(run).resolve().name}&budget=3&user=17")
+            page.wait_for_selector("#front svg")
+            page.wait_for_selector("#after .entry.new")
+            page.screenshot(path=str(TARGET))
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
