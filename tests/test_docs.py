@@ -8,7 +8,8 @@ A fence is one of:
     text       not code
 
 and anything else fails the test. A comment in front of a fence says why it is not run: ``<!-- takes hours -->``,
-``<!-- needs data -->`` (files that are not here), ``<!-- needs PACKAGE -->`` (run where it is installed).
+``<!-- runs on -->`` (until it is stopped), ``<!-- needs data -->`` (files that are not here), ``<!-- needs PACKAGE -->``
+(run where it is installed).
 
 In what is shown, a line ``...`` stands for any lines, and ``...`` at the end of a line for the rest of it. Training may
 end a little elsewhere on another processor, so words must be the same and numbers near.
@@ -44,7 +45,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 TEMPLATES = ("text.md",)  # of pages that tools/*_docs.py write
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts and page.name not in TEMPLATES)
 TUTORIAL = DOCS / "tutorial.md"
-NEVER_RUN = ("takes hours", "needs data", "runs until Ctrl-C")
+NEVER_RUN = ("takes hours", "needs data", "runs on")
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.(?P<decimals>\d+))?(?P<percent>\s?%)?")
 
 
@@ -78,7 +79,7 @@ def blocks_of(page: Path) -> list[Block]:
         if token.type not in ("fence", "code_block") or (token.info == "output" and _is_python(tokens, at - 1)):
             continue
         assert token.map
-        mark = re.fullmatch(r"<!-- ((?:takes|needs) \w+) -->\s*", tokens[at - 1].content) if at else None
+        mark = re.fullmatch(r"<!-- ((?:takes|needs|runs) \w+) -->\s*", tokens[at - 1].content) if at else None
         shown = tokens[at + 1].content if _is_python(tokens, at) and _is_output(tokens, at + 1) else None
         found.append(
             Block(page, token.map[0] + 1, token.info.strip(), token.content, mark.group(1) if mark else None, shown)
@@ -136,7 +137,8 @@ def sessions(code: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_plain_recprism(command: str) -> bool:
-    return command.startswith("recprism ") and not re.search(r"[|<>;&$*`]", command)
+    """One that can run in this process; not with MLflow, whose warnings about itself would be errors here."""
+    return command.startswith("recprism ") and not re.search(r"[|<>;&$*`]|--mlflow", command)
 
 
 def _run_here(command: str) -> tuple[str, int]:
