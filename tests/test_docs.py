@@ -8,8 +8,8 @@ A fence is one of:
     text       not code
 
 and anything else fails the test. A comment in front of a fence says why it is not run: ``<!-- takes hours -->``,
-``<!-- runs on -->`` (until it is stopped), ``<!-- needs data -->`` (files that are not here), ``<!-- needs PACKAGE -->``
-(run where it is installed).
+``<!-- runs on -->`` (until it is stopped), ``<!-- needs data -->`` (files that are not here),
+``<!-- needs PACKAGE -->`` (run where it is installed).
 
 In what is shown, a line ``...`` stands for any lines, and ``...`` at the end of a line for the rest of it. Training may
 end a little elsewhere on another processor, so words must be the same and numbers near.
