@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -38,6 +40,7 @@ def machine(*packages: str) -> dict[str, Any]:
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        **_gpu(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in ("torch", "numpy", "numba", *packages)},
     }
@@ -69,7 +72,8 @@ def report(claims: list[Claim], *, as_json: bool, packages: tuple[str, ...] = ()
         print(json.dumps({"machine": where, "claims": rows, **({"details": details} if details is not None else {})}))
         return
     packaged = ", ".join(f"{name} {number}" for name, number in where["packages"].items())
-    print(f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, Python {where['python']}, {packaged}\n")
+    chips = ", ".join(where[name] for name in ("gpu", "cpu") if name in where)
+    print(f"{chips}, {where['cores']} cores, {where['memory_gib']} GiB, Python {where['python']}, {packaged}\n")
     print("| claim | value | bar | holds |\n|---|---|---|---|")
     for claim in claims:
         verdict = {True: "yes", False: "no", None: ""}[claim.holds]
@@ -80,6 +84,10 @@ def _number(value: float | str | None) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _gpu() -> dict[str, str]:
+    return {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
 
 
 def _cpu_name() -> str:

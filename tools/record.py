@@ -23,6 +23,7 @@ ORDER = {
     ),
     "rerank": ("Re-rankers", "python benchmarks/rerank.py"),
     "cmb": ("One iteration of CMB", "python benchmarks/cmb.py"),
+    "gpu": ("One GPU", "python benchmarks/gpu.py --packed DIR"),
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
@@ -53,7 +54,8 @@ def _sections(text: str) -> dict[str, str]:
 
 def _machine(machine: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
-    where = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    gpu = f"{machine['gpu']}, " if "gpu" in machine else ""
+    where = f"{gpu}{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
     return f"Recorded on: {where}, Python {machine['python']}, {packages}."
 
 

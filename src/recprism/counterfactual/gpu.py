@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
+from recprism.ranking.triton_engine import power_of_two, whole_parts
 from recprism.ranking.triton_kernels import kernel
 
 CELLS = 4096  # averages that a program looks at
@@ -18,10 +18,10 @@ def greedy(values: Tensor, by_place: Tensor) -> Tensor:
     """(n_players,) int64: the arm with the highest average, of equals the first in ``by_place`` (n_arms,)."""
     n_players, n_arms = values.shape
     chosen = torch.empty(n_players, dtype=torch.int64, device=values.device)
-    arms = triton.next_power_of_2(n_arms)
+    arms = power_of_two(n_arms)
     rows = max(1, CELLS // arms)
     place_of = torch.empty_like(by_place).scatter_(0, by_place, torch.arange(n_arms, device=values.device))
-    _greedy[(triton.cdiv(n_players, rows),)](
+    _greedy[(whole_parts(n_players, rows),)](
         values, place_of, by_place, chosen, n_players, n_arms, ROWS=rows, ARMS=arms
     )
     return chosen

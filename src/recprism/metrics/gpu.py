@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from recprism.metrics.kernels import Found, Growth, PlainKernels, discounts
 from recprism.metrics.tables import Rows, Topics
+from recprism.ranking.triton_engine import power_of_two, whole_parts
 from recprism.ranking.triton_kernels import kernel
 
 CELLS = 1024  # that a program looks at
@@ -24,10 +24,10 @@ class FusedKernels(PlainKernels):
         if topics.n_cols > WIDEST:
             return super().growth(items, topics)
         out = torch.empty((3, *items.T.shape), dtype=torch.float64, device=items.device)
-        width = triton.next_power_of_2(max(topics.n_cols, 1))
+        width = power_of_two(max(topics.n_cols, 1))
         rows = max(1, CELLS // width)
         sizes = len(items), items.shape[1], topics.n_items, topics.n_cols
-        _growth[(triton.cdiv(len(items), rows),)](
+        _growth[(whole_parts(len(items), rows),)](
             items.contiguous(), topics.share_matrix, out, *sizes, ROWS=rows, WIDTH=width
         )
         return Growth(*out.unbind())
@@ -36,11 +36,11 @@ class FusedKernels(PlainKernels):
         if items.shape[1] > WIDEST:
             return super().found(items, relevant)
         out = torch.empty((3, *items.T.shape), dtype=torch.float64, device=items.device)
-        width = triton.next_power_of_2(items.shape[1])
+        width = power_of_two(items.shape[1])
         rows = max(1, CELLS // width)
         discount = discounts(items.shape[1], items.device)
         turns = max(relevant.n_cols, 1).bit_length()
-        _found[(triton.cdiv(len(items), rows),)](
+        _found[(whole_parts(len(items), rows),)](
             *(items.contiguous(), relevant.indptr, relevant.indices, discount, out, len(items), items.shape[1]),
             ROWS=rows,
             WIDTH=width,

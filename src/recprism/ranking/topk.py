@@ -141,16 +141,15 @@ def topk(
     k = _at_least_one(k, "k")
     block = None if block is None else _at_least_one(block, "block")
     seen = None if exclude is None else _seen_pairs(exclude, (len(users), len(factors)))
-    surely_finite = _scores_are_surely_finite(users, factors) if check else True
-    if not isinstance(surely_finite, Tensor):
-        _require_finite_scores(users, factors, surely_finite)
+    if check and users.device.type == "cpu":
+        _require_finite_scores(users, factors)
     width = min(k, len(factors))
     if width and len(users):
         items, scores = choose(users.device)(users, factors, width, seen, block)
     else:
         items, scores = _nothing(len(users), width, users.device)
-    if isinstance(surely_finite, Tensor):  # asked for after the lists: a GPU makes them meanwhile
-        _require_finite_scores(users, factors, bool(surely_finite))
+    if check and users.device.type != "cpu":  # after the lists: a GPU is busy with them while it is asked
+        _require_finite_scores(users, factors)
     items, scores = _padded(items, k, -1), _padded(scores, k, -torch.inf)
     return (items, scores) if isinstance(user, Tensor) else (items.numpy(), scores.numpy())
 
@@ -208,25 +207,11 @@ def _seen_pairs(exclude: Incidence | Any, shape: tuple[int, int]) -> Incidence:
     return seen
 
 
-def _scores_are_surely_finite(user: Tensor, item: Tensor) -> bool | Tensor:
-    """One cheap pass over the vectors proves it as a rule; on a GPU the answer stays there."""
+def _require_finite_scores(user: Tensor, item: Tensor) -> None:
+    """One cheap pass over the vectors proves all scores finite; only where it cannot are they looked at one by one."""
     if not (user.numel() and item.numel()):
-        return True
-    return user.shape[1] * _largest_magnitude(user) * _largest_magnitude(item) <= LARGEST_SCORE
-
-
-def _largest_magnitude(matrix: Tensor) -> float | Tensor:
-    """NaN if there is one."""
-    if matrix.device.type == "cpu":  # in one thread: to wake the others takes longer
-        values = matrix.numpy()
-        return float(np.maximum(-values.min(), values.max()))
-    largest: Tensor = torch.linalg.vector_norm(matrix, torch.inf, dtype=torch.float64)
-    return largest
-
-
-def _require_finite_scores(user: Tensor, item: Tensor, surely: bool) -> None:
-    """Only where one pass could not prove it are scores looked at one by one."""
-    if surely:
+        return
+    if bool(user.shape[1] * _largest_magnitude(user) * _largest_magnitude(item) <= LARGEST_SCORE):
         return
     for matrix, side in ((user, "user"), (item, "item")):
         bad = (~torch.isfinite(matrix)).any(dim=1).nonzero().flatten()
@@ -236,6 +221,15 @@ def _require_finite_scores(user: Tensor, item: Tensor, surely: bool) -> None:
                 "repair them before ranking"
             )
     _require_scores_in_range(user, item)
+
+
+def _largest_magnitude(matrix: Tensor) -> float | Tensor:
+    """NaN if there is one; on a GPU the number stays there."""
+    if matrix.device.type == "cpu":  # in one thread: to wake the others takes longer
+        values = matrix.numpy()
+        return float(np.maximum(-values.min(), values.max()))
+    largest: Tensor = torch.linalg.vector_norm(matrix, torch.inf)
+    return largest.to(torch.float64)
 
 
 def _require_scores_in_range(user: Tensor, item: Tensor) -> None:

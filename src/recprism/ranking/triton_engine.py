@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-import triton
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
@@ -54,8 +53,8 @@ def plan_for(n_items: int, k: int) -> Plan | None:
     if 2 * k > n_items // 8 or k > LONGEST:
         return None
     group = next((size for size in (32, 16) if n_items // size >= 4 * k), 8)
-    bins = min(triton.next_power_of_2(triton.cdiv(n_items, group)), triton.next_power_of_2(max(256, 4 * k)))
-    return Plan(group, max(32, bins), triton.next_power_of_2(max(k + k // 8, 32) + STEP))
+    bins = min(power_of_two(whole_parts(n_items, group)), power_of_two(max(256, 4 * k)))
+    return Plan(group, max(32, bins), power_of_two(max(k + k // 8, 32) + STEP))
 
 
 class Halved(NamedTuple):
@@ -75,7 +74,7 @@ def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: i
         return torch_engine.rank(user, item, k, exclude, block)
     items = torch.empty((n_users, k), dtype=torch.int64, device=user.device)
     scores = torch.empty((n_users, k), dtype=torch.float32, device=user.device)
-    n_columns = triton.cdiv(n_items, ITEMS) * ITEMS
+    n_columns = whole_parts(n_items, ITEMS) * ITEMS
     halved = _halved(item, n_columns)
     bytes_per_user = n_columns * (4 / plan.group + 2 / 8)
     rows = min(block or max(USERS, int(BYTES_AT_A_TIME / bytes_per_user) // USERS * USERS), n_users)
@@ -108,7 +107,7 @@ def _seen_bits(
 
 def _no_bits(rows: int, n_items: int, n_columns: int, device: torch.device) -> Tensor:
     words = torch.zeros((rows, n_columns // 32), dtype=torch.int32, device=device)
-    words[:, triton.cdiv(n_items, 32) :] = -1
+    words[:, whole_parts(n_items, 32) :] = -1
     if n_items % 32:
         words[:, n_items // 32] = -1 << (n_items % 32)
     return words
@@ -128,7 +127,7 @@ def _rank_block(user: Tensor, item: Halved, seen: Tensor, plan: Plan, items: Ten
     (n_users, dim), k, device = user.shape, items.shape[1], user.device
     n_tiles, width = len(item.half) // ITEMS, item.half.shape[1]
     n_rows, n_groups, n_words = (
-        triton.cdiv(n_users, USERS) * USERS,
+        whole_parts(n_users, USERS) * USERS,
         n_tiles * ITEMS // plan.group,
         n_tiles * ITEMS // 32,
     )
@@ -138,8 +137,8 @@ def _rank_block(user: Tensor, item: Halved, seen: Tensor, plan: Plan, items: Ten
         *(user, item.largest, item.sizes, half, error, unit, n_users, dim), D=width, ROWS=ROWS, num_warps=4
     )
     blocks, programs = n_rows // USERS, _processors(device) * PROGRAMS_PER_PROCESSOR
-    each = triton.cdiv(n_tiles, triton.cdiv(programs, blocks))
-    grid = blocks, triton.cdiv(n_tiles, each)
+    each = whole_parts(n_tiles, whole_parts(programs, blocks))
+    grid = blocks, whole_parts(n_tiles, each)
     stride = seen.shape[1] if len(seen) > 1 else 0
     sizes: dict[str, Any] = {"D": width, "CHUNK": min(width, DIMS)}
     tile: dict[str, Any] = {**sizes, "USERS": USERS, "ITEMS": ITEMS, "num_warps": 4, "num_stages": 3}
@@ -149,7 +148,7 @@ def _rank_block(user: Tensor, item: Halved, seen: Tensor, plan: Plan, items: Ten
     hits = torch.empty((n_rows, n_words), dtype=torch.int32, device=device)
     mark_hits[grid](half, item.half, seen, hits, half_bars, n_users, n_tiles, each, stride, **tile)
     programs = min(n_users, programs)
-    words = min(WORDS, triton.next_power_of_2(n_words))
+    words = min(WORDS, power_of_two(n_words))
     waiting = torch.empty((programs, STEP + 32 * words), dtype=torch.int32, device=device)
     held = torch.empty((programs, plan.room), dtype=torch.int64, device=device)
     best_of_hits[(programs,)](
@@ -162,9 +161,19 @@ def _rank_block(user: Tensor, item: Halved, seen: Tensor, plan: Plan, items: Ten
     )
 
 
+def whole_parts(whole: int, part: int) -> int:
+    """How many parts cover the whole; triton's own word for it takes microseconds."""
+    return -(-whole // part)
+
+
+def power_of_two(number: int) -> int:
+    """The smallest one not below ``number``."""
+    return 1 << (number - 1).bit_length()
+
+
 def _width(dim: int) -> int:
     """Columns of the padded vectors: a power of two."""
-    return max(16, int(triton.next_power_of_2(dim)))
+    return max(16, power_of_two(dim))
 
 
 def _processors(device: torch.device) -> int:
