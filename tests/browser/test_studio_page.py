@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from recprism.study.config import RunConfig
@@ -216,22 +217,39 @@ def test_the_keyboard_alone_moves_the_budget(page: Any) -> None:
     says(page.locator("#budget-value")).not_to_have_text(before)
 
 
-def test_titles_cannot_become_markup(browser: Any, shelf: Path, tmp_path: Path) -> None:
-    import polars as pl
+HOSTILE = (
+    "<script>window.owned=1</script>",
+    "<img src=x onerror=window.owned=1>",
+    "<svg onload=window.owned=1>",
+    "\"><iframe srcdoc='<script>parent.owned=1</script>'>",
+    "javascript:window.owned=1",
+    "{{constructor.constructor('window.owned=1')()}}",
+    "${window.owned=1}",
+    "</title><body onload=window.owned=1>",
+    "<a href=javascript:window.owned=1>x</a>",
+    "\u202eelbisivni\u202c & < > ' \" ` \\ \n",
+)
 
-    hostile = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-    shutil.copytree(shelf / "plain", tmp_path / hostile.replace("/", ""))
-    run = Run.open(tmp_path / hostile.replace("/", ""))
-    run.items().with_columns(title=pl.lit(hostile)).write_parquet(run.path / "items.parquet")
+
+def test_nothing_that_is_data_becomes_markup(browser: Any, shelf: Path, tmp_path: Path) -> None:
+    """Titles, subtopics, the name of the run, what is typed and what stands in the link."""
+    folder = tmp_path / HOSTILE[1]
+    shutil.copytree(shelf / "plain", folder)
+    run = Run.open(folder)
+    corpus = pl.Series([HOSTILE[at % len(HOSTILE)] for at in range(len(run.items()))])
+    run.items().with_columns(title=corpus).write_parquet(run.path / "items.parquet")
+    topics = pl.read_parquet(run.path / "subtopics.parquet")
+    topics.with_columns(subtopic=pl.col("subtopic") + HOSTILE[0]).write_parquet(run.path / "subtopics.parquet")
     server, link = start(str(run.path))
     try:
-        for page in opened(browser, link):
+        for page in opened(browser, link + "#run=<img src=x onerror=window.owned=1>&user=1&budget=<script>"):
             page.wait_for_selector("#after .entry")
-            page.fill("#search", "<img")
-            page.wait_for_selector(".hits button")
-            assert hostile in page.inner_text("#after")
-            assert page.locator("#main img").count() == 0
-            assert page.title() == "recprism studio"
+            for words in HOSTILE:
+                page.fill("#search", words[:40])
+                says(page.locator("#found > *")).to_have_count(1)
+            assert page.locator("#main img, #main iframe, #main script, #main svg svg").count() == 0
+            assert page.evaluate("window.owned") is None
+            assert HOSTILE[0] in page.inner_text("#after")
     finally:
         end(server)
 

@@ -34,11 +34,18 @@ def test_another_host_name_is_refused(client: TestClient) -> None:
     assert client.get("/api/runs", headers={"host": "evil.example"}).status_code == 400
 
 
-@pytest.mark.parametrize(
-    "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/charts/..%2f..%2fapp.py", "/static//etc/passwd"]
-)
-def test_no_path_leads_out_of_the_folders(client: TestClient, path: str) -> None:
-    assert client.get(path).status_code in (400, 404, 405)
+UPWARDS = ("..", "%2e%2e", "%252e%252e", "..%2f", "..%5c", "%c0%ae%c0%ae", "....", ".%00.", "..;")
+
+
+@pytest.mark.parametrize("folder", ["static", "charts", "api/runs", "api/runs/plain/download"])
+@pytest.mark.parametrize("step", UPWARDS)
+@pytest.mark.parametrize("target", ["app.py", "etc/passwd", "plain/config.toml", "config.toml"])
+def test_no_path_leads_out_of_the_folders(client: TestClient, folder: str, step: str, target: str) -> None:
+    for steps in (1, 2, 6):
+        answer = client.get(f"/{folder}/{'/'.join([step] * steps)}/{target}")
+        assert answer.status_code in (400, 404, 405, 414)
+        assert "root:" not in answer.text
+        assert "[data]" not in answer.text
 
 
 def test_with_a_token_nothing_is_answered_without_it(shelf: Path) -> None:

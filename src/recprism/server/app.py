@@ -15,10 +15,11 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
 
 from recprism.errors import InputError
+from recprism.server.limits import Limits, too_many
 from recprism.server.opened import NotReadyError
 from recprism.server.questions import questions
 from recprism.server.safety import Guard, allowed_hosts
-from recprism.server.studio import Studio
+from recprism.server.studio import BusyError, Studio
 
 
 def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -40,9 +41,11 @@ def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: s
         redoc_url=None,
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(host))
+    app.add_middleware(Limits)
     app.add_middleware(Guard, token=token)
     app.add_exception_handler(InputError, _not_found)
     app.add_exception_handler(NotReadyError, _not_ready)
+    app.add_exception_handler(BusyError, _busy)
     app.state.studio = studio
     app.include_router(questions)
     _add_page(app)
@@ -55,6 +58,10 @@ async def _not_found(_request: Request, error: Exception) -> JSONResponse:
 
 async def _not_ready(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, status_code=409)
+
+
+async def _busy(_request: Request, _error: Exception) -> JSONResponse:
+    return too_many("many questions that take time are waiting", 2)
 
 
 def _add_page(app: FastAPI) -> None:

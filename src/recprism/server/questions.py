@@ -19,6 +19,10 @@ questions = APIRouter(
     responses={
         404: {"model": schemas.Problem, "description": "No such run, user, item or path."},
         409: {"model": schemas.Problem, "description": "The run is not ready to answer."},
+        429: {
+            "model": schemas.Problem,
+            "description": "Too much at once; Retry-After says when to ask again.",
+        },
     },
 )
 
@@ -110,7 +114,7 @@ async def lists(at: At, user: User) -> schemas.ListsAnswer:
 async def served(one: Opened, user: User, studio: TheStudio) -> schemas.ListsAnswer:
     """A user's list of the trained model, and as the run's own vectors serve it."""
     view = one.view()
-    return await studio.on_heavy(lambda: view.lists_of(user, view.served))
+    return await studio.ranked(lambda: view.lists_of(user, view.served))
 
 
 @questions.get("/{run}/search", tags=["lists"])
@@ -128,7 +132,7 @@ async def item(at: At, item: Annotated[str, Query(description="An item id.", max
 @questions.get("/{run}/features", tags=["factors"])
 async def features(one: Opened, studio: TheStudio) -> schemas.FeaturesAnswer:
     """Directions and factors of the run's own change, largest first. Some seconds the first time."""
-    return await studio.on_heavy(lambda: one.board().answer())
+    return await studio.ranked(lambda: one.board().answer())
 
 
 @questions.get("/{run}/turn", tags=["factors"])
@@ -140,19 +144,19 @@ async def turn(
     scale: Annotated[float, Query(description="1 leaves it as found, 0 erases it.", ge=-FURTHEST, le=FURTHEST)],
 ) -> schemas.TurnAnswer:
     """Turn one direction or factor by hand: everybody is ranked anew."""
-    return await studio.on_heavy(lambda: one.board().turn(number, scale, user))
+    return await studio.ranked(lambda: one.board().turn(number, scale, user))
 
 
 @questions.get("/{run}/download/lists", tags=["downloads"], response_class=FileResponse)
 async def download_lists(at: At, studio: TheStudio) -> Response:
     """All users' lists as far as a budget reaches: CSV with user_id, item_id, rank, score."""
-    return await studio.on_heavy(lambda: downloads.lists_file(at.view, at.goal, at.point))
+    return await studio.ranked(lambda: downloads.lists_file(at.view, at.goal, at.point))
 
 
 @questions.get("/{run}/download/vectors", tags=["downloads"], response_class=FileResponse)
 async def download_vectors(at: At, studio: TheStudio) -> Response:
     """Vectors whose plain dot product gives these lists: a zip of factors.safetensors and factors.json."""
-    return await studio.on_heavy(lambda: downloads.vectors_file(at.view, at.goal, at.point))
+    return await studio.ranked(lambda: downloads.vectors_file(at.view, at.goal, at.point))
 
 
 @questions.get("/{run}/download/report", tags=["downloads"], response_class=FileResponse)

@@ -1,4 +1,4 @@
-"""The runs that are served, and the one thread that does what takes time."""
+"""The runs that are served, and the threads that do what takes time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from recprism.server.opened import OpenedRun
 from recprism.study.run import Run
 
 T = TypeVar("T")
+MOST_WAITING = 16
+
+
+class BusyError(Exception):
+    """Too much is waiting already."""
 
 
 class Studio:
-    """Opens its runs in the background, one after the other: kernels run on all cores anyway."""
+    """Opens its runs in the background, one after the other: kernels run on all cores anyway.
+
+    Questions that rank anew have a thread of their own, so that nobody waits for a run that is being opened.
+    """
 
     def __init__(self, directories: Sequence[Path]) -> None:
-        self._heavy = ThreadPoolExecutor(1, thread_name_prefix="recprism")
+        self._opening = ThreadPoolExecutor(1, thread_name_prefix="recprism-opening")
+        self._ranking = ThreadPoolExecutor(1, thread_name_prefix="recprism-ranking")
+        self._waiting = 0
         self.runs: dict[str, OpenedRun] = {}
         for directory in directories:
             name = self._free_name(directory.resolve().name)
-            self.runs[name] = OpenedRun(name, Run.open(directory), self._heavy)
+            self.runs[name] = OpenedRun(name, Run.open(directory), self._opening)
         for run in self.runs.values():
             run.look()
 
@@ -37,11 +47,18 @@ class Studio:
         """What is under way ends at its next step; what waits is not begun."""
         for run in self.runs.values():
             run.close()
-        self._heavy.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._opening, self._ranking):
+            threads.shutdown(wait=True, cancel_futures=True)
 
-    async def on_heavy(self, work: Callable[[], T]) -> T:
-        """Wait for work that ranks or reads much, while others are answered."""
-        return await asyncio.get_running_loop().run_in_executor(self._heavy, work)
+    async def ranked(self, work: Callable[[], T]) -> T:
+        """Wait for work that ranks anew, while others are answered; refused where many wait for such already."""
+        if self._waiting >= MOST_WAITING:
+            raise BusyError
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._ranking, work)
+        finally:
+            self._waiting -= 1
 
     def _free_name(self, folder: str) -> str:
         """The folder's, with a number behind it where two are alike."""
