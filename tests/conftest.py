@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from recprism.cli import main
+from recprism.counterfactual import CMB
 from recprism.data import Dataset, Interactions, load_dataset
+from recprism.models import BPRMF
+from recprism.study.config import DiversifyConfig, RunConfig
+from recprism.study.run import Run
 
 # No deadlines: tests never judge wall-clock time. The same cases every time: a red test can be run again.
 settings.register_profile("recprism", deadline=None, derandomize=True)
@@ -54,3 +62,48 @@ def toy_interactions() -> Interactions:
         generator.integers(1, 6, len(user)).astype(np.float32),
         generator.permutation(len(user)).astype(np.int64),
     )
+
+
+@pytest.fixture(scope="session")
+def trained_run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """(epochs=2, dim=8) -> a run on the embedded data, trained once and copied: everybody may change their own."""
+    made: dict[tuple[int, int], Run] = {}
+
+    def run(epochs: int = 2, dim: int = 8) -> Run:
+        if (epochs, dim) not in made:
+            split = small.split(seed=0)
+            first = Run.create(tmp_path_factory.mktemp("trained") / "run", RunConfig())
+            first.save_data(small, split)
+            first.save_factors(BPRMF(epochs=epochs, dim=dim).fit(split, seed=0, device="cpu"))
+            made[epochs, dim] = first
+        path = tmp_path_factory.mktemp("runs") / "run"
+        shutil.copytree(made[epochs, dim].path, path)
+        return Run.open(path)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def searched_run(trained_run: Callable[..., Run]) -> Callable[..., Run]:
+    """(epochs, dim, settings of CMB) -> the same with a perturbation that players found."""
+
+    def run(epochs: int = 2, dim: int = 8, **settings: object) -> Run:
+        found = trained_run(epochs, dim)
+        found.set_diversify(DiversifyConfig(settings=settings))
+        found.save_cmb(CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics()))
+        return found
+
+    return run
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Words of a command line -> its exit code, in this process."""
+
+    def run(*words: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return int(stopped.value.code or 0)
+
+    return run

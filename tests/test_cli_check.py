@@ -3,65 +3,46 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from recprism.cli import main
-from recprism.counterfactual import CMB
-from recprism.data import load_dataset
-from recprism.models import BPRMF
-from recprism.study.config import DiversifyConfig, RunConfig
 from recprism.study.diversify import effect
 from recprism.study.run import Run
 
 
 @pytest.fixture(scope="module")
-def diversified(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    data = load_dataset("ml-latest-small")
-    split = data.split(seed=0)
-    run = Run.create(tmp_path_factory.mktemp("runs") / "sc", RunConfig())
-    run.save_data(data, split)
-    factors = BPRMF(epochs=3, dim=16).fit(split, seed=0, device="cpu")
-    run.set_diversify(DiversifyConfig(settings={"iterations": 15}))
-    run.save_cmb(CMB(iterations=15, device="cpu").fit(factors, split, data.subtopics))
-    return run
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
+def diversified(searched_run: Callable[..., Run]) -> Run:
+    return searched_run(3, 16, iterations=15)
 
 
 def test_the_exit_code_follows_the_measured_change(
-    diversified: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    diversified: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int], tmp_path: Path
 ) -> None:
     """Limits just within and just beyond what ``effect`` measures on the same labels."""
     change = effect(diversified, ("sc@10", "ndcg@10"), controls=False).change
     gain, loss = change["sc@10"].relative, -change["ndcg@10"].relative
     assert gain > 0.02
     kept = ("--min-sc-gain", gain - 0.01, "--max-ndcg-loss", max(loss, 0) + 0.01)
-    assert call(monkeypatch, "check", diversified.path, *kept) == 0
+    assert call("check", diversified.path, *kept) == 0
     assert capsys.readouterr().out.count("holds") == 2
     report = tmp_path / "check.xml"
-    assert call(monkeypatch, "check", diversified.path, "--min-sc-gain", gain + 0.01, "--junit", report) == 1
+    assert call("check", diversified.path, "--min-sc-gain", gain + 0.01, "--junit", report) == 1
     assert "FAILS" in capsys.readouterr().out
     suite = ElementTree.fromstring(report.read_text(encoding="utf-8"))
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
 
 
 def test_confidence_asks_for_more(
-    diversified: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    diversified: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     row = effect(diversified, ("sc@10",), controls=False).change["sc@10"]
     between = (row.relative + row.low / row.a) / 2
-    assert call(monkeypatch, "check", diversified.path, "--min-sc-gain", between, "--json") == 0
+    assert call("check", diversified.path, "--min-sc-gain", between, "--json") == 0
     assert json.loads(capsys.readouterr().out)["passed"]
-    assert call(monkeypatch, "check", diversified.path, "--min-sc-gain", between, "--confident", "--json") == 1
+    assert call("check", diversified.path, "--min-sc-gain", between, "--confident", "--json") == 1
     assert not json.loads(capsys.readouterr().out)["passed"]
 
 
@@ -72,9 +53,9 @@ def test_confidence_asks_for_more(
 def test_wrong_questions(
     diversified: Run,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., int],
     words: tuple[str, ...],
     complaint: str,
 ) -> None:
-    assert call(monkeypatch, "check", diversified.path, *words) == 2
+    assert call("check", diversified.path, *words) == 2
     assert complaint in capsys.readouterr().err

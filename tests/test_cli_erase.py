@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from recprism.cli import main
 from recprism.counterfactual import CMB, Perturbation
-from recprism.data import load_dataset
 from recprism.errors import InputError
-from recprism.models import BPRMF
-from recprism.study.config import DiversifyConfig, RunConfig
 from recprism.study.erase import check_run, divided_users, own_objective
 from recprism.study.run import Run
 
@@ -23,29 +19,13 @@ FEW = ("--draws", "2", "--controls", "3")
 
 
 @pytest.fixture(scope="module")
-def diversified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A quickly trained run on the embedded data with a quickly found perturbation of PC."""
-    data = load_dataset("ml-latest-small")
-    split = data.split(seed=0)
-    run = Run.create(tmp_path_factory.mktemp("runs") / "pc", RunConfig())
-    run.save_data(data, split)
-    factors = BPRMF(epochs=2, dim=16).fit(split, seed=0)
-    run.set_diversify(DiversifyConfig(settings={"diversity": "pc", "iterations": 6}))
-    run.save_cmb(CMB(diversity="pc", iterations=6).fit(factors, split, data.subtopics))
-    return run.path
+def diversified(searched_run: Callable[..., Run]) -> Path:
+    """With a quickly found perturbation of PC."""
+    return searched_run(2, 16, diversity="pc", iterations=6).path
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
-
-
-def test_tables_and_words(
-    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert call(monkeypatch, "erase", diversified, *FEW) == 0
+def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
+    assert call("erase", diversified, *FEW) == 0
     out, err = capsys.readouterr()
     assert "gain left" in out
     assert out.count("matched") == 4  # two ways, two numbers of features
@@ -57,10 +37,10 @@ def test_tables_and_words(
 
 
 def test_json_on_users_that_were_held_out(
-    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     words = ("--objective", "sc@10", "--features", "3", "--held-out-users", "0.2", "--json")
-    assert call(monkeypatch, "erase", diversified, *FEW, *words) == 0
+    assert call("erase", diversified, *FEW, *words) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["objective"] == "sc@10"
     assert found["held_out_users"] == 120
@@ -71,9 +51,9 @@ def test_json_on_users_that_were_held_out(
 
 
 def test_the_whole_curve_without_controls(
-    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    assert call(monkeypatch, "erase", diversified, "--draws", 1, "--controls", 0, "--curve") == 0
+    assert call("erase", diversified, "--draws", 1, "--controls", 0, "--curve") == 0
     out, err = capsys.readouterr()
     assert out.count("individual") == out.count("shared") > 30
     assert "shuffled within items" not in out
@@ -96,9 +76,9 @@ def test_bad_words(
     message: str,
     diversified: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., int],
 ) -> None:
-    assert call(monkeypatch, "erase", diversified, *FEW, *words) == 2
+    assert call("erase", diversified, *FEW, *words) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,27 +103,15 @@ def content(explained: Explained) -> Content:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(trained_run: Callable[..., Run]) -> Path:
     """A quickly trained run on the embedded data, not diversified."""
-    data = load_dataset("ml-latest-small")
-    split = data.split(seed=0)
-    run = Run.create(tmp_path_factory.mktemp("runs") / "plain", RunConfig())
-    run.save_data(data, split)
-    run.save_factors(BPRMF(epochs=2, dim=8).fit(split, seed=0, device="cpu"))
-    return run.path
+    return trained_run().path
 
 
 @pytest.fixture(scope="session")
-def diversified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def diversified(searched_run: Callable[..., Run]) -> Path:
     """The same with a perturbation of the item vectors, found by players."""
-    import shutil
-
-    path = tmp_path_factory.mktemp("runs") / "sc"
-    shutil.copytree(trained, path)
-    run = Run.open(path)
-    run.set_diversify(DiversifyConfig(settings={"iterations": 10}))
-    run.save_cmb(CMB(iterations=10, device="cpu").fit(run.factors(), run.split(), run.subtopics()))
-    return path
+    return searched_run(iterations=10).path
 
 
 @pytest.fixture(scope="session")

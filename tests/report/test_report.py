@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from recprism.cli import main
 from recprism.report import gather, render
 from recprism.report.content import Content
 from recprism.report.html import SCRIPTS, inline_json
@@ -126,9 +125,9 @@ def test_a_run_that_was_not_diversified_gets_an_audit(trained: Path) -> None:
 
 
 def test_a_diversified_run_gets_the_whole_page(
-    diversified: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    assert call(monkeypatch, "report", diversified, "--draws", 40, "--json") == 0
+    assert call("report", diversified, "--draws", 40, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     text = (diversified / "report.html").read_text(encoding="utf-8")
     page = read(text)
@@ -185,17 +184,10 @@ def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
     assert [what for _, what in content.facts["What happened"]] == ["first", "second"]
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
-
-
 def test_the_command_says_the_verdict_and_where_the_page_is(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    assert call(monkeypatch, "report", trained, "-o", tmp_path / "page.html") == 0
+    assert call("report", trained, "-o", tmp_path / "page.html") == 0
     out, err = capsys.readouterr()
     assert out.startswith("Nothing was changed yet")
     assert err.rstrip().splitlines()[-1] == f"next: open {tmp_path / 'page.html'} in a browser"
@@ -213,11 +205,11 @@ def test_the_command_says_the_verdict_and_where_the_page_is(
 def test_bad_questions_get_one_sentence(
     trained: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., int],
     words: tuple[str, ...],
     complaint: str,
 ) -> None:
-    assert call(monkeypatch, "report", trained, *words) == 2
+    assert call("report", trained, *words) == 2
     out, err = capsys.readouterr()
     assert complaint in err
     assert not out
@@ -225,10 +217,10 @@ def test_bad_questions_get_one_sentence(
 
 
 def test_a_run_without_a_model_is_told_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     Run.create(tmp_path / "empty", RunConfig())
-    assert call(monkeypatch, "report", tmp_path / "empty") == 2
+    assert call("report", tmp_path / "empty") == 2
     assert "recprism train --resume" in capsys.readouterr().err
-    assert call(monkeypatch, "report", tmp_path / "nowhere") == 2
+    assert call("report", tmp_path / "nowhere") == 2
     assert "not a run directory" in capsys.readouterr().err

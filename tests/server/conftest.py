@@ -12,30 +12,25 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from recprism.counterfactual import CMB
 from recprism.data import load_dataset
 from recprism.data.incidence import Incidence
-from recprism.models import BPRMF
 from recprism.server import create_app
-from recprism.study.config import DiversifyConfig, RunConfig
+from recprism.study.config import RunConfig
 from recprism.study.run import Run
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shelf(
+    trained_run: Callable[..., Run], searched_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A folder of runs: plain, changed (by players), unlabelled, empty (not trained), broken (vectors cut short)."""
     root = tmp_path_factory.mktemp("shelf")
     data = load_dataset("ml-latest-small")
     split = data.split(seed=0)
-    plain = Run.create(root / "plain", RunConfig())
-    plain.save_data(data, split)
-    plain.save_factors(BPRMF(epochs=2, dim=8).fit(split, seed=0, device="cpu"))
+    plain = Run(trained_run().path.rename(root / "plain"))
     plain.event("trained", model="bprmf")
-    shutil.copytree(root / "plain", root / "changed")
-    changed = Run.open(root / "changed")
-    changed.set_diversify(DiversifyConfig(settings={"iterations": 10}))
-    changed.save_cmb(CMB(iterations=10, device="cpu").fit(plain.factors(), split, data.subtopics))
-    (changed.path / "report.html").write_text("<script>alert(1)</script>", encoding="utf-8")
+    changed = searched_run(iterations=10).path.rename(root / "changed")
+    (changed / "report.html").write_text("<script>alert(1)</script>", encoding="utf-8")
     unlabelled = Run.create(root / "unlabelled", RunConfig())
     unlabelled.save_data(data, replace(split.refit(), test=Incidence.empty(split.test.shape)))
     unlabelled.save_factors(plain.factors())

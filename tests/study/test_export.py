@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,10 @@ import pytest
 
 from recprism.counterfactual import CMB
 from recprism.counterfactual.adapter import Adapter, AdapterSettings
-from recprism.data import load_dataset
 from recprism.errors import InputError
-from recprism.models import BPRMF, Factors
+from recprism.models import Factors
 from recprism.study.adapter_export import learn_adapter, write_onnx
-from recprism.study.config import BudgetConfig, RunConfig
+from recprism.study.config import BudgetConfig
 from recprism.study.diversify import diversify_within
 from recprism.study.export import blended, export_run, load_export, pair
 from recprism.study.export_formats import FORMATS, NPZ
@@ -26,13 +26,8 @@ from recprism.study.run import Run
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    data = load_dataset("ml-latest-small")
-    split = data.split(seed=0)
-    run = Run.create(tmp_path_factory.mktemp("runs") / "plain", RunConfig())
-    run.save_data(data, split)
-    run.save_factors(BPRMF(epochs=3, dim=16).fit(split, seed=0, device="cpu"))
-    return run
+def base(trained_run: Callable[..., Run]) -> Run:
+    return trained_run(3, 16)
 
 
 def changed(base: Run, path: Path, side: str) -> Run:
@@ -237,3 +232,74 @@ def test_a_run_without_a_change_of_user_vectors_has_no_adapter(base: Run, item_s
         learn_adapter(base)
     with pytest.raises(InputError, match="need no adapter"):
         learn_adapter(item_side)
+
+
+def rounding_index(items: np.ndarray, path: Path, kind: str) -> None:
+    import faiss
+
+    d = items.shape[1]
+    index = {
+        "int8": lambda: faiss.IndexScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT),
+        "ivf-pq": lambda: faiss.IndexIVFPQ(faiss.IndexFlatIP(d), d, 8, 8, 4, faiss.METRIC_INNER_PRODUCT),
+    }[kind]()
+    index.train(items)
+    index.add(items)
+    faiss.write_index(index, str(path))
+
+
+def searched(path: Path, vectors: np.ndarray, seen: Incidence) -> np.ndarray:
+    """(n, 10) what the index itself gives, all cells looked into, seen items taken out of the answers."""
+    import faiss
+
+    index = faiss.read_index(str(path))
+    if isinstance(index, faiss.IndexIVF):
+        index.nprobe = index.nlist
+    found = index.search(vectors, index.ntotal)[1]
+    return np.stack([row[~np.isin(row, seen.row(u))][:10] for u, row in enumerate(found)])
+
+
+def share_kept(wanted: np.ndarray, found: np.ndarray) -> float:
+    return float((wanted[:, :, None] == found[:, None, :]).any(2).mean())
+
+
+@pytest.mark.parametrize("kind", ["int8", "ivf-pq"])
+@pytest.mark.filterwarnings("ignore")
+def test_user_vectors_for_an_index_give_the_lists_that_it_would_lose(user_side: Run, tmp_path: Path, kind: str) -> None:
+    served, seen = user_side.served_factors(), user_side.split().seen_before("test")
+    rounding_index(served.item, tmp_path / "codes.faiss", kind)
+    made = export_run(user_side, tmp_path / "out", for_index=tmp_path / "codes.faiss")
+    assert made.index_stays
+    wanted, held = served.rank(10, exclude=seen)[0], load_export(tmp_path / "out")
+    before = share_kept(wanted, searched(tmp_path / "codes.faiss", served.user, seen))
+    after = share_kept(wanted, searched(tmp_path / "codes.faiss", held.user, seen))
+    assert before < 0.99
+    assert after > 0.9999
+
+
+def test_a_larger_margin_holds_the_same_lists_and_bears_int8(user_side: Run, tmp_path: Path) -> None:
+    served, seen = user_side.served_factors(), user_side.split().seen_before("test")
+    rounding_index(served.item, tmp_path / "codes.faiss", "int8")
+    made = export_run(user_side, tmp_path / "out", margin=0.05)
+    held = load_export(tmp_path / "out")
+    assert made.margin == 0.05
+    wanted = served.rank(10, exclude=seen)[0]
+    np.testing.assert_array_equal(held.rank(10, exclude=seen)[0], wanted)
+    lost = [1 - share_kept(wanted, searched(tmp_path / "codes.faiss", it.user, seen)) for it in (served, held)]
+    assert lost[1] < lost[0] / 4
+
+
+def test_an_index_of_other_items_is_refused(user_side: Run, tmp_path: Path) -> None:
+    items = user_side.served_factors().item
+    for name, vectors, says in (
+        ("fewer", items[:-1], r"decoded vectors have shape \(\d+, 16\)"),
+        ("order", items[::-1], "in one order"),
+    ):
+        rounding_index(np.ascontiguousarray(vectors), tmp_path / name, "int8")
+        with pytest.raises(InputError, match=says):
+            export_run(user_side, tmp_path / "out", for_index=tmp_path / name)
+    (tmp_path / "text").write_text("no index")
+    with pytest.raises(InputError, match="not an index"):
+        export_run(user_side, tmp_path / "out", for_index=tmp_path / "text")
+    with pytest.raises(InputError, match="no such file"):
+        export_run(user_side, tmp_path / "out", for_index=tmp_path / "nothing")
+    assert not (tmp_path / "out").exists()

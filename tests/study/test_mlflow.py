@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recprism.cli import main
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Epoch
 from recprism.study.config import ModelConfig, RunConfig
@@ -38,17 +38,10 @@ def logged(store: str) -> list[Any]:
     return list(client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"]))
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["recprism", *words])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
-
-
-def test_train_and_diversify_are_there_afterwards(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_and_diversify_are_there_afterwards(store: str, call: Callable[..., int]) -> None:
     quick = ("--set", "epochs=3", "--set", "dim=8", "--device", "cpu")
-    assert call(monkeypatch, "train", "-o", "runs/a", *quick, "--mlflow", store) == 0
-    assert call(monkeypatch, "diversify", "runs/a", "--budget", "0.5", "--mlflow", store) == 0
+    assert call("train", "-o", "runs/a", *quick, "--mlflow", store) == 0
+    assert call("diversify", "runs/a", "--budget", "0.5", "--mlflow", store) == 0
     training, diversifying = logged(store)
     client = mlflow.MlflowClient(tracking_uri=store)
     assert training.info.status == diversifying.info.status == "FINISHED"
@@ -79,9 +72,9 @@ def test_train_and_diversify_are_there_afterwards(store: str, monkeypatch: pytes
     assert kept == (run.path / "CARD.md").read_text(encoding="utf-8")
 
 
-def test_a_search_by_players_is_logged_step_by_step(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_by_players_is_logged_step_by_step(store: str, call: Callable[..., int]) -> None:
     train(start("runs/b", RunConfig(device="cpu", model=QUICK)))
-    assert call(monkeypatch, "diversify", "runs/b", "--set", "iterations=4", "-m", "sc@10", "--mlflow", store) == 0
+    assert call("diversify", "runs/b", "--set", "iterations=4", "-m", "sc@10", "--mlflow", store) == 0
     (found,) = logged(store)
     history = mlflow.MlflowClient(tracking_uri=store).get_metric_history(found.info.run_id, "step.psi")
     assert [it.step for it in history] == [1, 2, 3, 4]
@@ -123,10 +116,10 @@ def test_a_run_that_fails_is_logged_as_failed(store: str, tmp_path: Path) -> Non
 
 
 def test_a_wrong_address_is_said_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, "train", "-o", "runs/c", "--mlflow", "nowhere://x") == 2
+    assert call("train", "-o", "runs/c", "--mlflow", "nowhere://x") == 2
     assert "error: --mlflow: cannot log there (" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     with pytest.raises(InputError, match="name a store such as sqlite"):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from recprism.data import load_dataset
 from recprism.models import BPRMF
-from recprism.study.config import RunConfig
 from recprism.study.methods import Situation
 from recprism.study.path import within_budget
 from recprism.study.run import Run
@@ -18,13 +17,8 @@ from recprism.study.stored_path import stored_path
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    data = load_dataset("ml-latest-small")
-    split = data.split(seed=0)
-    made = Run.create(tmp_path_factory.mktemp("runs") / "plain", RunConfig())
-    made.save_data(data, split)
-    made.save_factors(BPRMF(epochs=2, dim=8).fit(split, seed=0, device="cpu"))
-    return made
+def run(trained_run: Callable[..., Run]) -> Run:
+    return trained_run()
 
 
 @pytest.mark.parametrize("budget", [0.01, 0.05, 0.2])
