@@ -13,6 +13,7 @@ import pytest
 
 from recprism.counterfactual import CMB
 from recprism.counterfactual.adapter import Adapter, AdapterSettings
+from recprism.data import Incidence
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study.adapter_export import learn_adapter, write_onnx
@@ -263,17 +264,15 @@ def share_kept(wanted: np.ndarray, found: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("kind", ["int8", "ivf-pq"])
-@pytest.mark.filterwarnings("ignore")
 def test_user_vectors_for_an_index_give_the_lists_that_it_would_lose(user_side: Run, tmp_path: Path, kind: str) -> None:
     served, seen = user_side.served_factors(), user_side.split().seen_before("test")
     rounding_index(served.item, tmp_path / "codes.faiss", kind)
     made = export_run(user_side, tmp_path / "out", for_index=tmp_path / "codes.faiss")
     assert made.index_stays
     wanted, held = served.rank(10, exclude=seen)[0], load_export(tmp_path / "out")
-    before = share_kept(wanted, searched(tmp_path / "codes.faiss", served.user, seen))
-    after = share_kept(wanted, searched(tmp_path / "codes.faiss", held.user, seen))
-    assert before < 0.99
-    assert after > 0.9999
+    lost = [1 - share_kept(wanted, searched(tmp_path / "codes.faiss", it.user, seen)) for it in (served, held)]
+    assert lost[0] > 0.01
+    assert lost[1] < lost[0] / 5  # with 16 factors some lists cannot be had in rounded vectors at all
 
 
 def test_a_larger_margin_holds_the_same_lists_and_bears_int8(user_side: Run, tmp_path: Path) -> None:

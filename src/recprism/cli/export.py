@@ -28,6 +28,21 @@ def export(
     alpha: Annotated[
         float, typer.Option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).", min=0, max=1)
     ] = 1.0,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="For an index that rounds, such as int8: user vectors that hold the same lists by this margin, a "
+            "share of the spread of a user's scores (0.05).",
+            show_default="the run's own",
+        ),
+    ] = None,
+    for_index: Annotated[
+        Path | None,
+        typer.Option(
+            help="For product quantisation: a file of FAISS with the item vectors; user vectors that hold the same "
+            "lists in what its codes decode to."
+        ),
+    ] = None,
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Instead: the query adapter, for user vectors made at request time.")
     ] = False,
@@ -44,24 +59,28 @@ def export(
     is. `expected.json` holds lists to try an installation with.
 
     Examples: `recprism export runs/x --to parquet`, `recprism export runs/x --to faiss -o index`,
-    `recprism export runs/x --alpha 0 -o rollback`, `recprism export runs/x --adapter`
+    `recprism export runs/x --alpha 0 -o rollback`, `recprism export runs/x --for-index ivfpq.faiss`,
+    `recprism export runs/x --adapter`
     """
     from recprism.study.run import Run
 
     run = Run.open(run_directory)
     folder = output or run_directory / ("export-adapter" if adapter else f"export-{to}")
-    facts = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, metric, alpha)
+    asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index}
+    facts = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
     if as_json:
         print_json({"folder": str(folder), **facts})
     next_step(f"recprism evaluate {run_directory}")
 
 
-def _vectors(run: Run, folder: Path, to: str, metric: str | None, alpha: float) -> dict[str, Any]:
+def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> dict[str, Any]:
     from recprism.study.export import export_run
 
-    made = export_run(run, folder, to, metric=metric, alpha=alpha)
+    made = export_run(run, folder, to, **asked)
     say(f"{made.users} and {made.items} -> {folder}")
-    if made.index_stays:
+    if made.for_index is not None:
+        print_sentence(f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to.")
+    elif made.index_stays:
         print_sentence(f"Item vectors are those of the trained model (version {made.item_version}): an index stays.")
     else:
         print_sentence(

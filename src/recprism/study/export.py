@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.files import write_text
+from recprism.counterfactual.bake import hold
+from recprism.data.files import readable, write_text
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
-from recprism.study.export_formats import Side, format_named
+from recprism.study.export_formats import Side, decoded_vectors, format_named
 from recprism.study.run import Run
 
 SCHEMA, VERSION = "recprism.export", 1
+LISTED = 10
 TRIED = 20  # users whose lists stand in expected.json
 CHECKED = 1000  # users who are ranked from the files before an export counts as written
 UNIT = 1e-4  # by which the length of a vector for cosine may miss 1
@@ -36,6 +38,8 @@ class Export:
     user_version, item_version: of the vectors, by their contents; where nothing moved on a side, its version is the
         base's, and an index that holds it can stay as it is
     alpha: 1 is the run's own vectors, 0 the trained model's: the way back
+    margin, for_index: user vectors that hold the lists by this margin; in the index of this name, whose decoded vectors
+        stand in the file of the items
     """
 
     format: str
@@ -49,10 +53,12 @@ class Export:
     items: str
     run: str
     made_from: str
+    margin: float | None = None
+    for_index: str | None = None
 
     @property
     def index_stays(self) -> bool:
-        return self.item_version == self.base_item_version
+        return self.for_index is not None or self.item_version == self.base_item_version
 
 
 def blended(run: Run, alpha: float) -> Factors:
@@ -75,16 +81,29 @@ def _mix(base: NDArray[np.float32], served: NDArray[np.float32], alpha: float) -
 
 
 def export_run(
-    run: Run, folder: str | Path, to: str = "safetensors", *, metric: str | None = None, alpha: float = 1.0
+    run: Run,
+    folder: str | Path,
+    to: str = "safetensors",
+    *,
+    metric: str | None = None,
+    alpha: float = 1.0,
+    margin: float | None = None,
+    for_index: str | Path | None = None,
 ) -> Export:
     """Write the vectors that a run serves; refused where the files would not give the run's lists.
 
     to: a name of ``export_formats.FORMATS``; metric: what the index searches by, the model's own unless named
+    margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``bake.hold``)
+    for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
     """
     chosen, folder = format_named(to), Path(folder)
     factors, base = blended(run, alpha), run.factors()
     wanted = metric or factors.metric
     _require_metric(factors, wanted)
+    seen = run.split().seen_before("test")
+    if margin is not None or for_index is not None:
+        decoded = None if for_index is None else decoded_vectors(for_index)
+        factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is not empty; name a new folder for the export")
     user, item = factors.search_vectors
@@ -104,9 +123,10 @@ def export_run(
         items=items.name,
         run=run.path.name,
         made_from=run.fingerprint(),
+        margin=margin,
+        for_index=None if for_index is None else Path(for_index).name,
         **about,
     )
-    seen = run.split().seen_before("test")
     write_text(folder / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
     write_text(folder / "export.json", json.dumps({"schema": SCHEMA, "version": VERSION, **asdict(made)}, indent=1))
     _require_same_lists(factors, load_export(folder), seen, folder)
@@ -153,12 +173,10 @@ def version_of(vectors: NDArray[np.float32], ids: NDArray[Any]) -> str:
 
 def _manifest(folder: Path) -> Export:
     path = folder / "export.json"
-    try:
-        facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: no export (there is no {path.name}); write one with `recprism export`") from None
-    except json.JSONDecodeError as broken:
-        raise InputError(f"{path}: not valid JSON ({broken}); export again") from None
+    if not path.exists():
+        raise InputError(f"{folder}: no export (there is no {path.name}); write one with `recprism export`")
+    with readable(path, "not the manifest of an export", "export again"):
+        facts: Mapping[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
     if facts.get("schema") != SCHEMA or facts.get("version") != VERSION:
         raise InputError(f"{path}: not an export of version {VERSION}; export again with this version of recprism")
     try:
@@ -187,7 +205,7 @@ def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
     rows = np.unique(np.linspace(0, factors.n_users - 1, min(TRIED, factors.n_users)).astype(np.int64))
     found = {}
     for name, exclude in (("without_seen", seen), ("everything", None)):
-        items, scores = factors.rank(min(10, factors.n_items), exclude=exclude, users=rows)
+        items, scores = factors.rank(min(LISTED, factors.n_items), exclude=exclude, users=rows)
         found[name] = [
             {
                 "user": factors.user_ids[row : row + 1].tolist()[0],
@@ -202,7 +220,7 @@ def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
 def _require_same_lists(factors: Factors, read: Factors, seen: Any, folder: Path) -> None:
     """Rank from the files, as whoever installs them will."""
     rows = np.arange(min(CHECKED, factors.n_users))
-    wanted, found = (it.rank(10, exclude=seen, users=rows)[0] for it in (factors, read))
+    wanted, found = (it.rank(LISTED, exclude=seen, users=rows)[0] for it in (factors, read))
     if not np.array_equal(wanted, found):
         share = float((wanted == found).mean())
         raise InputError(f"{folder}: the files give only {share:.1%} of the run's lists back; do not install them")

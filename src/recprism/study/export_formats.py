@@ -165,6 +165,22 @@ def _load_faiss(path: Path) -> tuple[NDArray[np.float32], NDArray[Any], Mapping[
     return index.reconstruct_n(0, index.ntotal), np.array(about.pop("id_list"), dtype=_loaded(about)), about
 
 
+def decoded_vectors(path: str | Path) -> NDArray[np.float32]:
+    """(n, d) what an index of FAISS takes its vectors to be, after whatever it rounded them to; in order of rows."""
+    if not Path(path).exists():
+        raise InputError(f"{path}: no such file; name an index written by faiss.write_index")
+    faiss = _faiss()
+    try:
+        index = faiss.read_index(str(path))
+        cells = faiss.try_extract_index_ivf(index)
+        if cells is not None:
+            cells.make_direct_map()
+        return np.asarray(index.reconstruct_n(0, index.ntotal), np.float32)
+    except RuntimeError as broken:
+        reason = str(broken).strip().splitlines()[-1]
+        raise InputError(f"{path}: not an index whose vectors FAISS can give back ({reason})") from None
+
+
 def _faiss() -> Any:
     try:
         import faiss

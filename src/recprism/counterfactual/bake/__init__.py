@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from recprism.counterfactual.bake import item, user
 from recprism.counterfactual.bake.item import Pulls
@@ -18,7 +19,7 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.models import COSINE, Factors
 
-__all__ = ["Baked", "Pairs", "Pulls", "bake"]
+__all__ = ["Baked", "Pairs", "Pulls", "bake", "hold"]
 
 DEFAULT_MARGIN = {"user": 1e-3, "item": 0.02}
 ROUNDS_ON_SPHERE = 4
@@ -73,6 +74,43 @@ def bake(
         support=answer.support,
         proof=answer.proof,
     )
+
+
+def hold(
+    factors: Factors,
+    k: int,
+    *,
+    exclude: Incidence | Any | None = None,
+    margin: float | None = None,
+    decoded: ArrayLike | None = None,
+) -> tuple[Factors, Baked]:
+    """The same first k items in the same order, from user vectors that bear rounding: the recommender, and how.
+
+    The vectors of ``bake`` stand at the edge of what gives a list, and an index that rounds its vectors pushes them
+    over it.
+
+    margin: keep further away from the edge, as for ``bake``
+    decoded: (n_items, d) what an index decodes its codes to (a bias being one more column, as in ``search_vectors``);
+        the lists are then those of an exhaustive search of the codes. Item vectors of the answer are these
+    """
+    lists, _ = factors.rank(k, exclude=exclude)
+    searched = factors if decoded is None else _as_decoded(factors, np.asarray(decoded, np.float32))
+    found = bake(searched, lists, exclude=exclude, margin=margin, order=True)
+    return found.applied_to(searched), found
+
+
+def _as_decoded(factors: Factors, decoded: NDArray[np.float32]) -> Factors:
+    wanted = factors.search_vectors[1]
+    if decoded.shape != wanted.shape:
+        raise InputError(f"decoded vectors have shape {decoded.shape}; the item vectors have {wanted.shape}")
+    error, spread = np.square(decoded - wanted).sum(), np.square(wanted - wanted.mean(0)).sum()
+    if not error < spread:
+        raise InputError(
+            "decoded vectors have less to do with the item vectors than their mean has; "
+            "check that both are of one model, in one order"
+        )
+    bias = None if factors.item_bias is None else decoded[:, -1]
+    return replace(factors, item=np.ascontiguousarray(decoded[:, : factors.dim]), item_bias=bias)
 
 
 def _bake_items(base: Factors, wanted: Wanted, order: bool, price: float, seed: int) -> Baked:
