@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from recprism.counterfactual import CMB, Step
     from recprism.study.config import BudgetConfig
     from recprism.study.diversify import Effect
+    from recprism.study.path import Kept
     from recprism.study.run import Run
 
 
@@ -34,6 +35,22 @@ def diversify(
             min=0.0001,
             max=0.5,
             show_default=False,
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            help="A run made before a retraining: its goal and budget again, on its axes, its lists as the measure.",
+            show_default=False,
+        ),
+    ] = None,
+    max_churn: Annotated[
+        float | None,
+        typer.Option(
+            help="With --like: at most this share of the places of its lists changes.",
+            min=0.0,
+            max=1.0,
+            show_default="no bound",
         ),
     ] = None,
     goal: Annotated[
@@ -93,7 +110,8 @@ def diversify(
 
     Examples: `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`,
     `recprism diversify runs/x --diversity sc --set side=user`,
-    `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`, `recprism diversify --resume runs/x`
+    `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`, `recprism diversify --resume runs/x`;
+    after a retraining: `recprism diversify runs/new --like runs/x --max-churn 0.2`
     """
     from recprism.counterfactual import CMB
     from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
@@ -107,6 +125,15 @@ def diversify(
     names = metric_names(metrics)
     if (run_directory is None) == (resume is None):
         raise InputError("name a run to diversify, or --resume one that was interrupted")
+    if like is not None or max_churn is not None:
+        if like is None or run_directory is None or budget is not None:
+            raise InputError(
+                "--like OLD takes goal and budget from OLD: name the new run, without --budget or --resume"
+            )
+        run, sink = Run.open(run_directory), mlflow_sink(mlflow)
+        with followed(run, sink):
+            _like(run, Run.open(like), max_churn, names, overwrite, as_json)
+        return
     if budget is not None:
         asked = BudgetConfig(
             goal=check_goal(goal),
@@ -171,17 +198,36 @@ def _side(word: str) -> Any:
 
 
 def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwrite: bool, as_json: bool) -> None:
-    from recprism.study.diversify import diversify_within, effect
-    from recprism.study.neighbours import neighbours_of
+    from recprism.study.diversify import diversify_within
 
     say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
     kept = diversify_within(run, asked, overwrite=overwrite)
+    _tell(run, kept, kept.to_dict(), names, as_json)
+
+
+def _like(
+    run: Run, old: Run, max_churn: float | None, names: tuple[str, ...] | None, overwrite: bool, as_json: bool
+) -> None:
+    from recprism.study.diversify import diversify_like
+
+    say(f"turning the vectors onto the axes of {old.path}, then as far towards its goal as it went")
+    found = diversify_like(run, old, max_churn=max_churn, overwrite=overwrite)
+    if not as_json:
+        say(found.churn.sentence())
+    _tell(run, found.kept, found.to_dict(), names, as_json)
+
+
+def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | None, as_json: bool) -> None:
+    """What vectors within a budget did; ``facts`` are what --json prints of how they were found."""
+    from recprism.study.diversify import effect
+    from recprism.study.neighbours import neighbours_of
+
     found = effect(run, names) if kept.baked is not None else None
     overlap = neighbours_of(run) if kept.baked is not None else None
     if as_json:
         change = None if found is None else found.change.to_dict()
         moved = None if overlap is None else overlap.to_dict()
-        print_json({"run": str(run.path), **kept.to_dict(), "change": change, "neighbours": moved})
+        print_json({"run": str(run.path), **facts, "change": change, "neighbours": moved})
         return
     if found is not None and kept.baked is not None:
         _print_effect(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from recprism.study.controls import control_perturbations
 from recprism.study.neighbours import overlap_of
 from recprism.study.path import Kept, within_budget
 from recprism.study.pipeline import situation_of
+from recprism.study.retrain import Before, Refit, refit
 from recprism.study.run import Run
 
 
@@ -81,20 +82,55 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
         rules=rules_of(asked.rules, factors),
         confidence=asked.confidence,
     )
+    _keep(run, asked, kept, factors, kept.to_dict(), overwrite)
+    return kept
+
+
+def diversify_like(run: Run, old: Run, *, max_churn: float | None = None, overwrite: bool = False) -> Refit:
+    """What was asked of ``old`` asked again of a retrained ``run``, whose vectors are turned onto the old axes.
+
+    See :func:`recprism.study.retrain.refit`. Nothing is turned or changed where nothing is certified.
+    """
+    run.require_undiversified(overwrite=overwrite)
+    wanted, certified = old.config.diversify, old.certificate()
+    if wanted is None or wanted.within is None or certified is None or not old.is_diversified():
+        raise InputError(
+            f"{old.path}: holds no vectors within a budget to follow; run `recprism diversify {old.path} --budget 0.01`"
+        )
+    asked, before = wanted.within, Before(old.factors(), old.served_factors(), old.split().seen_before("test"))
+    found = refit(
+        situation_of(run),
+        before,
+        asked.goal,
+        asked.budgets,
+        trade_off=certified["trade_off"],
+        side=asked.side,
+        rules=rules_of(asked.rules, run.factors()),
+        confidence=asked.confidence,
+        max_churn=max_churn,
+    )
+    _keep(run, asked, found.kept, found.aligned.factors, {**found.to_dict(), "like": str(old.path)}, overwrite)
+    return found
+
+
+def _keep(
+    run: Run, asked: BudgetConfig, kept: Kept, base: Factors, certificate: Mapping[str, Any], overwrite: bool
+) -> None:
+    """Write down what was found; ``base`` are the vectors that it is a change of."""
     run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
     if kept.baked is not None:
-        run.save_cmb(CMB.holding(factors, kept.perturbation, diversity=asked.goal, side=asked.side))
-    run.save_certificate(kept.to_dict())
+        run.save_cmb(CMB.holding(base, kept.perturbation, diversity=asked.goal, side=asked.side))
+    run.save_certificate(certificate)
     run.event(
         "diversified within a budget",
         goal=kept.goal,
         trade_off=kept.trade_off,
         side=kept.side,
         certificate=kept.certificate.figures(),
-        neighbours=None if kept.baked is None else overlap_of(factors, kept.perturbation).to_dict(),
+        neighbours=None if kept.baked is None else overlap_of(base, kept.perturbation).to_dict(),
+        **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
     )
     write_card(run, about=None if kept.baked is None else BEFORE)
-    return kept
 
 
 def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:

@@ -1,0 +1,245 @@
+"""After the base model was retrained: the same budget again, on the old axes, lists that change no more than asked.
+
+Nothing here looks at a label before the certificate: what is kept of the old lists is decided by the lists alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.models.align import Aligned, align, common
+from recprism.study.methods import Lists, Situation
+from recprism.study.path import DEPTH, Kept, Rules, lists_at, served_at, steps_towards, within_budget
+
+STICKIEST = 4.0  # times the range of a user's candidate scores: whoever was on the list and is on offer comes first
+HALVINGS = 7
+GONE = -2  # in the place of an item that an old list had and that cannot be on the new one
+TIGHTENINGS = 4  # of the aim, where vectors do not hold all the lists they were baked for
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """What was there before the retraining.
+
+    base: the old model; served: the vectors that were served; seen: (old users, old items) what they left out
+    """
+
+    base: Factors
+    served: Factors
+    seen: Incidence
+
+    def lists(self, new: Situation, *, base: bool = False) -> Lists:
+        """(n_users, k) lists as they were served, in numbers of the new model.
+
+        -1 in empty places and for users who were not there; GONE for items no longer on offer: left, or seen since.
+        """
+        users, old_users = common(new.factors.user_ids, self.base.user_ids)
+        items, old_items = common(new.factors.item_ids, self.base.item_ids)
+        number = np.full(self.base.n_items, GONE, np.int64)
+        number[old_items] = items
+        ranked, _ = (self.base if base else self.served).rank(new.k, exclude=self.seen, users=old_users)
+        found = np.full((new.factors.n_users, new.k), -1, np.int64)
+        found[users] = np.where(ranked >= 0, number[ranked], -1)
+        row, place = np.nonzero(found >= 0)
+        seen = np.isin(row * new.factors.n_items + found[row, place], new.seen.keys)
+        found[row[seen], place[seen]] = GONE
+        return found
+
+
+@dataclass(frozen=True)
+class Churn:
+    """Shares of the places that old lists had and whose item is no longer on the user's list.
+
+    users: who had a list before and have one now; order inside a list does not count
+    retraining: of the base model's lists, with nothing diversified: what the retraining does by itself
+    served: of the lists that were served, to those that are served now
+    unavoidable: of the lists that were served, items that are gone or were seen since
+    free: what ``served`` would be without a bound; None where there was none
+    """
+
+    users: int
+    retraining: float
+    served: float
+    unavoidable: float
+    free: float | None = None
+
+    def sentence(self) -> str:
+        bound = "" if self.free is None else f" ({self.free:.1%} without a bound)"
+        return (
+            f"Of the places of {self.users:,} users' lists, {self.served:.1%} changed{bound}; "
+            f"retraining alone changes {self.retraining:.1%}, and {self.unavoidable:.1%} had to."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """kept: the perturbation of ``aligned.factors`` and its certificate; stickiness: what it took to keep the bound.
+
+    churn is that of the vectors in ``kept``: where nothing was certified, of the new base lists.
+    """
+
+    aligned: Aligned
+    kept: Kept
+    churn: Churn
+    stickiness: float
+
+    def to_dict(self) -> dict[str, Any]:
+        facts = {"unlike": self.aligned.unlike, "stickiness": self.stickiness, "churn": asdict(self.churn)}
+        return {**self.kept.to_dict(), "retrained": facts}
+
+
+class Keeping(Situation):
+    """A situation in which items of ``held`` score higher, by ``stickiness`` times the range of the user's candidates.
+
+    held: (n_users, k) item numbers, negative in places without one
+    """
+
+    def __init__(self, of: Situation, held: Lists, stickiness: float) -> None:
+        super().__init__(of.factors, of.split, of.subtopics, of.part, of.k)
+        self._of, self._held, self._stickiness = of, held, stickiness
+
+    @cached_property
+    def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The held items and the best others, best first."""
+        items, scores = (array[:, :DEPTH] for array in self._of.candidates)
+        lowest = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
+        bonus = self._stickiness * np.where(np.isfinite(lowest), scores[:, :1] - lowest, 0.0)
+        inside = np.zeros(items.shape, bool)
+        for place in range(self._held.shape[1]):
+            inside |= (items == self._held[:, [place]]) & (items >= 0)
+        user, item = self.factors.search_vectors
+        own = np.einsum("ud,ukd->uk", user, item[self._held.clip(0)]).astype(np.float64)
+        both = np.hstack([np.where(inside, -1, items), self._held])
+        raised = np.hstack([np.where(inside, -np.inf, scores), np.where(self._held >= 0, own + bonus, -np.inf)])
+        order = np.argsort(-raised, axis=1, kind="stable")[:, : items.shape[1]]
+        return np.take_along_axis(both, order, 1), np.take_along_axis(raised, order, 1)
+
+
+def churn(before: Lists, now: Lists) -> float:
+    """The share of filled places of ``before`` whose item is not on the same row of ``now``; both (n, k).
+
+    >>> churn(np.array([[1, 2], [3, -1]]), np.array([[2, 5], [4, 3]]))
+    0.33333333333333337
+    """
+    kept = np.zeros(before.shape, bool)
+    for place in range(now.shape[1]):
+        kept |= before == now[:, [place]]
+    filled = before != -1
+    return 1 - float(kept[filled].mean()) if filled.any() else 0.0
+
+
+def refit(
+    situation: Situation,
+    before: Before,
+    goal: str,
+    budgets: Mapping[str, float],
+    *,
+    trade_off: float,
+    side: Literal["user", "item"] = "user",
+    rules: Rules | None = None,
+    confidence: float = 0.95,
+    max_churn: float | None = None,
+) -> Refit:
+    """The most diverse vectors of a retrained model, at most as far along the path as the old ones were.
+
+    situation: the retrained model about to serve; trade_off: where the old perturbation stood on the path
+    max_churn: the largest share of places that may change against the lists that were served. Items that were there
+        are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
+
+    Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
+    """
+    aligned = align(situation.factors, before.base)
+    now = Situation(aligned.factors, situation.split, situation.subtopics, situation.part, situation.k)
+    held, steps = before.lists(now), _last_steps(goal, trade_off)
+    free, stickiness = None, 0.0
+    if max_churn is not None:
+        free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
+    kept = within_budget(
+        Keeping(now, held, stickiness) if stickiness else now,
+        goal,
+        budgets,
+        side=side,
+        rules=rules,
+        confidence=confidence,
+        trade_offs=steps,
+    )
+    served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
+    return Refit(aligned, kept, _churn(before, now, served, free), stickiness)
+
+
+def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:
+    """The step of the path before a trade-off, and the trade-off: a sequence that is fixed before any label is seen."""
+    return (*(step for step in steps_towards(goal) if step < trade_off), trade_off)[-2:]
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """Lists that hold on to old ones by some stickiness, without a look at labels."""
+
+    now: Situation
+    held: Lists
+    goal: str
+    steps: Sequence[float]
+    side: Literal["user", "item"]
+    rules: Rules | None
+
+    def wanted(self, stickiness: float) -> float:
+        """The largest churn of all steps, of the lists that vectors are to hold."""
+        keeping = Keeping(self.now, self.held, stickiness)
+        return max(churn(self.held, lists_at(keeping, self.goal, step, self.rules)) for step in self.steps)
+
+    def served(self, stickiness: float) -> float:
+        """The same of the lists that the vectors give, which may be a little less true to the old ones."""
+        keeping = Keeping(self.now, self.held, stickiness)
+        made = (served_at(keeping, self.goal, step, side=self.side, rules=self.rules)[1] for step in self.steps)
+        return max(churn(self.held, lists) for lists in made)
+
+
+def _enough(trial: _Trial, most: float) -> tuple[float, float]:
+    """The churn without a bound, and the least stickiness found under which it is at most ``most``."""
+    if not 0 <= most <= 1:
+        raise InputError(f"the churn allowed is {most!r}; pass a share of the places from 0 to 1, such as 0.3")
+    free = trial.served(0.0)
+    if free <= most:
+        return free, 0.0
+    least = trial.served(STICKIEST)
+    if least > most:
+        raise InputError(f"at least {least:.1%} of the places change, and {most:.1%} are allowed; allow more")
+    aim = most
+    for _ in range(TIGHTENINGS):
+        stickiness = _least(trial, aim)
+        reached = trial.served(stickiness)
+        if reached <= most:
+            return free, stickiness
+        aim -= reached - most
+    return free, STICKIEST
+
+
+def _least(trial: _Trial, most: float) -> float:
+    """By halving; the stickiest where nothing is enough."""
+    low, high = 0.0, STICKIEST
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if trial.wanted(middle) <= most else (middle, high)
+    return high
+
+
+def _churn(before: Before, now: Situation, served: Lists, free: float | None) -> Churn:
+    old, old_base = before.lists(now), before.lists(now, base=True)
+    filled = old != -1
+    return Churn(
+        int(filled.any(1).sum()),
+        churn(old_base, now.base_lists),
+        churn(old, served),
+        float((old[filled] == GONE).mean()) if filled.any() else 0.0,
+        free,
+    )
