@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recprism.errors import InputError, RecprismError
+
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
@@ -25,6 +27,26 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def readable(where: str | Path, what: str, advice: str) -> Iterator[None]:
+    """Whatever goes wrong inside while a file is read becomes one sentence.
+
+    Other people's readers fail in a hundred ways on damaged files, and those written in Rust with a panic, which is no
+    ``Exception``. Errors of ours pass.
+    """
+    try:
+        yield
+    except RecprismError:
+        raise
+    except FileNotFoundError as missing:
+        raise InputError(f"{missing.filename or where}: no such file; {advice}") from None
+    except BaseException as broken:
+        if not isinstance(broken, Exception) and type(broken).__name__ != "PanicException":
+            raise
+        said = (str(broken).splitlines() or [""])[0][:200] or type(broken).__name__
+        raise InputError(f"{where}: {what} ({said}); {advice}") from None
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from recprism.data.files import readable
 from recprism.data.sources import read_bytes
 from recprism.errors import InputError
 
@@ -84,10 +85,8 @@ def read_recbole(content: bytes, where: str) -> pl.DataFrame:
 
 
 def read_parquet(content: bytes, where: str) -> pl.DataFrame:
-    try:
+    with readable(where, "not a Parquet file, or damaged", "write it again"):
         return pl.read_parquet(io.BytesIO(content)).with_row_index(ROW, offset=1)
-    except (pl.exceptions.PolarsError, OSError) as problem:
-        raise InputError(f"{where}: not a Parquet file, or damaged ({str(problem).splitlines()[0]})") from None
 
 
 def _read_csv(content: bytes, where: str) -> pl.DataFrame:

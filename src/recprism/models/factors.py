@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.files import atomic_path, write_text
+from recprism.data.files import atomic_path, readable, write_text
 from recprism.data.ids import as_id_array, id_positions
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
@@ -158,30 +158,22 @@ class Factors:
 
     @classmethod
     def load(cls, path: str | Path) -> Factors:
-        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         path = Path(path)
-        try:
+        beside = "factors are a .safetensors file with a .json file beside it; train or export them again"
+        with readable(path, "not factors written by recprism", beside):
             tensors = load_file(path)
             about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
             user, item = tensors["user"], tensors["item"]
-            user_ids, item_ids = about["user_ids"], about["item_ids"]
-        except FileNotFoundError as missing:
-            raise InputError(
-                f"{missing.filename or path}: no such file; factors are a .safetensors file with a .json file beside it"
-            ) from None
-        except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as broken:
-            raise InputError(
-                f"{path}: not factors written by recprism ({broken}); train or export them again"
-            ) from None
+            user_ids, item_ids, settings = about["user_ids"], about["item_ids"], dict(about.get("settings", {}))
         return cls.from_arrays(
             user,
             item,
             user_ids=user_ids,
             item_ids=item_ids,
             item_bias=tensors.get("item_bias"),
-            settings=about.get("settings", {}),
+            settings=settings,
         )
 
 

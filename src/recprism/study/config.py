@@ -9,7 +9,7 @@ from typing import Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recprism.data.files import write_text
+from recprism.data.files import readable, write_text
 from recprism.errors import InputError
 
 
@@ -112,16 +112,14 @@ def write_config(path: Path, config: RunConfig) -> None:
 
 
 def read_config(path: Path) -> RunConfig:
-    try:
-        return RunConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise InputError(
-            f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: not valid TOML ({problem})") from None
-    except ValidationError as problem:
-        raise InputError(f"{path}: {in_one_sentence(problem)}") from None
+    if not path.exists():
+        raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`")
+    with readable(path, "not valid TOML", "write it anew, or make another run"):
+        asked = tomllib.loads(path.read_text(encoding="utf-8"))
+        try:
+            return RunConfig.model_validate(asked)
+        except ValidationError as problem:
+            raise InputError(f"{path}: {in_one_sentence(problem)}") from None
 
 
 def in_one_sentence(problem: ValidationError) -> str:

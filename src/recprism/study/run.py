@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
 from recprism.data.dataset import Dataset
-from recprism.data.files import atomic_path, write_text
+from recprism.data.files import atomic_path, readable, write_text
 from recprism.data.frames import number_ids, subtopics_from_frame
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
@@ -94,14 +94,14 @@ class Run:
     def events(self, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What happened, oldest first, apart from some kinds; a last line that was cut short is left out."""
         path = self.path / "events.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         found = []
         for line in lines:
             try:
                 event = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            if event.get("event") not in without:
+            if isinstance(event, dict) and event.get("event") not in without:
                 found.append(event)
         return found
 
@@ -266,22 +266,20 @@ class Run:
 
     def _read_frame(self, name: str) -> pl.DataFrame:
         path = self.path / f"{name}.parquet"
-        try:
+        if not path.exists():
+            raise InputError(f"{path}: no such file; this run has not come so far, or lost it")
+        with readable(path, "damaged", f"run the command that made it again, or another run in place of {self.path}"):
             return pl.read_parquet(path)
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file; this run has not come so far, or lost it") from None
-        except (pl.exceptions.PolarsError, OSError) as problem:
-            raise InputError(f"{path}: damaged ({str(problem).splitlines()[0]})") from None
 
     def _read_json(self, name: str, command: str) -> dict[str, Any] | None:
         """None where there is no such file; ``command`` makes it."""
         path = self.path / f"{name}.json"
         if not path.exists():
             return None
-        try:
+        with readable(path, "not valid JSON", f"run `recprism {command} {self.path}` again"):
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as broken:
-            raise InputError(f"{path}: not valid JSON ({broken}); run `recprism {command} {self.path}` again") from None
+            if not isinstance(found, dict):
+                raise TypeError("not an object")
         return found
 
     def _clear(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.data.files import readable
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 
@@ -47,11 +47,12 @@ def from_files(
 
 
 def _read_npy(path: Path) -> Arrays:
-    return {WHOLE: np.load(path, allow_pickle=False)}
+    with path.open("rb") as file:
+        return {WHOLE: np.load(file, allow_pickle=False)}
 
 
 def _read_npz(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
@@ -81,21 +82,16 @@ READERS: dict[str, Callable[[Path], Arrays]] = {
 
 def read_arrays(path: Path) -> Arrays:
     """name -> array of a file of vectors; one clear sentence where it cannot be read."""
-    from safetensors import SafetensorError
-
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: vectors are read from {', '.join(READERS)}, not from {path.suffix!r}")
-    try:
-        return reader(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except UnpicklingError:
-        raise InputError(
-            f"{path}: holds more than tensors, and objects are not loaded; save the weights alone (state_dict)"
-        ) from None
-    except (SafetensorError, ValueError, EOFError, OSError, RuntimeError, zipfile.BadZipFile) as broken:
-        raise InputError(f"{path}: cannot be read as {path.suffix} ({str(broken).splitlines()[0]})") from None
+    with readable(path, f"cannot be read as {path.suffix}", "name a file of vectors"):
+        try:
+            return reader(path)
+        except UnpicklingError:
+            raise InputError(
+                f"{path}: holds more than tensors, and objects are not loaded; save the weights alone (state_dict)"
+            ) from None
 
 
 def _matrix(path: Path, side: str, key: str | None) -> NDArray[Any]:
