@@ -12,6 +12,11 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 NEEDED = {"from_implicit": ("implicit",), "from_cornac": ("cornac",), "from_lenskit": ("lenskit",)}
 """What an example trains with; the one of RecBole reads a recording."""
+SCRIPTS = sorted(
+    path
+    for path in (README.parent / "examples").glob("*.py")
+    if not path.stem.startswith("serve_with_")  # these are given an export by tests/test_engines.py
+)
 
 
 def test_the_example_runs_and_its_output_is_real() -> None:
@@ -30,7 +35,7 @@ def _numbers(line: str) -> tuple[str, list[float]]:
     return name, [float(number) for number in re.findall(r"\d+\.\d+", rest)]
 
 
-@pytest.mark.parametrize("script", sorted((README.parent / "examples").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_the_examples_run(script: Path, tmp_path: Path) -> None:
     for library in NEEDED.get(script.stem, ()):
         pytest.importorskip(library, reason=f"{library} is not installed: {script.name} is not run")

@@ -19,7 +19,7 @@ from recprism.models import Factors
 from recprism.study.adapter_export import learn_adapter, write_onnx
 from recprism.study.config import BudgetConfig
 from recprism.study.diversify import diversify_within
-from recprism.study.export import blended, export_run, load_export, pair
+from recprism.study.export import as_expected, blended, export_run, load_export, pair
 from recprism.study.export_formats import FORMATS, NPZ
 from recprism.study.methods import Situation
 from recprism.study.path import within_budget
@@ -302,3 +302,12 @@ def test_an_index_of_other_items_is_refused(user_side: Run, tmp_path: Path) -> N
     with pytest.raises(InputError, match="no such file"):
         export_run(user_side, tmp_path / "out", for_index=tmp_path / "nothing")
     assert not (tmp_path / "out").exists()
+
+
+def test_expected_lists_allow_equal_scores_to_change_places_and_nothing_else() -> None:
+    vectors = Factors.from_arrays([[1.0, 0.0]], [[3, 0], [2, 1], [2, 5], [1, 0]], item_ids=["a", "b", "c", "d"])
+    entry = {"user": 0, "items": ["a", "b", "c"], "scores": [3.0, 2.0, 2.0]}
+    assert as_expected(vectors, entry, ["a", "b", "c"])
+    assert as_expected(vectors, entry, ["a", "c", "b"])
+    for wrong in (["b", "a", "c"], ["a", "b", "d"], ["a", "b", "b"], ["a", "b"]):
+        assert not as_expected(vectors, entry, wrong)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual.bake import hold
 from recprism.data.files import readable, write_text
+from recprism.data.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.study.export_formats import Side, decoded_vectors, format_named
@@ -139,6 +140,19 @@ def load_export(folder: str | Path) -> Factors:
     about = _manifest(folder)
     for_users, for_items = format_named(about.format)
     return pair(for_users.read(folder / about.users, "user"), for_items.read(folder / about.items, "item"))
+
+
+def as_expected(vectors: Factors, entry: Mapping[str, Any], items: Sequence[Any]) -> bool:
+    """Whether item ids from an engine are an entry of ``expected.json``; items of equal score may change places.
+
+    Baked vectors stand where several items score alike: the last digit then decides, and every engine has its own.
+    """
+    if len(set(items)) != len(items) or len(items) != len(entry["items"]):
+        return False
+    user = id_positions(as_id_array([entry["user"]], "user"), vectors.user_ids, "user")
+    item = id_positions(as_id_array(list(items), "item"), vectors.item_ids, "item")
+    wanted, scores = np.array(entry["scores"]), vectors.item[item] @ vectors.user[user[0]]
+    return np.allclose(scores, wanted, rtol=0, atol=1e-6 + 1e-5 * float(np.abs(wanted).max(initial=0)))
 
 
 def pair(user: Side, item: Side) -> Factors:
