@@ -59,3 +59,14 @@ def test_wrong_questions(
 ) -> None:
     assert call("check", diversified.path, *words) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_a_misspelt_goal_leaves_the_old_result_alone(
+    searched_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    """`--overwrite` replaces a result by another one, not by a complaint."""
+    run = searched_run(iterations=3)
+    before = {path.name: path.read_bytes() for path in run.path.iterdir()}
+    assert call("diversify", run.path, "--diversity", "sx", "--overwrite") == 2
+    assert "unknown metric 'sx'" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before

@@ -14,7 +14,7 @@ import pytest
 from recprism.counterfactual import CMB
 from recprism.counterfactual.adapter import Adapter, AdapterSettings
 from recprism.data import Incidence
-from recprism.errors import InputError
+from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
 from recprism.study.adapter_export import learn_adapter, write_onnx
 from recprism.study.config import BudgetConfig
@@ -161,6 +161,20 @@ def test_nothing_is_written_over(user_side: Run, tmp_path: Path) -> None:
         export_run(user_side, tmp_path / "out")
     with pytest.raises(InputError, match="exported to safetensors"):
         export_run(user_side, tmp_path / "new", "hdf5")
+
+
+def test_an_export_that_fails_leaves_nothing_behind(
+    user_side: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAISS is missing: once it is installed, the same command works."""
+    import sys
+
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "faiss", None)
+        with pytest.raises(MissingDependencyError, match="faiss-cpu"):
+            export_run(user_side, tmp_path / "out", "faiss")
+    assert list(tmp_path.iterdir()) == []
+    assert export_run(user_side, tmp_path / "out", "faiss").format == "faiss"
 
 
 # -- the sphere -------------------------------------------------------------------------------------------------------

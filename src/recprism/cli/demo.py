@@ -67,6 +67,7 @@ def demo(
         say(_verdict(result))
         print_paths(cost)
         say(f"the vectors now: {kept.certificate.sentence()}")
+    say(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
     next_step(
         f"recprism explain {run.path}",
@@ -74,7 +75,6 @@ def demo(
         "recprism train --model lightgcn -o runs/gcn && recprism evaluate runs/gcn --against runs/demo",
         "recprism evaluate YOUR_LISTS.csv --items YOUR_ITEMS.csv --subtopic-column genres",
     )
-    say(f"the report: {page} (open it in a browser; it needs no network)")
 
 
 def _show_one_user(run: Run, lists: pl.DataFrame) -> None:

@@ -162,7 +162,7 @@ def diversify(
         run = Run.open(run_directory or "")
         chosen = {"diversity": diversity, **typed_values(settings or [], "--set")}
         chosen |= {} if accuracy is None else {"accuracy": accuracy}
-        CMB.preset(preset, **chosen)
+        CMB.preset(preset, **chosen).require_known_goals()
         run.factors()
         run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
     with followed(run, sink):
@@ -214,6 +214,8 @@ def _like(
     found = diversify_like(run, old, max_churn=max_churn, overwrite=overwrite)
     if not as_json:
         say(found.churn.sentence())
+        if found.judged < 1:
+            say(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
     _tell(run, found.kept, found.to_dict(), names, as_json)
 
 

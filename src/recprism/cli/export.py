@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, say
-from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.study.run import Run
@@ -91,13 +90,13 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> dict[str
 
 
 def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> dict[str, Any]:
+    from recprism.data.files import atomic_folder
     from recprism.study.adapter_export import learn_adapter, write_onnx
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: is not empty; name a new folder for the adapter")
-    learned, shipped = learn_adapter(run, hidden=hidden, seed=seed)
-    write_onnx(learned, folder / "adapter.onnx")
-    learned.save(folder / "adapter.safetensors")
+    with atomic_folder(folder) as temporary:
+        learned, shipped = learn_adapter(run, hidden=hidden, seed=seed)
+        write_onnx(learned, temporary / "adapter.onnx")
+        learned.save(temporary / "adapter.safetensors")
     say(f"adapter.safetensors and adapter.onnx -> {folder}")
     print_sentence(shipped.sentence())
     return asdict(shipped)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,7 +50,9 @@ def complain(text: str) -> None:
 
 
 def next_step(*commands: str) -> None:
-    """The last line of a command names what to try next."""
+    """The last line of a command names what to try next, as it can be typed here: maybe no environment is active."""
+    program = "recprism" if shutil.which("recprism") or sys.argv[0] == "recprism" else sys.argv[0]
+    commands = tuple(re.sub(r"(^|&& )recprism ", rf"\1{program} ", command) for command in commands)
     for lead, command in zip(("next:", *("  or:",) * len(commands)), commands, strict=False):
         say(f"{lead} {command}")
 

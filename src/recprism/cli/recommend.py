@@ -30,6 +30,8 @@ def recommend(
 
     Examples: `recprism recommend runs/x -k 20 -o lists.csv`, `recprism recommend runs/x --users 1,42`
     """
+    import polars as pl
+
     from recprism.study.pipeline import part_named, recommend
     from recprism.study.run import Run
     from recprism.study.tables import write_table
@@ -45,7 +47,8 @@ def recommend(
             columns = [
                 name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
             ]
-            print_table(columns, shown.select(columns).rows(), numeric=("rank", "score"))
+            as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
+            print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
     else:
         path = run.save_recommendations(lists) if output is None else write_table(lists, output)
         say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")

@@ -32,7 +32,7 @@ def serve(
 
     Search for users and items, turn factors by hand, compare runs, watch one that is still going, download vectors and
     lists. The path towards the run's goal is made once (half a minute on MovieLens-1M) and kept in the run. Needs
-    `pip install recprism[serve]`. Ctrl-C ends it.
+    `pip install 'recprism[serve]'`. Ctrl-C ends it.
 
     Examples: `recprism serve runs/demo`, `recprism serve runs/a runs/b --open`, `recprism serve runs --port 0`
     """
@@ -43,7 +43,7 @@ def serve(
         from recprism.server.safety import is_loopback
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(
-            f"the studio needs {missing.name}, which is not installed; run `pip install recprism[serve]`"
+            f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
         ) from None
     key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
     app = create_app(_run_directories(runs), host=host, token=key)

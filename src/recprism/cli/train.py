@@ -120,7 +120,7 @@ def train(
         print_facts(
             {"run": str(run.path), **{name: value for name, value in factors.settings.items() if value is not None}}
         )
-    next_step(f"recprism evaluate {run.path}", f"recprism recommend {run.path} -k 10")
+    next_step(f"recprism audit {run.path}", f"recprism evaluate {run.path}")
 
 
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:

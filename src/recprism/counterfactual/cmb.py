@@ -260,6 +260,10 @@ class CMB:
         self.history_, self.converged_ = found.history, found.converged
         return self
 
+    def require_known_goals(self) -> None:
+        """Unknown metrics are said here, before anything is searched for or written over."""
+        _ = self._objective.needs
+
     @property
     def _objective(self) -> Objective:
         return Objective(self.diversity, self.accuracy, self.lambda1, self.lambda2, self.penalty)

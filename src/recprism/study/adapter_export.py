@@ -92,7 +92,7 @@ def write_onnx(adapter: Adapter, path: str | Path) -> None:
     try:
         from onnx import TensorProto, checker, helper, numpy_helper, save_model
     except ModuleNotFoundError:
-        raise MissingDependencyError("ONNX needs the package onnx; `pip install recprism[export]`") from None
+        raise MissingDependencyError("ONNX needs the package onnx; `pip install 'recprism[export]'`") from None
     if adapter.weights is None:
         raise InputError("this adapter has learned nothing yet; there is nothing to write")
     d = len(adapter.weights["offset"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from recprism.data.datasets import NAMED, data_roots, locate
 
 EXTRAS = {
     "adapters": ("implicit", "cornac"),
+    "export": ("faiss", "onnx"),
     "lenskit": ("lenskit",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "serve": ("fastapi", "uvicorn"),
@@ -48,7 +50,8 @@ def examine(data_root: str | Path | None = None) -> dict[str, Any]:
 
 
 def _dependencies() -> dict[str, str]:
-    names = [line.split(";")[0].split(">")[0].strip() for line in requires("recprism") or [] if "extra ==" not in line]
+    needed = [line for line in requires("recprism") or [] if "extra ==" not in line]
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed]
     return {name: _version(name) for name in names}
 
 

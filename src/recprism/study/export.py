@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.counterfactual.bake import hold
-from recprism.data.files import readable, write_text
+from recprism.data.files import atomic_folder, readable, write_text
 from recprism.data.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
@@ -105,8 +105,6 @@ def export_run(
     if margin is not None or for_index is not None:
         decoded = None if for_index is None else decoded_vectors(for_index)
         factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: is not empty; name a new folder for the export")
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
@@ -114,23 +112,25 @@ def export_run(
         Side("user", user, factors.user_ids, versions[0], versions[1], wanted),
         Side("item", item, factors.item_ids, versions[1], versions[1], wanted),
     )
-    users, items = (form.write(folder, side) for form, side in zip(chosen, sides, strict=True))
-    made = Export(
-        format=to,
-        alpha=alpha,
-        dim=user.shape[1],
-        base_item_version=version_of(base.search_vectors[1], base.item_ids),
-        users=users.name,
-        items=items.name,
-        run=run.path.name,
-        made_from=run.fingerprint(),
-        margin=margin,
-        for_index=None if for_index is None else Path(for_index).name,
-        **about,
-    )
-    write_text(folder / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
-    write_text(folder / "export.json", json.dumps({"schema": SCHEMA, "version": VERSION, **asdict(made)}, indent=1))
-    _require_same_lists(factors, load_export(folder), seen, folder)
+    with atomic_folder(folder) as temporary:
+        users, items = (form.write(temporary, side) for form, side in zip(chosen, sides, strict=True))
+        made = Export(
+            format=to,
+            alpha=alpha,
+            dim=user.shape[1],
+            base_item_version=version_of(base.search_vectors[1], base.item_ids),
+            users=users.name,
+            items=items.name,
+            run=run.path.name,
+            made_from=run.fingerprint(),
+            margin=margin,
+            for_index=None if for_index is None else Path(for_index).name,
+            **about,
+        )
+        said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
+        write_text(temporary / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
+        write_text(temporary / "export.json", json.dumps(said, indent=1))
+        _require_same_lists(factors, load_export(temporary), seen, folder)
     return made
 
 

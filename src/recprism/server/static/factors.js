@@ -22,6 +22,7 @@ export async function showFactors(name, diversified) {
     if (run !== name) return;
     fill(byId("factors-verdict"), ...spoken(answer.verdict));
     fill(byId("features"), ...answer.features.map((feature) => el("li", {}, card(feature))));
+    byId("features").querySelector("button")?.click();
   } catch (error) {
     if (error instanceof Refused) fill(byId("factors-verdict"), ...spoken(error.message));
     else if (!(error instanceof Overtaken)) throw error;

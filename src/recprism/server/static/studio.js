@@ -82,12 +82,19 @@ async function becomeReady(summary) {
 const wantGoal = safely(async () => {
   state.goal = byId("goal").value;
   if (state.summary.goals.includes(state.goal)) return openGoal();
+  stale(true); // what is shown is of the goal before
   await post(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`));
   return refresh();
 });
 
+// Figures of another goal than the one that is chosen: seen, but not to be used.
+function stale(yes) {
+  byId("budget-section").classList.toggle("stale", yes);
+}
+
 async function openGoal() {
   state.path = await get(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`), {}, "path");
+  stale(false);
   const labelled = state.path.points[0].loss !== null, slider = byId("budget");
   show(byId("certified-field"), labelled);
   Object.assign(slider, labelled ? { max: 10, step: 0.1 } : { max: state.path.points.length - 1, step: 1 });
