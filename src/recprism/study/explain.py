@@ -82,7 +82,7 @@ def require_enough(draws: int) -> None:
     """No draws, or so many that a gain beyond chance can show."""
     if 0 < draws < ENOUGH:
         raise InputError(
-            f"draws={draws}: fewer than {ENOUGH} can never show a gain beyond chance; ask for 0, or for {ENOUGH} and more"
+            f"draws={draws}: fewer than {ENOUGH} can never show a gain beyond chance; ask for 0, or at least {ENOUGH}"
         )
 
 
