@@ -25,6 +25,7 @@ ORDER = {
     "cmb": ("One iteration of CMB", "python benchmarks/cmb.py"),
     "gpu": ("One GPU", "python benchmarks/gpu.py --packed DIR"),
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
+    "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
 }
