@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,10 +12,9 @@ from hypothesis import strategies as st
 from recprism.errors import InputError
 from recprism.report.gather import gather
 from recprism.study import neighbours
-from recprism.study.config import BudgetConfig, DiversifyConfig, ModelConfig, RunConfig
+from recprism.study.config import BudgetConfig, DiversifyConfig
 from recprism.study.diversify import diversify, diversify_within
 from recprism.study.neighbours import neighbour_overlap, neighbours_of, noted, overlap_of
-from recprism.study.pipeline import start, train
 from recprism.study.run import Run
 
 
@@ -79,16 +77,9 @@ def test_a_large_catalogue_is_sampled_and_blocked(monkeypatch: pytest.MonkeyPatc
 # -- in a run ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "trained"
-    train(start(path, RunConfig(device="cpu", model=ModelConfig(settings={"epochs": 2, "dim": 8}))))
-    return path
-
-
 @pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Run:
-    return Run.open(shutil.copytree(trained, tmp_path / "run"))
+def run(trained_run: Callable[..., Run]) -> Run:
+    return trained_run()
 
 
 def card(run: Run) -> str:

@@ -22,10 +22,13 @@ from recprism.cli import (
     doctor,
     erase,
     evaluate,
+    experiment,
     explain,
     export,
     features,
     frontier,
+    interleave,
+    monitor,
     recommend,
     report,
     reproduce,
@@ -53,6 +56,9 @@ app.command("adjust")(adjust.adjust)
 app.command("explain")(explain.explain)
 app.command("erase")(erase.erase)
 app.command("check")(check.check)
+app.command("experiment")(experiment.experiment)
+app.command("interleave")(interleave.interleave)
+app.command("monitor")(monitor.monitor)
 app.command("frontier")(frontier.frontier)
 app.command("features")(features.features)
 app.command("export")(export.export)

@@ -182,6 +182,13 @@ def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return _to_id_array(distinct), position.to_numpy()
 
 
+def known_positions(ids: pl.Series, known_ids: NDArray[Any]) -> pl.Series:
+    """Positions among ``known_ids``, null where an id is not there."""
+    known = pl.DataFrame({"id": _id_series(known_ids), "position": np.arange(len(known_ids))})
+    wanted = pl.DataFrame({"id": ids.cast(known["id"].dtype, strict=False)})
+    return wanted.join(known, on="id", how="left", maintain_order="left")["position"]
+
+
 def _refuse_missing(table: pl.DataFrame, bad: pl.Series, name: str, where: str, problem: str) -> None:
     count = int(bad.sum())
     if count:
@@ -195,9 +202,7 @@ def _refuse_missing(table: pl.DataFrame, bad: pl.Series, name: str, where: str, 
 
 def _match(ids: pl.Series, item_ids: NDArray[Any], where: str) -> pl.Series:
     """Positions among ``item_ids``, null where an id is not there; no match at all means that the ids clash."""
-    known = pl.DataFrame({"id": _id_series(item_ids), "position": np.arange(len(item_ids))})
-    wanted = pl.DataFrame({"id": ids.cast(known["id"].dtype, strict=False)})
-    position = wanted.join(known, on="id", how="left", maintain_order="left")["position"]
+    position = known_positions(ids, item_ids)
     if len(ids) and position.is_null().all():
         raise InputError(
             f"{where}: none of its item ids (such as {ids[0]!r}) is an item of the interactions"

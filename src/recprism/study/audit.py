@@ -62,7 +62,7 @@ def audit_lists(
     path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
 ) -> Audit:
     """Judge a file of lists by itself and by the files beside it."""
-    lists = _read_lists(path)
+    lists = lists_of(read_table(path), str(path))
     tables = {name: read_pairs(file) for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
     item_table = None if beside.items is None else read_table(beside.items)
     topics = _topic_table(beside, item_table)
@@ -100,7 +100,7 @@ def audit_against_run(
     seed: int = 0,
 ) -> Audit:
     """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
-    lists, split = _read_lists(path), run.split()
+    lists, split = lists_of(read_table(path), str(path)), run.split()
     items = _as_matrix(
         positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
         positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
@@ -118,10 +118,11 @@ def audit_against_run(
     return Audit(evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed), notes)
 
 
-def _read_lists(path: str | Path) -> pl.DataFrame:
-    """user_id, item_id and rank; ranks may start anywhere, rows may come in any order."""
-    frame = read_table(path)
-    where = str(path)
+def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.DataFrame:
+    """user_id, item_id and rank, made to count from 0; ranks may start anywhere, rows may come in any order.
+
+    day: a column that tells when a list was served; it comes along as text, and a user may have one list a day
+    """
     for name in ("user_id", "item_id", "rank"):
         require_column(frame, name, where)
     rank = numbers(frame, "rank", where)
@@ -130,14 +131,26 @@ def _read_lists(path: str | Path) -> pl.DataFrame:
         interpret_ids(frame, "item_id", where).alias("item_id"),
         pl.Series("rank", rank),
     )
+    if day is not None:
+        require_column(frame, day, where)
+        table = table.with_columns(_days(frame[day]).alias("day"))
+    owner = ("user_id",) if day is None else ("day", "user_id")
     for twice in ("rank", "item_id"):
-        doubled = table.filter(table.select("user_id", twice).is_duplicated())
+        doubled = table.filter(table.select(*owner, twice).is_duplicated())
         if not doubled.is_empty():
             row, user, value = doubled[ROW][0], doubled["user_id"][0], doubled[twice][0]
+            when = "" if day is None else f" on {doubled['day'][0]}"
             raise InputError(
-                f"{where}, row {row}: user {user!r} has {twice} {value!r} more than once; each may stand once"
+                f"{where}, row {row}: user {user!r} has {twice} {value!r} more than once{when}; each may stand once"
             )
-    return table.with_columns(pl.col("rank").rank("ordinal").over("user_id").cast(pl.Int64) - 1)
+    return table.with_columns(pl.col("rank").rank("ordinal").over(owner).cast(pl.Int64) - 1)
+
+
+def _days(column: pl.Series) -> pl.Series:
+    """As text that sorts by time; of a moment, the date."""
+    if column.dtype == pl.Datetime:
+        column = column.dt.date()
+    return column.cast(pl.String).fill_null("without a date")
 
 
 def read_pairs(path: str | Path) -> pl.DataFrame:

@@ -58,16 +58,20 @@ class Checked:
 
     def to_junit(self) -> str:
         """One test case per demand, as build servers read them."""
-        failures = sum(not limit.passed for limit in self.limits)
-        suite = ElementTree.Element(
-            "testsuite", name="recprism check", tests=str(len(self.limits)), failures=str(failures), errors="0"
-        )
-        for limit in self.limits:
-            case = ElementTree.SubElement(suite, "testcase", classname=self.run, name=f"{limit.kind} of {limit.metric}")
-            if not limit.passed:
-                ElementTree.SubElement(case, "failure", message=limit.sentence())
-        ElementTree.indent(suite)
-        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+        failures = {f"{it.kind} of {it.metric}": None if it.passed else it.sentence() for it in self.limits}
+        return junit("recprism check", self.run, failures)
+
+
+def junit(suite: str, about: str, cases: Mapping[str, str | None]) -> str:
+    """The XML of test cases; cases: name -> why it failed, None where it passed."""
+    failed = sum(failure is not None for failure in cases.values())
+    root = ElementTree.Element("testsuite", name=suite, tests=str(len(cases)), failures=str(failed), errors="0")
+    for name, failure in cases.items():
+        case = ElementTree.SubElement(root, "testcase", classname=about, name=name)
+        if failure is not None:
+            ElementTree.SubElement(case, "failure", message=failure)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 
 def check(

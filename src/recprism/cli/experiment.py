@@ -1,0 +1,83 @@
+"""recprism experiment: how large an A/B test must be, and what it must keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli.audit import Guards
+from recprism.cli.options import shares
+from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, say
+
+
+def experiment(
+    run_directory: Annotated[Path, typer.Argument(help="A run that was diversified.")],
+    power: Annotated[float, typer.Option(help="Chance to find what is there.", min=0.5, max=0.999)] = 0.8,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            help="Chance of a false alarm: one-sided for guards, two-sided for the goal.", min=0.0001, max=0.5
+        ),
+    ] = 0.05,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of NDCG@10 that may be lost: the margin.", min=0.0001, max=0.5, show_default="the run's budgets"
+        ),
+    ] = None,
+    guard: Guards = None,
+    share: Annotated[float, typer.Option(help="Of all users who get the new lists.", min=0.01, max=0.99)] = 0.5,
+    alive: Annotated[
+        float, typer.Option(help="Share of the measured gain that the test must still find.", min=0.01, max=1.0)
+    ] = 1.0,
+    users_per_day: Annotated[
+        int | None, typer.Option(help="New users in the test a day: the days are told.", min=1, show_default=False)
+    ] = None,
+    part: Annotated[str, typer.Option(help="Means and spread from validation or test.")] = "test",
+    as_json: AsJson = False,
+) -> None:
+    """Plan an A/B test of the base's lists against the swapped ones: users needed, and guardrails.
+
+    Means and spread are those of the run's own users on held-out labels, one list each. Guards are tested for "not
+    worse by more than the budget", the goal for "better". With --budget or --guard those margins count; without, those
+    that the run was diversified within.
+
+    Examples: `recprism experiment runs/x`, `recprism experiment runs/x --power 0.9 --share 0.1 --users-per-day 20000`,
+    `recprism experiment runs/x --budget 0.02 --guard recall@20=0.03 --json`
+    """
+    from recprism.study.cost import COST
+    from recprism.study.experiment import plan
+    from recprism.study.pipeline import part_named
+    from recprism.study.run import Run
+
+    named = {**({} if budget is None else {COST: budget}), **shares(guard or [], "--guard")}
+    found = plan(
+        Run.open(run_directory),
+        budgets=named or None,
+        power=power,
+        alpha=alpha,
+        share=share,
+        alive=alive,
+        part=part_named(part),
+    )
+    days = None if users_per_day is None or found.users is None else -(-found.users // users_per_day)
+    if as_json:
+        print_json({**found.to_dict(), "days": days})
+        return
+    rows = [
+        (it.metric, it.question, it.margin, it.base, it.new, it.base_deviation, it.base_users, it.new_users)
+        for it in found.sizes
+    ]
+    columns = ("metric", "question", "margin", "base", "new", "deviation", "base users", "new users")
+    print_table(columns, rows, numeric=columns[2:])
+    for size in found.sizes:
+        say(size.sentence())
+    say("\nguardrails, as changes against the base arm:")
+    for rail in found.guardrails:
+        print_sentence(rail.sentence())
+    print_sentence(found.sentence())
+    if days is not None:
+        print_sentence(f"With {users_per_day:,} new users a day: {days:,} days.")
+    next_step(f"recprism interleave {run_directory} -o mixed.parquet", f"recprism monitor {run_directory} --lists FILE")

@@ -1,0 +1,78 @@
+"""recprism interleave: base and swapped lists in one, and what clicks on it say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
+from recprism.errors import InputError
+
+
+def interleave(
+    target: Annotated[
+        Path, typer.Argument(help="A diversified run, to write its lists; or the file written, to score clicks.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Of a run: the .csv or .parquet file to write.", show_default=False),
+    ] = None,
+    clicks: Annotated[
+        Path | None, typer.Option(help="Of a file: user_id,item_id that were clicked.", show_default=False)
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
+    part: Annotated[
+        str, typer.Option(help="test hides training and validation items, validation only training items.")
+    ] = "test",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Team-draft interleaving of base and swapped lists: a test in which every user sees both.
+
+    Of a run, writes user_id, item_id, rank and team: serve the lists, keep the team. Of that file, --clicks counts for
+    every user which team got more clicks, and tests whether users prefer one. It needs far fewer users than two arms;
+    it says which list people choose from, not how much they would choose.
+
+    Examples: `recprism interleave runs/x -o mixed.parquet`, `recprism interleave mixed.parquet --clicks clicks.csv`
+    """
+    if target.is_dir():
+        if output is None or clicks is not None:
+            raise InputError("of a run, lists are written: name a file with -o, without --clicks")
+        _write(target, output, k, part, seed, as_json)
+    else:
+        if clicks is None or output is not None:
+            raise InputError(f"{target}: of a file of interleaved lists, clicks are scored: name them with --clicks")
+        _score(target, clicks, as_json)
+
+
+def _write(run_directory: Path, output: Path, k: int, part: str, seed: int, as_json: bool) -> None:
+    from recprism.study.interleave import interleaved
+    from recprism.study.pipeline import part_named
+    from recprism.study.run import Run
+    from recprism.study.tables import write_table
+
+    lists = interleaved(Run.open(run_directory), k, part=part_named(part), seed=seed)
+    write_table(lists, output)
+    places = {team: int((lists["team"] == team).sum()) for team in sorted(lists["team"].unique().to_list())}
+    if as_json:
+        print_json({"path": str(output), "lists": lists["user_id"].n_unique(), "k": k, "places": places})
+        return
+    told = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
+    say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {told}")
+    next_step(f"recprism interleave {output} --clicks clicks.csv")
+
+
+def _score(lists: Path, clicks: Path, as_json: bool) -> None:
+    from recprism.study.interleave import preference, read_clicks, read_interleaved
+
+    mixed = read_interleaved(lists)
+    found = preference(mixed, read_clicks(clicks, mixed))
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [(team, found.credit[team], found.votes[team]) for team in found.votes]
+    print_table(("team", "clicks", "users"), rows, numeric=("clicks", "users"))
+    say(f"{found.ties:,} users clicked as much on both; {found.ignored:,} clicks are on what no list shows")
+    print_sentence(found.sentence())
