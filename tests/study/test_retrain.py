@@ -96,6 +96,19 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     assert loose.stickiness == 0
 
 
+def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
+    """Vectors that all users share do not hold every list: what counts is what they serve."""
+    situation, _, _ = first_fit
+    kept = within_budget(situation, "sc", {"ndcg@10": 0.2}, side="item", trade_offs=(0.12,))
+    before = Before(models[0], kept.perturbation.applied_to(models[0]), situation.seen)
+    now = Situation(models[1], split, small.subtopics, "test")
+    held = refit(now, before, "sc", {"ndcg@10": 0.3}, trade_off=0.12, side="item", max_churn=0.5)
+    assert held.churn.free is not None
+    assert held.churn.served <= 0.5 < held.churn.free
+    assert held.kept.perturbation.item is not None
+    assert held.kept.perturbation.user is None
+
+
 def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
     now = Situation(models[1], split, small.subtopics, "test")
@@ -105,6 +118,16 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
         refit(fewer, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=0.05)
     with pytest.raises(InputError, match="share of the places from 0 to 1"):
         refit(now, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=1.5)
+
+
+def test_labels_that_the_old_lists_could_not_hold_do_not_count(first_fit: Any, split: Split) -> None:
+    situation, _, before = first_fit
+    labels = split.test
+    assert (before.new_labels(situation).keys == labels.keys).all(), "the same split: all are new"
+    first = Incidence.from_pairs(labels.row_of_entry[:1], labels.indices[:1], labels.shape)
+    order = np.arange(split.n_users)[::-1]
+    known = Before(before.base.of_users(order), before.served, before.seen.union(first).take_rows(order))
+    assert (known.new_labels(situation).keys == labels.keys[1:]).all()
 
 
 def test_stickiness_only_lifts_what_was_held(first_fit: Any) -> None:
@@ -145,6 +168,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert facts is not None
     assert facts["like"] == str(old)
     assert facts["retrained"]["churn"]["served"] <= 0.3
+    assert 0 < facts["retrained"]["judged"] < 0.5, "the two splits are different draws"
     seen = run.split().seen_before("test")
     assert (run.factors().rank(10, exclude=seen)[0] == before.rank(10, exclude=seen)[0]).mean() > 0.999
     assert run.is_diversified()

@@ -6,7 +6,7 @@ Nothing here looks at a label before the certificate: what is kept of the old li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from recprism.study.path import DEPTH, Kept, Rules, lists_at, served_at, steps_t
 STICKIEST = 4.0  # times the range of a user's candidate scores: whoever was on the list and is on offer comes first
 HALVINGS = 7
 GONE = -2  # in the place of an item that an old list had and that cannot be on the new one
-TIGHTENINGS = 4  # of the aim, where vectors do not hold all the lists they were baked for
+ATTEMPTS = 5  # to keep a bound, each aiming lower: vectors may not hold all the lists they were baked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,22 @@ class Before:
         seen = np.isin(row * new.factors.n_items + found[row, place], new.seen.keys)
         found[row[seen], place[seen]] = GONE
         return found
+
+    def new_labels(self, new: Situation) -> Incidence:
+        """What judges the new lists, without what the old ones could not hold because it was seen already.
+
+        Where data are split at random each time, most held-out items of today were training items of yesterday.
+        """
+        user, item = np.full(self.base.n_users, -1, np.int64), np.full(self.base.n_items, -1, np.int64)
+        at, was = common(new.factors.user_ids, self.base.user_ids)
+        user[was] = at
+        at, was = common(new.factors.item_ids, self.base.item_ids)
+        item[was] = at
+        row, column = user[self.seen.row_of_entry], item[self.seen.indices]
+        known = (row >= 0) & (column >= 0)
+        labels = new.split.part(new.part)
+        fresh = ~np.isin(labels.keys, row[known] * labels.n_cols + column[known])
+        return Incidence.from_pairs(labels.row_of_entry[fresh], labels.indices[fresh], labels.shape)
 
 
 @dataclass(frozen=True)
@@ -85,15 +101,22 @@ class Refit:
     """kept: the perturbation of ``aligned.factors`` and its certificate; stickiness: what it took to keep the bound.
 
     churn is that of the vectors in ``kept``: where nothing was certified, of the new base lists.
+    judged: the share of the held-out interactions that the certificate goes by (see ``Before.new_labels``)
     """
 
     aligned: Aligned
     kept: Kept
     churn: Churn
     stickiness: float
+    judged: float
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {"unlike": self.aligned.unlike, "stickiness": self.stickiness, "churn": asdict(self.churn)}
+        facts = {
+            "unlike": self.aligned.unlike,
+            "stickiness": self.stickiness,
+            "judged": self.judged,
+            "churn": asdict(self.churn),
+        }
         return {**self.kept.to_dict(), "retrained": facts}
 
 
@@ -163,17 +186,16 @@ def refit(
     free, stickiness = None, 0.0
     if max_churn is not None:
         free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
-    kept = within_budget(
-        Keeping(now, held, stickiness) if stickiness else now,
-        goal,
-        budgets,
-        side=side,
-        rules=rules,
-        confidence=confidence,
-        trade_offs=steps,
-    )
+    judging, judged = now, 1.0
+    if stickiness:  # labels that the old lists could not hold would speak against whatever is kept of these
+        fresh, part = before.new_labels(now), now.split.part(now.part)
+        judged = len(fresh) / max(len(part), 1)
+        new_part: dict[str, Any] = {now.part: fresh}
+        split = replace(now.split, **new_part)
+        judging = Keeping(Situation(now.factors, split, now.subtopics, now.part, now.k), held, stickiness)
+    kept = within_budget(judging, goal, budgets, side=side, rules=rules, confidence=confidence, trade_offs=steps)
     served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
-    return Refit(aligned, kept, _churn(before, now, served, free), stickiness)
+    return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
 
 
 def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:
@@ -193,12 +215,12 @@ class _Trial:
     rules: Rules | None
 
     def wanted(self, stickiness: float) -> float:
-        """The largest churn of all steps, of the lists that vectors are to hold."""
+        """The churn of the last step, of the lists that vectors are to hold: a first and quick look."""
         keeping = Keeping(self.now, self.held, stickiness)
-        return max(churn(self.held, lists_at(keeping, self.goal, step, self.rules)) for step in self.steps)
+        return churn(self.held, lists_at(keeping, self.goal, self.steps[-1], self.rules))
 
     def served(self, stickiness: float) -> float:
-        """The same of the lists that the vectors give, which may be a little less true to the old ones."""
+        """The largest churn of all steps, of the lists that the vectors give."""
         keeping = Keeping(self.now, self.held, stickiness)
         made = (served_at(keeping, self.goal, step, side=self.side, rules=self.rules)[1] for step in self.steps)
         return max(churn(self.held, lists) for lists in made)
@@ -211,26 +233,25 @@ def _enough(trial: _Trial, most: float) -> tuple[float, float]:
     free = trial.served(0.0)
     if free <= most:
         return free, 0.0
-    least = trial.served(STICKIEST)
-    if least > most:
-        raise InputError(f"at least {least:.1%} of the places change, and {most:.1%} are allowed; allow more")
     aim = most
-    for _ in range(TIGHTENINGS):
-        stickiness = _least(trial, aim)
+    for attempt in range(ATTEMPTS):
+        stickiness = _least(trial, aim) if attempt < ATTEMPTS - 1 else STICKIEST
         reached = trial.served(stickiness)
         if reached <= most:
             return free, stickiness
+        if stickiness == STICKIEST:
+            break
         aim -= reached - most
-    return free, STICKIEST
+    raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more")
 
 
 def _least(trial: _Trial, most: float) -> float:
-    """By halving; the stickiest where nothing is enough."""
-    low, high = 0.0, STICKIEST
+    """By halving, on a scale that is finer near 0; the stickiest where nothing less is enough."""
+    low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if trial.wanted(middle) <= most else (middle, high)
-    return high
+        low, high = (low, middle) if trial.wanted(STICKIEST * middle**3) <= most else (middle, high)
+    return float(STICKIEST * high**3)
 
 
 def _churn(before: Before, now: Situation, served: Lists, free: float | None) -> Churn:
