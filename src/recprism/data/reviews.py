@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from recprism.data.files import readable
 from recprism.data.json_lines import read_json_lines
 from recprism.data.tables import ROW
 from recprism.data.text.aspects import AspectSettings, Evidence, aspects_in
@@ -49,7 +50,8 @@ def read_reviews(path: str | Path) -> pl.DataFrame:
     The summary is the first sentence of ``text``.
     """
     rows = [_review(row, entry, str(path)) for row, entry in read_json_lines(path)]
-    return pl.DataFrame(rows, schema=REVIEW_SCHEMA, orient="row")
+    with readable(path, "not a file of reviews", "mend or remove what is out of range"):
+        return pl.DataFrame(rows, schema=REVIEW_SCHEMA, orient="row")
 
 
 def extract_features(
@@ -78,7 +80,7 @@ def _review(row: int, entry: dict[str, Any], where: str) -> tuple[Any, ...]:
         rating, time = float(entry["overall"]), int(entry["unixReviewTime"])
     except KeyError as missing:
         raise InputError(f"{where}, row {row}: no field {missing}; is it an Amazon review file?") from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{where}, row {row}: overall or unixReviewTime is not a number; mend the row") from None
     if not user or not item:
         raise InputError(f"{where}, row {row}: reviewerID or asin is empty; mend or remove the row")

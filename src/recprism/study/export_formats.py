@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.files import atomic_path, write_text
+from recprism.data.files import atomic_path, readable, write_text
 from recprism.data.ids import as_id_array
 from recprism.errors import InputError, MissingDependencyError
 
@@ -65,19 +65,13 @@ class Format:
         return path
 
     def read(self, path: Path, side: str) -> Side:
-        try:
+        with readable(path, f"not {side} vectors written by recprism", "export again, or copy both files"):
             vectors, ids, about = self.load(path)
             if about["side"] != side:
                 raise InputError(f"{path}: holds {about['side']} vectors where {side} vectors are needed")
             known = as_id_array(ids.astype(np.int64) if about["ids"] == "int" else ids, side)
-            return Side(side, vectors, known, about["version"], about["belongs_with"], about["metric"])
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file; export again, or copy both files") from None
-        except InputError:
-            raise
-        except Exception as broken:  # readers of six formats, each with errors of its own
-            reason = str(broken).splitlines()[0] if str(broken) else type(broken).__name__
-            raise InputError(f"{path}: not {side} vectors written by recprism ({reason}); export again") from None
+            matrix = np.ascontiguousarray(vectors, np.float32)
+            return Side(side, matrix, known, about["version"], about["belongs_with"], about["metric"])
 
 
 def format_named(name: str) -> tuple[Format, Format]:

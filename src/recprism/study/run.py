@@ -99,7 +99,7 @@ class Run:
         for line in lines:
             try:
                 event = json.loads(line)
-            except json.JSONDecodeError:
+            except (json.JSONDecodeError, RecursionError):
                 continue
             if isinstance(event, dict) and event.get("event") not in without:
                 found.append(event)
@@ -118,6 +118,8 @@ class Run:
 
     def split(self) -> Split:
         frame = self._read_frame("split")
+        if not {"user_id", "item_id", "part"} <= set(frame.columns):
+            raise InputError(f"{self.path / 'split.parquet'}: damaged (columns are missing); make the run again")
         user_ids, user = number_ids(frame["user_id"])
         item_ids, item = number_ids(frame["item_id"])
         shape = (len(user_ids), len(item_ids))
