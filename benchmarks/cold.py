@@ -40,7 +40,7 @@ from recprism.study.path import lists_at, served_at
 GOAL, TRADE_OFF = "sc", 0.2
 NAMES = ("ndcg@10", "sc@10")
 DRAWS, HIDDEN, UNSEEN = 3, 0.1, 0.15
-STRENGTHS = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
+STRENGTHS = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 ADAPTERS = {
     "adapter, linear": AdapterSettings(steps=300, temperature=0.2),
     "adapter, small network": AdapterSettings(steps=300, temperature=0.2, hidden=128),
@@ -60,7 +60,8 @@ class World:
         self.trained = BPRMF().fit(self.split.of_users(self.there), seed=0, device="cpu")
 
     def of(self, rows: NDArray[np.int64], vectors: Vectors, part: Any = "test") -> Situation:
-        factors = Factors.from_arrays(vectors, self.trained.item, item_ids=self.trained.item_ids)
+        ids = {"user_ids": self.split.user_ids[rows], "item_ids": self.split.item_ids}
+        factors = Factors.from_arrays(vectors, self.trained.item, **ids)
         return Situation(factors, self.split.of_users(rows), self.data.subtopics, part)
 
 

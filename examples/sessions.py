@@ -23,6 +23,7 @@ from recprism import Situation, load_dataset
 from recprism.counterfactual.adapter import Adapter, AdapterSettings
 from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.models import Factors
+from recprism.ranking.threads import one_thread
 from recprism.study.path import lists_at
 
 LENGTH, DIM, HEADS = 30, 48, 2
@@ -30,7 +31,7 @@ BATCH, RIVALS, PATIENCE = 64, 200, 3
 EARLY, NEXT = 0.8, 0.2  # of all interactions by time; of a session, what is to be foretold
 TRADE_OFF, BUDGET = 0.2, 0.05
 JUDGED = 1000  # early sessions that say when training ends
-STRENGTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
+STRENGTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +109,12 @@ class SessionModel(nn.Module):
         best, kept, since = -np.inf, copy.deepcopy(self.state_dict()), 0
         for _ in range(epochs):
             self.train()
-            for batch in torch.randperm(len(rows), generator=generator).split(BATCH):
-                loss = self._loss(rows[batch], torch.randint(self.n_items, (RIVALS,), generator=generator))
-                adam.zero_grad()
-                loss.backward()
-                adam.step()
+            with one_thread():  # batches are small
+                for batch in torch.randperm(len(rows), generator=generator).split(BATCH):
+                    loss = self._loss(rows[batch], torch.randint(self.n_items, (RIVALS,), generator=generator))
+                    adam.zero_grad()
+                    loss.backward()
+                    adam.step()
             self.eval()
             if quality is None:
                 continue

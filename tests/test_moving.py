@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.data import Dataset, Incidence
+from recprism.data import Dataset, Incidence, Split
 from recprism.models import Factors
 from recprism.study.methods import Situation
 
@@ -26,6 +26,11 @@ def sessions() -> dict[str, Any]:
 def stages() -> dict[str, Any]:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: the two stages are not tested")
     return runpy.run_path(str(EXAMPLES / "two_stages.py"))
+
+
+def random_factors(split: Split, generator: np.random.Generator) -> Factors:
+    user, item = (generator.normal(size=(size, 8)) for size in (split.n_users, split.n_items))
+    return Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
 
 
 def test_later_sessions_are_of_users_nobody_has_seen(small: Dataset, sessions: dict[str, Any]) -> None:
@@ -75,10 +80,7 @@ def test_the_session_model_learns_a_fixed_order(sessions: dict[str, Any]) -> Non
 def test_the_second_stage_gets_what_it_is_told(small: Dataset, stages: dict[str, Any]) -> None:
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
-    one, other = (
-        Factors.from_arrays(generator.normal(size=(split.n_users, 8)), generator.normal(size=(split.n_items, 8)))
-        for _ in range(2)
-    )
+    one, other = (random_factors(split, generator) for _ in range(2))
     situation = Situation(one, split, small.subtopics, "validation")
     stage = stages["fetch"](one, other, situation, 50)
     assert (stage.items == one.rank(50, exclude=split.train)[0]).all()
@@ -90,7 +92,7 @@ def test_the_ranker_puts_first_what_its_labels_say(small: Dataset, stages: dict[
     """Labels are the items with the best scores: a ranker that learns anything orders by score."""
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
-    factors = Factors.from_arrays(generator.normal(size=(split.n_users, 8)), generator.normal(size=(split.n_items, 8)))
+    factors = random_factors(split, generator)
     best, _ = factors.rank(10, exclude=split.train)
     users = np.repeat(np.arange(split.n_users), 10)
     liked = Incidence.from_pairs(users, best.ravel(), split.train.shape)
