@@ -18,8 +18,9 @@ shelf = runpy.run_path(str(_tests / "server" / "conftest.py"))["shelf"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Not for the whole session: while it is open its event loop runs, and no other test could start one."""
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine: pages are not tested in a browser (apt-get install chromium)")
     playwright = pytest.importorskip(
