@@ -60,7 +60,7 @@ def wait() -> Callable[[TestClient, str], dict[str, object]]:
 @pytest.fixture(scope="session")
 def client(shelf: Path) -> Iterator[TestClient]:
     names = ("plain", "changed", "unlabelled", "empty", "broken")
-    with TestClient(create_app([shelf / name for name in names])) as made:
+    with TestClient(create_app([shelf / name for name in names]), base_url="http://127.0.0.1") as made:
         for name in ("plain", "changed", "unlabelled", "broken"):
             wait_until_ready(made, name)
         yield made

@@ -41,7 +41,7 @@ def test_too_many_requests_are_answered_429(shelf: Path) -> None:
     app = create_app([shelf / "empty"])
     app.user_middleware = [it for it in app.user_middleware if it.cls is not Limits]
     app.add_middleware(Limits, per_second=1, at_once=3)
-    with TestClient(app) as client:
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         answers = [client.get("/api/runs") for _ in range(5)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert int(answers[-1].headers["retry-after"]) >= 1
@@ -49,8 +49,6 @@ def test_too_many_requests_are_answered_429(shelf: Path) -> None:
 
 def test_a_large_request_is_refused(client: TestClient) -> None:
     assert client.post("/api/runs/plain/paths/sc", content=b"x" * 100_000).status_code == 413
-    pieces = (b"x" * 1000 for _ in range(100))
-    assert client.post("/api/runs/plain/paths/sc", content=pieces).status_code in (202, 413), "unread, or refused"
     assert client.get("/api/runs/plain/search", params={"q": "x" * 10_000}).status_code == 414
 
 

@@ -194,7 +194,7 @@ def test_a_run_whose_files_change_is_opened_again(shelf: Path, tmp_path: Path, w
 
     shutil.copytree(shelf / "plain", tmp_path / "moving")
     whole = (tmp_path / "moving" / "factors.safetensors").rename(tmp_path / "kept")
-    with TestClient(create_app([tmp_path / "moving"])) as client:
+    with TestClient(create_app([tmp_path / "moving"]), base_url="http://127.0.0.1") as client:
         assert get(client, "/moving")["phase"] == "waiting"
         whole.rename(tmp_path / "moving" / "factors.safetensors")
         assert wait(client, "moving")["phase"] == "ready"
@@ -222,7 +222,7 @@ def test_ids_may_be_text(tmp_path: Path, wait: Wait) -> None:
     run = Run.create(tmp_path / "text", RunConfig())
     run.save_data(data, split)
     run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=0, device="cpu"))
-    with TestClient(create_app([run.path])) as client:
+    with TestClient(create_app([run.path]), base_url="http://127.0.0.1") as client:
         wait(client, "text")
         user = get(client, "/text/search", q="u/1")["users"][0]
         assert get(client, "/text/lists", user=user, point=1)["user"] == user
