@@ -62,6 +62,20 @@ def _triton_engine(device: torch.device) -> Engine:
     return triton_engine.rank
 
 
+def _faiss_engine(device: torch.device) -> Engine:
+    if device.type != "cpu":
+        raise InputError(f"engine 'faiss' got vectors on {device}; move them with .cpu(), or use engine='auto'")
+    try:
+        import faiss  # noqa: F401  # says now, and not in the middle, that it is not there
+    except ImportError:
+        raise MissingDependencyError(
+            "engine 'faiss' needs faiss-cpu; `pip install recprism[ann]`"
+        ) from None
+    from recprism.ranking import faiss_engine
+
+    return faiss_engine.rank
+
+
 def _best_engine(device: torch.device) -> Engine:
     try:
         if device.type == "cpu":
@@ -76,6 +90,7 @@ def _best_engine(device: torch.device) -> Engine:
 ENGINES: dict[str, Callable[[torch.device], Engine]] = {
     "auto": _best_engine,
     "cpu": _cpu_engine,
+    "faiss": _faiss_engine,
     "torch": _torch_engine,
     "triton": _triton_engine,
 }
@@ -120,7 +135,7 @@ def topk(
     exclude: n_users x n_items, the pairs never to be returned: an Incidence, or any SciPy sparse matrix (converted at
         every call: who ranks often does ``Incidence.coerce`` once)
     engine: "cpu" (compiled, needs numba), "triton" (NVIDIA GPUs, needs triton), "torch" (any device), or "auto": the
-        fastest that can be had
+        fastest of these that can be had. "faiss" (needs faiss-cpu) is approximate: it looks at a part of the items
     block: how many users are scored at a time; memory grows with it and not with n_users x n_items
     check: look for scores that float32 cannot hold; vectors from a trusted source can do without, which on a GPU spares
         waiting for the answer

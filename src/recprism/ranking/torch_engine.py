@@ -46,7 +46,7 @@ def rank_blocks(
         if excluded is not None:
             excluded.mask(scores, start, stop)
         best[start:stop] = _best_keys(scores, k)
-    return _decode(best.sort(dim=1, descending=True).values)
+    return decode(best.sort(dim=1, descending=True).values)
 
 
 def users_at_a_time(n_items: int, device: torch.device) -> int:
@@ -58,23 +58,23 @@ def _best_keys(scores: Tensor, k: int) -> Tensor:
     """(n, n_items) scores -> (n, k) keys of the best items, in any order."""
     n_items = scores.shape[1]
     top, items = scores.topk(min(k + 1, n_items), dim=1)
-    keys = _keys(top[:, :k], items[:, :k])
+    keys = keys_of(top[:, :k], items[:, :k])
     if k < n_items:
         # Among equal scores topk takes any; that matters only where the tie reaches over the end of the list.
         torn = ((top[:, k - 1] == top[:, k]) & (top[:, k] > -torch.inf)).nonzero().flatten()
         every_item = torch.arange(n_items, device=scores.device)
         for rows in torch.split(torn, max(1, KEYS_AT_A_TIME // n_items)):
-            keys[rows] = _keys(scores[rows], every_item).topk(k, dim=1).values
+            keys[rows] = keys_of(scores[rows], every_item).topk(k, dim=1).values
     return keys
 
 
-def _keys(scores: Tensor, items: Tensor) -> Tensor:
+def keys_of(scores: Tensor, items: Tensor) -> Tensor:
     """int64 numbers that sort as (score, then lower item number) does: score bits above, item number below."""
     bits = (scores + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0, its equal
     return (_in_order(bits).to(torch.int64) << 32) | (LOW_HALF - items)
 
 
-def _decode(keys: Tensor) -> tuple[Tensor, Tensor]:
+def decode(keys: Tensor) -> tuple[Tensor, Tensor]:
     scores = _in_order((keys >> 32).to(torch.int32)).view(torch.float32)
     return torch.where(scores > -torch.inf, LOW_HALF - (keys & LOW_HALF), -1), scores
 
