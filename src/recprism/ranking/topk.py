@@ -68,9 +68,7 @@ def _faiss_engine(device: torch.device) -> Engine:
     try:
         import faiss  # noqa: F401  # says now, and not in the middle, that it is not there
     except ImportError:
-        raise MissingDependencyError(
-            "engine 'faiss' needs faiss-cpu; `pip install recprism[ann]`"
-        ) from None
+        raise MissingDependencyError("engine 'faiss' needs faiss-cpu; `pip install recprism[ann]`") from None
     from recprism.ranking import faiss_engine
 
     return faiss_engine.rank
