@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from recprism.data.incidence import Incidence
     from recprism.data.interactions import Interactions
     from recprism.data.split import Split, split_interactions
+    from recprism.data.stream import Streamed, stream_parquet
     from recprism.data.subtopics import Subtopics
 
 _HOMES = {
@@ -24,12 +25,14 @@ _HOMES = {
     "Interactions": "interactions",
     "Preparation": "dataset",
     "Split": "split",
+    "Streamed": "stream",
     "Subtopics": "subtopics",
     "interactions_from_csr": "frames",
     "interactions_from_frame": "frames",
     "load_dataset": "datasets",
     "load_files": "datasets",
     "split_interactions": "split",
+    "stream_parquet": "stream",
 }
 
 __all__ = [
@@ -39,12 +42,14 @@ __all__ = [
     "Interactions",
     "Preparation",
     "Split",
+    "Streamed",
     "Subtopics",
     "interactions_from_csr",
     "interactions_from_frame",
     "load_dataset",
     "load_files",
     "split_interactions",
+    "stream_parquet",
 ]
 
 

@@ -106,6 +106,12 @@ class Incidence:
         offsets = np.arange(indptr[-1]) - np.repeat(indptr[:-1], counts)
         return Incidence(indptr, self.indices[np.repeat(self.indptr[rows], counts) + offsets], self.n_cols)
 
+    def take_cols(self, first: int, last: int) -> Incidence:
+        """Columns first .. last - 1, numbered from 0."""
+        kept = (self.indices >= first) & (self.indices < last)
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Incidence(before[self.indptr], self.indices[kept] - np.int32(first), last - first)
+
     def union(self, other: Incidence) -> Incidence:
         if self.shape != other.shape:
             raise InputError(

@@ -20,6 +20,7 @@ from recprism.ranking import topk
 
 FloatArray = NDArray[np.float32]
 INNER_PRODUCT, COSINE = "inner_product", "cosine"
+IDS_WRITTEN = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,29 +151,38 @@ class Factors:
         with atomic_path(path) as temporary:
             save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, temporary)
         about = {
-            "user_ids": self.user_ids.tolist(),
-            "item_ids": self.item_ids.tolist(),
+            "user_ids": _written(self.user_ids),
+            "item_ids": _written(self.item_ids),
             "settings": dict(self.settings),
         }
         write_text(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False))
 
     @classmethod
-    def load(cls, path: str | Path) -> Factors:
+    def load(cls, path: str | Path, *, mapped: bool = False) -> Factors:
+        """Read what ``save`` wrote.
+
+        mapped: leave the vectors in the file and read rows when they are used, for more of them than memory holds;
+            they are then looked at for NaN and infinity only when they are ranked. A change of them is never written.
+        """
         from safetensors.numpy import load_file
 
         path = Path(path)
         beside = "factors are a .safetensors file with a .json file beside it; train or export them again"
         with readable(path, "not factors written by recprism", beside):
-            tensors = load_file(path)
+            tensors = mapped_tensors(path) if mapped else load_file(path)
             about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
             user, item = tensors["user"], tensors["item"]
             user_ids, item_ids, settings = about["user_ids"], about["item_ids"], dict(about.get("settings", {}))
+            bias = tensors.get("item_bias")
+        if mapped:
+            ids = _ids_for(user_ids, len(user), "user"), _ids_for(item_ids, len(item), "item")
+            return cls(user, item, *ids, bias, settings)
         return cls.from_arrays(
             user,
             item,
             user_ids=user_ids,
             item_ids=item_ids,
-            item_bias=tensors.get("item_bias"),
+            item_bias=bias,
             settings=settings,
         )
 
@@ -187,6 +197,30 @@ def _as_matrix(values: ArrayLike, side: str) -> FloatArray:
             f"{side} vectors hold NaN or infinity, first in row {bad[0]} ({len(bad)} rows in all); check the training"
         )
     return matrix
+
+
+def mapped_tensors(path: Path) -> dict[str, Any]:
+    """Name -> array of a safetensors file, left in the file: rows are read when they are used.
+
+    The format is 8 bytes (how long the header is), the header (JSON: type, shape and place of each), then the numbers.
+    """
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    other = [name for name, about in header.items() if about["dtype"] != "F32"]
+    if other:
+        raise InputError(f"{path}: {other[0]} is {header[other[0]]['dtype']}; mapped vectors are float32 (F32)")
+    return {
+        name: np.memmap(path, "<f4", "c", 8 + size + about["data_offsets"][0], tuple(about["shape"]))
+        for name, about in header.items()
+    }
+
+
+def _written(ids: NDArray[Any]) -> list[Any] | None:
+    """Ids for JSON; None for many that only count from 0, which need not be written one by one."""
+    counted = len(ids) > IDS_WRITTEN and ids.dtype.kind == "i" and bool((ids == np.arange(len(ids))).all())
+    return None if counted else ids.tolist()
 
 
 def _as_bias(values: ArrayLike, n_items: int) -> FloatArray:

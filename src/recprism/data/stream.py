@@ -1,0 +1,152 @@
+"""Interactions that do not fit into memory: read from Parquet a batch at a time into compressed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.files import readable
+from recprism.data.frames import Columns
+from recprism.data.ids import as_id_array
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+
+ROWS_AT_A_TIME = 2**21
+ROWS_SORTED_AT_A_TIME = 2**18  # rows of the matrix whose entries are put in order together
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """users x items, and whose rows and columns they are; ids are sorted unless they were given."""
+
+    matrix: Incidence
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+
+
+def stream_parquet(
+    path: str | Path,
+    *,
+    columns: Columns | None = None,
+    threshold: float | None = None,
+    user_ids: Any = None,
+    item_ids: Any = None,
+    rows: int = ROWS_AT_A_TIME,
+) -> Streamed:
+    """Interactions of a Parquet file (or a pattern such as ``log/*.parquet``) as users x items.
+
+    threshold: ratings from here on count, lower ones do not; None takes every interaction
+    user_ids, item_ids: the users and items that are wanted (those of factors, say), in that order; interactions of
+        others are passed over. None takes all there are.
+    rows: how many interactions are held at a time; memory is that of the matrix (4 bytes an interaction, 8 a user) and
+        of one such batch. The file is read twice.
+    """
+    columns = columns or Columns()
+    where = str(path)
+    with readable(where, "cannot be read as Parquet", "write it again"):
+        table = _checked(pl.scan_parquet(where), columns, threshold, where)
+        users, items = (
+            Numbering.of(given, table, name, where)
+            for given, name in ((user_ids, columns.user), (item_ids, columns.item))
+        )
+        counts = np.zeros(len(users.ids), np.int64)
+        for user, _ in _batches(table, users, items, columns, rows):
+            counts += np.bincount(user, minlength=len(counts))
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        entries, free = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
+        for user, item in _batches(table, users, items, columns, rows):
+            _put(user, item, entries, free)
+    return Streamed(_in_order(indptr, entries, len(items.ids)), users.ids, items.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbering:
+    """Ids and the numbers they go by; ``counted`` where id and number are the same."""
+
+    ids: NDArray[Any]
+    known: pl.DataFrame
+    counted: bool
+
+    @classmethod
+    def of(cls, given: Any, table: pl.LazyFrame, name: str, where: str) -> Numbering:
+        if given is None:
+            found = table.select(pl.col(name).unique()).collect(engine="streaming")[name].sort()
+            ids = found.to_numpy() if found.dtype.is_integer() else np.array(found.to_list(), object)
+        else:
+            ids = as_id_array(given, name)
+        if not len(ids):
+            raise InputError(f"{where}: no {name} is left; at least one interaction is needed")
+        ids = ids.astype(np.int64) if ids.dtype.kind == "u" else ids
+        counted = ids.dtype.kind == "i" and bool((ids == np.arange(len(ids))).all())
+        series = pl.Series(name, ids if ids.dtype.kind == "i" else ids.tolist())
+        return cls(ids, pl.DataFrame({name: series, NUMBER + name: np.arange(len(ids), dtype=np.int32)}), counted)
+
+    def numbers(self, batch: pl.DataFrame, name: str) -> NDArray[np.int32]:
+        """(n,) the numbers of a batch's ids; -1 for ids that are not wanted."""
+        if self.counted and batch[name].dtype.is_integer():
+            ids = batch[name].cast(pl.Int64).to_numpy()
+            return np.where((ids >= 0) & (ids < len(self.ids)), ids, -1).astype(np.int32)
+        wanted = batch.select(pl.col(name).cast(self.known[name].dtype, strict=False))
+        joined = wanted.join(self.known, on=name, how="left", maintain_order="left")
+        return joined[NUMBER + name].fill_null(-1).to_numpy()
+
+
+NUMBER = "number of "
+
+
+def _checked(table: pl.LazyFrame, columns: Columns, threshold: float | None, where: str) -> pl.LazyFrame:
+    """The two columns of ids, of the interactions that count."""
+    schema = table.collect_schema()
+    wanted = [columns.user, columns.item, *([columns.rating] if threshold is not None else [])]
+    for name in wanted:
+        if name not in schema:
+            raise InputError(f"{where}: no column {name!r}; the columns are {', '.join(schema)}; map yours to it")
+    for name in wanted[:2]:
+        if not (schema[name].is_integer() or schema[name] == pl.String):
+            raise InputError(f"{where}: {name} is {schema[name]}; ids are whole numbers or text")
+    empty = table.select(pl.col(wanted).is_null().any()).collect(engine="streaming").row(0)
+    if any(empty):
+        raise InputError(f"{where}: {wanted[empty.index(True)]} is empty in some rows; mend or remove them")
+    kept = table if threshold is None else table.filter(pl.col(columns.rating) >= threshold)
+    return kept.select(wanted[:2])
+
+
+def _batches(
+    table: pl.LazyFrame, users: Numbering, items: Numbering, columns: Columns, rows: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """User and item numbers of the wanted interactions, a batch at a time."""
+    for batch in table.collect_batches(chunk_size=rows, engine="streaming"):
+        user, item = users.numbers(batch, columns.user), items.numbers(batch, columns.item)
+        both = (user >= 0) & (item >= 0)
+        yield user[both], item[both]
+
+
+def _put(user: NDArray[np.int32], item: NDArray[np.int32], entries: NDArray[np.int32], free: NDArray[np.int64]) -> None:
+    """Write each item to the next free place of its user, and move the places on."""
+    order = np.argsort(user, kind="stable")
+    sorted_users = user[order]
+    first = np.flatnonzero(np.diff(sorted_users, prepend=-1))
+    counts = np.diff(np.append(first, len(sorted_users)))
+    within = np.arange(len(sorted_users)) - np.repeat(first, counts)
+    entries[free[sorted_users] + within] = item[order]
+    free[sorted_users[first]] += counts
+
+
+def _in_order(indptr: NDArray[np.int64], entries: NDArray[np.int32], n_cols: int) -> Incidence:
+    """Sorted, distinct columns in each row, made in place a few rows at a time."""
+    counts, end = np.zeros(len(indptr) - 1, np.int64), 0
+    for first in range(0, len(counts), ROWS_SORTED_AT_A_TIME):
+        some = indptr[first : first + ROWS_SORTED_AT_A_TIME + 1]
+        shape = (len(some) - 1, n_cols)
+        rows = np.repeat(np.arange(shape[0]), np.diff(some))
+        part = Incidence.from_pairs(rows, entries[some[0] : some[-1]], shape)
+        counts[first : first + shape[0]] = part.row_counts
+        entries[end : end + len(part)] = part.indices  # never beyond what was read: duplicates only shorten
+        end += len(part)
+    return Incidence(np.concatenate([[0], np.cumsum(counts)]), entries[:end], n_cols)
