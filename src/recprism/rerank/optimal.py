@@ -25,6 +25,7 @@ from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_between
 
 GOALS = ("sc", "alpha_ndcg", "ilad_subtopics", "ilad", "pc")
+TIED_TOGETHER = "pc"  # the goal under which what one user is shown hangs on what others are
 ALPHA = 0.5
 USERS_AT_ONCE = 64
 STAGES = 8  # of a rising price for being shown, so that whoever pays least takes an item that nobody shows

@@ -16,8 +16,9 @@ from recprism.counterfactual.bake import Baked, bake
 from recprism.counterfactual.space import Perturbation
 from recprism.errors import InputError
 from recprism.metrics import parse
+from recprism.ranking.threads import share_work
 from recprism.rerank.constraints import Constrained, Violations
-from recprism.rerank.optimal import GOALS, Optimal
+from recprism.rerank.optimal import GOALS, TIED_TOGETHER, Optimal
 from recprism.study.certificate import Certificate, certify
 from recprism.study.methods import Lists, Situation
 
@@ -129,8 +130,13 @@ def walk(situation: Situation, goal: str, metrics: Sequence[str], trade_offs: Se
         return PathPoint(trade_off, lists, situation.judge(lists, tuple(metrics)))
 
     steps = steps_towards(goal) if trade_offs is None else trade_offs
-    made = tuple(point(trade_off, lists_at(situation, goal, trade_off)) for trade_off in steps)
-    return Path(goal, point(0.0, situation.base_lists), made)
+    base = point(0.0, situation.base_lists)
+    # Lists that hang together are searched by one thread: then each trade-off has its own.
+    at_once = 1 if TIED_TOGETHER in goal.split("+") else len(steps)
+    made = share_work(
+        lambda first, last: [point(t, lists_at(situation, goal, t)) for t in steps[first:last]], len(steps), at_once
+    )
+    return Path(goal, base, tuple(point for run in made for point in run))
 
 
 @dataclass(frozen=True, eq=False)
