@@ -32,7 +32,7 @@ class Probing:
     """How finely items are parted, and how much of them is looked at: more probes find more and take longer.
 
     cells: None for four times the root of the number of items
-    probes: cells that are searched for a user; None for a sixteenth of them
+    probes: cells that are searched for a user; None for an eighth of them
     """
 
     cells: int | None = None
@@ -56,7 +56,7 @@ class ItemIndex:
         self._item = torch.as_tensor(item, dtype=torch.float32).contiguous()
         n_items = len(self._item)
         self.cells = min(probing.cells or max(1, round(4 * n_items**0.5)), n_items)
-        self.probes = min(probing.probes or -(-self.cells // 16), self.cells)
+        self.probes = min(probing.probes or -(-self.cells // 8), self.cells)
         self._index = _filled(self._item.numpy(), self.cells, self.probes)
 
     def rank(
