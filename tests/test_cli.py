@@ -300,7 +300,7 @@ def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, 
     outcome = recprism(*words, "--json")
     assert outcome.code == 0, outcome.err
     assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "pc"}  # type: ignore[index,call-overload]
-    assert set(outcome.json["controls"]) == {"permuted", "noise"}  # type: ignore[call-overload]
+    assert set(outcome.json["controls"]) == {"permuted", "noise", "popularity"}  # type: ignore[call-overload]
     assert (run / "delta.safetensors").exists()
     again = recprism(*words)
     assert again.code == 2
@@ -416,8 +416,9 @@ def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_pat
 def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     outcome = recprism("frontier", trained, "--goal", "pc", "--rivals", "exposure", "--json")
     assert outcome.code == 0, outcome.err
-    ours, theirs = outcome.json["fronts"]  # type: ignore[misc]
-    assert (ours["method"], theirs["method"]) == ("optimal_pc", "exposure")
+    ours, theirs, popular = outcome.json["fronts"]  # type: ignore[misc]
+    assert (ours["method"], theirs["method"], popular["method"]) == ("optimal_pc", "exposure", "popularity")
+    assert popular["points"][0]["loss"] > 0.1
     assert ours["hypervolume"] > theirs["hypervolume"] > 0
     assert recprism("frontier", trained, "--rivals", "nobody").code == 2
     assert recprism("compare", "--grid", "ml-1m").code == 2

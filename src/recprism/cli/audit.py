@@ -98,8 +98,9 @@ def _describe(path: Path, beside: Any, as_json: bool) -> None:
 def print_cost(found: Cost) -> None:
     """What is now, then the paths."""
     say("now:")
-    rows = [(score.name, score.mean, score.low, score.high) for score in found.now.scores]
-    print_table(("metric", "mean", "low", "high"), rows, numeric=("mean", "low", "high"))
+    rows = [(score.name, score.mean, score.low, score.high, score.popularity) for score in found.now.scores]
+    columns = ("metric", "mean", "low", "high", "popularity")
+    print_table(columns, rows, numeric=columns[1:])
     print_paths(found)
 
 

@@ -77,7 +77,7 @@ def print_verdicts(cells: list[CellVerdict]) -> None:
     """One line per cell: gains in percent, the loss of NDCG@10 behind each in brackets."""
 
     def shown(standing: object) -> str:
-        return f"{100 * standing.gain:+.1f} (-{100 * standing.loss:.1f})"  # type: ignore[attr-defined]
+        return f"{100 * standing.gain:+.1f} ({-100 * standing.loss:+.1f})"  # type: ignore[attr-defined]
 
     rows = [
         (
@@ -88,11 +88,12 @@ def print_verdicts(cells: list[CellVerdict]) -> None:
             cell.best_rival.method,
             shown(cell.best_rival),
             f"{cell.share_of_ceiling:.0%}",
+            shown(cell.popularity),
             cell.outcome,
         )
         for cell in cells
     ]
-    columns = ("world", "budget", "goal", "ours", "best rival", "its gain", "of the ceiling", "outcome")
-    print_table(columns, rows, numeric=("budget", "ours", "its gain", "of the ceiling"))
+    columns = ("world", "budget", "goal", "ours", "best rival", "its gain", "of the ceiling", "popularity", "outcome")
+    print_table(columns, rows, numeric=("budget", "ours", "its gain", "of the ceiling", "popularity"))
     counts = {word: sum(cell.outcome == word for cell in cells) for word in ("won", "tied", "lost")}
     say(f"won {counts['won']}, tied {counts['tied']}, lost {counts['lost']} of {len(cells)} cells")

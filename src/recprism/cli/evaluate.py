@@ -95,8 +95,14 @@ def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool) 
         found = result.to_dict()
         print_json({**found, "notes": [*notes, *found["notes"]]})
         return
-    rows = [(score.name, score.mean, _interval(score.low, score.high), score.n_users) for score in result.scores]
-    print_table(("metric", "value", f"{result.level:.0%} interval", "users"), rows, numeric=("value", "users"))
+    rows = [
+        (score.name, score.mean, _interval(score.low, score.high), score.n_users, score.popularity)
+        for score in result.scores
+    ]
+    columns = ("metric", "value", f"{result.level:.0%} interval", "users", "popularity")
+    known = any(score.popularity is not None for score in result.scores)
+    shown = len(columns) if known else len(columns) - 1  # lists alone do not tell what is popular
+    print_table(columns[:shown], [row[:shown] for row in rows], numeric=("value", "users", "popularity"))
     for note in (*notes, *result.notes):
         say(f"note: {note}")
 

@@ -57,4 +57,6 @@ def frontier(
         found = {point.budget: f"{100 * point.gain:+.1f} (-{100 * point.loss:.1f})" for point in front.points}
         rows.append((front.method, *(found.get(budget, "-") for budget in BUDGETS), f"{front.hypervolume:.1f}"))
     print_table(columns, rows, numeric=columns[1:])
+    popular = fronts[-1].points[0]
+    say(f"popularity keeps none of these budgets: {100 * popular.gain:+.1f} ({-100 * popular.loss:+.1f})")
     next_step(f"recprism diversify {run.path} --budget 0.01 --goal {goal}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Score:
     n_users: users the mean is over (for a value of all lists together, the number of lists)
     left_out: users who could not be judged
     higher_is_better: None where neither direction is better
+    popularity: the same metric for lists of the most popular items; None where popularity is not known
     """
 
     metric: str
@@ -36,6 +37,7 @@ class Score:
     n_users: int
     left_out: int
     higher_is_better: bool | None
+    popularity: float | None = None
 
     @property
     def name(self) -> str:
@@ -72,6 +74,11 @@ class Evaluation:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def beside(self, baseline: Evaluation) -> Evaluation:
+        """The same rows, each with what lists of the most popular items reach."""
+        reached = {score.name: score.mean for score in baseline.scores}
+        return replace(self, scores=tuple(replace(it, popularity=reached.get(it.name)) for it in self.scores))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; NaN becomes None."""

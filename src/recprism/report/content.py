@@ -41,6 +41,7 @@ class Change:
     """A metric, or a segment's metric, before and after; low and high are ends of the interval of ``difference``.
 
     before, after, difference: None where nobody could be judged
+    popularity: what lists of the most popular items reach, where that is known
     """
 
     name: str
@@ -54,6 +55,7 @@ class Change:
     high: float | None
     p_value: float | None
     better: bool | None
+    popularity: float | None = None
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,8 @@ def change_table(rows: Sequence[Change]) -> Table:
         )
         for row in rows
     )
-    return Table(("", "what it is", "before", "after", "change", "95 % interval", "p", "n"), cells, (2, 3, 4, 5, 6, 7))
+    columns = ("", "what it is", "before", "after", "change", "95 % interval", "p", "n")
+    return _beside_popularity(Table(columns, cells, (2, 3, 4, 5, 6, 7)), rows)
 
 
 def now_table(rows: Sequence[Change]) -> Table:
@@ -187,7 +188,16 @@ def now_table(rows: Sequence[Change]) -> Table:
         )
         for row in rows
     )
-    return Table(("", "what it is", "n", "now", "95 % interval"), cells, (2, 3, 4))
+    return _beside_popularity(Table(("", "what it is", "n", "now", "95 % interval"), cells, (2, 3, 4)), rows)
+
+
+def _beside_popularity(table: Table, rows: Sequence[Change]) -> Table:
+    """One more column, where popularity is known."""
+    if all(row.popularity is None for row in rows):
+        return table
+    cells = zip(table.rows, rows, strict=True)
+    wider = tuple((*line, "" if row.popularity is None else amount(row.popularity, 4)) for line, row in cells)
+    return Table((*table.columns, "popularity"), wider, (*table.numeric, len(table.columns)))
 
 
 def exposure_table(rows: Sequence[Change]) -> Table:

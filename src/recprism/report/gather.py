@@ -50,7 +50,7 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
     chosen = explained = None
     if model is not None:
         compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
-        changes = _compared(compared)
+        changes = _compared(compared, cost.now)
         chosen = _chosen(compared, metric, kept)
         payers, exposure = who_pays(situation, VectorChange.of(model.base_, model.delta_))
         explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
@@ -148,21 +148,26 @@ def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -
 def _now(now: Evaluation) -> tuple[Change, ...]:
     """An audit knows one side only: what is."""
     return tuple(
-        Change(s.name, _summary(s.name), s.n_users, known(s.mean), known(s.mean), 0.0, None, s.low, s.high, None, None)
+        Change(
+            *(s.name, _summary(s.name), s.n_users, known(s.mean), known(s.mean), 0.0, None, s.low, s.high, None, None),
+            popularity=known(s.popularity),
+        )
         for s in now.scores
     )
 
 
-def _compared(compared: Comparison) -> tuple[Change, ...]:
+def _compared(compared: Comparison, now: Evaluation) -> tuple[Change, ...]:
     def share(end: float | None, base: float) -> float | None:
         return None if end is None or not base else known(end / abs(base))
 
+    popular = {score.name: score.popularity for score in now.scores}
     return tuple(
         Change(
             *(row.name, _summary(row.name), row.n_users),
             *(known(row.a), known(row.b), known(row.difference), known(row.relative)),
             *(share(row.low, row.a), share(row.high, row.a), known(row.p_value)),
             None if known(row.difference) is None else row.better,
+            popularity=known(popular.get(row.name)),
         )
         for row in compared.rows
     )

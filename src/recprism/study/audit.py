@@ -20,11 +20,12 @@ from recprism.data.frames import (
     subtopics_from_frame,
 )
 from recprism.data.incidence import Incidence
-from recprism.data.split import Part
+from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.data.tables import ROW, read_table
 from recprism.errors import InputError
 from recprism.metrics import Context, Evaluation, evaluate
+from recprism.study.popularity import beside_popularity
 from recprism.study.run import Run
 
 CATALOGUE_METRICS = ("pc", "gini", "exposure_entropy")
@@ -79,6 +80,11 @@ def audit_lists(
         n_items=n_items,
     )
     evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
+    if "train" in matrices:
+        before = Incidence(matrices["train"].indptr, matrices["train"].indices, n_items)
+        empty = Incidence.empty(before.shape)
+        split = Split(before, empty, empty, user_ids, np.arange(n_items))
+        evaluation = beside_popularity(evaluation, split, "test", context)
     notes: tuple[str, ...] = (
         f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
     )
@@ -115,7 +121,8 @@ def audit_against_run(
         if without
         else ()
     )
-    return Audit(evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed), notes)
+    found = evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed)
+    return Audit(beside_popularity(found, split, part, context), notes)
 
 
 def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.DataFrame:

@@ -91,11 +91,16 @@ def _metrics(run: Run, metrics: pl.DataFrame | None, about: str | None) -> str:
             return "Not measured yet: `recprism evaluate RUN`."
         metrics, about = run.metrics(), about or _earlier(run)
     rows = (
-        (f"{row['metric']}@{row['k']}", f"{row['mean']:.4f}", _interval(row), f"{row['n_users']:,}")
+        (f"{row['metric']}@{row['k']}", f"{row['mean']:.4f}", _interval(row), f"{row['n_users']:,}", _popular(row))
         for row in metrics.to_dicts()
     )
     lead = f"{about}\n\n" if about else ""
-    return lead + _rows(("metric", "value", "95 % interval", "users"), rows)
+    return lead + _rows(("metric", "value", "95 % interval", "users", "popularity"), rows)
+
+
+def _popular(row: Mapping[str, Any]) -> str:
+    """What lists of the most popular items reach; runs that were measured by earlier versions do not say."""
+    return "" if row.get("popularity") is None else f"{row['popularity']:.4f}"
 
 
 def _earlier(run: Run) -> str:

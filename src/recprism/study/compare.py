@@ -22,8 +22,10 @@ from recprism.counterfactual.bake import bake
 from recprism.data.files import atomic_path, write_text
 from recprism.data.split import Part, Split
 from recprism.models import Factors, make_model
+from recprism.models.popularity import popularity
 from recprism.study.controls import control_perturbations
 from recprism.study.methods import RIVALS, Lists, Method, Situation, Tried, Yardstick, best_within, planned, tune
+from recprism.study.popularity import POPULARITY
 from recprism.study.promotion import promoted
 
 if TYPE_CHECKING:
@@ -121,11 +123,17 @@ Make = Callable[[Situation], dict[str, Lists]]
 def _entrants(ground: Ground, picks: Mapping[str, Mapping[str, Tried]]) -> Iterator[tuple[str, Make]]:
     """Who is judged on the test, and how their lists are made there; ours before and after they are vectors."""
     yield "base", lambda situation: {"": situation.base_lists}
+    yield POPULARITY, _popular
     for name, chosen in picks.items():
         yield name, partial(_lists_of, name, chosen)
         if name.startswith(OURS):
             yield f"{name}:baked", partial(_baked, name, chosen)
     yield "cmb", partial(_paper_rows, ground)
+
+
+def _popular(situation: Situation) -> dict[str, Lists]:
+    items, _ = popularity(situation.split).rank(situation.k, exclude=situation.seen)
+    return {"": np.asarray(items, np.int64)}
 
 
 def key(goal: str, budget: float) -> str:

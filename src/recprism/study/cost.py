@@ -10,6 +10,7 @@ from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
 from recprism.study.certificate import Certificate
 from recprism.study.methods import Situation
 from recprism.study.path import Path, PathPoint, walk
+from recprism.study.popularity import beside_popularity
 from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 
 COST = "ndcg@10"
@@ -107,9 +108,7 @@ def cost_of_diversity(
     shown = _shown(reaches[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
     return Cost(
-        evaluate(
-            situation.base_lists, situation.context, _what_can_be_judged(has_labels), users=situation.factors.user_ids
-        ),
+        _now(situation, _what_can_be_judged(has_labels)),
         paths,
         reaches,
         shown,
@@ -118,6 +117,11 @@ def cost_of_diversity(
         has_labels,
         confidence,
     )
+
+
+def _now(situation: Situation, metrics: tuple[str, ...] | None) -> Evaluation:
+    found = evaluate(situation.base_lists, situation.context, metrics, users=situation.factors.user_ids)
+    return beside_popularity(found, situation.split, situation.part, situation.context)
 
 
 def _own_metrics(goal: str, k: int) -> tuple[str, ...]:

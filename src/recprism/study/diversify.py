@@ -17,9 +17,11 @@ from recprism.models import Factors
 from recprism.study.card import BEFORE, write_card
 from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
 from recprism.study.controls import control_perturbations
+from recprism.study.lock import writing
 from recprism.study.neighbours import overlap_of
 from recprism.study.path import Kept, within_budget
 from recprism.study.pipeline import situation_of
+from recprism.study.popularity import POPULARITY, judged_popularity
 from recprism.study.retrain import Before, Refit, refit
 from recprism.study.run import Run
 
@@ -29,7 +31,7 @@ class Effect:
     """What a perturbation did to the lists, and what perturbations of its size do that know nothing.
 
     change: before against after, user by user
-    controls: name -> the same comparison for a control
+    controls: name -> the same comparison for a control, and for lists of the most popular items
     """
 
     before: Evaluation
@@ -38,6 +40,7 @@ class Effect:
     controls: dict[str, Comparison]
 
 
+@writing
 def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     """Search as the run's configuration says, from where an interrupted search stands or from the start."""
     wanted = run.config.diversify
@@ -67,6 +70,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     return model
 
 
+@writing
 def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) -> Kept:
     """The most diverse vectors within the budgets, certified on the run's test labels and kept in the run.
 
@@ -86,6 +90,7 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
     return kept
 
 
+@writing
 def diversify_like(run: Run, old: Run, *, max_churn: float | None = None, overwrite: bool = False) -> Refit:
     """What was asked of ``old`` asked again of a retrained ``run``, whose vectors are turned onto the old axes.
 
@@ -151,7 +156,7 @@ def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
 
 
 def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", controls: bool = True) -> Effect:
-    """Judge base and perturbed lists on ``part``, with the permuted delta and plain noise beside them."""
+    """Judge base and perturbed lists on ``part``; beside them the permuted delta, plain noise, and popularity."""
     model, split = run.cmb(), run.split()
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=model.base_.item)
     seen = split.seen_before(part)
@@ -160,7 +165,8 @@ def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test
         return evaluate_factors(perturbation.applied_to(model.base_), context, seen, metrics)
 
     before, after = judge(Perturbation()), judge(model.delta_)
-    others = control_perturbations(model, run.config.seed) if controls else {}
-    return Effect(
-        before, after, compare(before, after), {name: compare(before, judge(it)) for name, it in others.items()}
-    )
+    if not controls:
+        return Effect(before, after, compare(before, after), {})
+    others = {name: judge(it) for name, it in control_perturbations(model, run.config.seed).items()}
+    others[POPULARITY] = judged_popularity(split, part, context, metrics)
+    return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in others.items()})

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.models.popularity import popularity
 from recprism.study.methods import RIVALS, Method, Situation, Yardstick, best_within, planned, tune
+from recprism.study.popularity import POPULARITY
 from recprism.study.verdict import paired
 
 BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -17,9 +19,12 @@ BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """What a method bought on the test with a budget that it kept on validation; p_value: against ours, two-sided."""
+    """What a method bought on the test with a budget that it kept on validation; p_value: against ours, two-sided.
 
-    budget: float
+    budget: None for popularity, which keeps none
+    """
+
+    budget: float | None
     loss: float
     gain: float
     p_value: float | None
@@ -46,7 +51,7 @@ def frontier(
     rivals: Sequence[str] = tuple(RIVALS),
     on_method: Callable[[str], None] | None = None,
 ) -> list[Front]:
-    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first."""
+    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first, the popularity baseline last."""
     yardstick = Yardstick(goals=(f"{goal}@{test.k}",))
     base = test.judge(test.base_lists, yardstick.names)
     fronts: list[Front] = []
@@ -59,7 +64,14 @@ def frontier(
         if not fronts:
             ours.update({budget: it[yardstick.goals[0]] for budget, it in values.items()})
         fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
+    fronts.append(_popularity(test, base, yardstick))
     return fronts
+
+
+def _popularity(test: Situation, base: dict[str, NDArray[np.float64]], yardstick: Yardstick) -> Front:
+    """One point, whatever it costs: no knob leads from the model to lists that know nobody."""
+    lists, _ = popularity(test.split).rank(test.k, exclude=test.seen)
+    return Front(POPULARITY, (_point(None, test.judge(lists, yardstick.names), base, {}, yardstick),), 0.0)
 
 
 def _on_test(
@@ -75,7 +87,7 @@ def _on_test(
 
 
 def _point(
-    budget: float,
+    budget: float | None,
     values: dict[str, NDArray[np.float64]],
     base: dict[str, NDArray[np.float64]],
     ours: dict[float, NDArray[np.float64]],
@@ -85,7 +97,8 @@ def _point(
         return float(np.nanmean(values[name]) / np.nanmean(base[name]) - 1)
 
     goal = yardstick.goals[0]
-    p_value = paired([ours[budget]], [values[goal]])[0] if budget in ours and len(values[goal]) > 1 else None
+    mine = None if budget is None else ours.get(budget)
+    p_value = paired([mine], [values[goal]])[0] if mine is not None and len(values[goal]) > 1 else None
     return FrontPoint(budget, -change(yardstick.cost), change(goal), p_value)
 
 

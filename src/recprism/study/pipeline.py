@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.data.dataset import Dataset
 from recprism.data.ids import as_id_array, id_positions
-from recprism.data.split import Part
+from recprism.data.split import Part, Split
 from recprism.errors import InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
@@ -19,7 +20,9 @@ from recprism.models.settings import choose_device
 from recprism.study.card import write_card
 from recprism.study.config import RunConfig
 from recprism.study.data import open_data
+from recprism.study.lock import held, writing
 from recprism.study.methods import Situation
+from recprism.study.popularity import beside_popularity
 from recprism.study.run import Run
 
 
@@ -27,14 +30,25 @@ def start(path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Ru
     """Load and split into a new run; nothing is written before data and model are known to work."""
     make_model(config.model.name, config.model.preset, **config.model.settings)
     choose_device(config.device)
-    dataset = open_data(config.data)
-    split = dataset.split(config.split.method, seed=config.seed, **config.split.options())
-    run = Run.create(path, config, overwrite=overwrite)
-    run.save_data(dataset, split)
-    run.event("data", name=dataset.name, **dataset.stats())
+    dataset, split = _divided(config)
+    Run(path).require_free(overwrite=overwrite)
+    with held(path):
+        run = Run.create(path, config, overwrite=overwrite)
+        _keep_data(run, dataset, split)
     return run
 
 
+def _divided(config: RunConfig) -> tuple[Dataset, Split]:
+    dataset = open_data(config.data)
+    return dataset, dataset.split(config.split.method, seed=config.seed, **config.split.options())
+
+
+def _keep_data(run: Run, dataset: Dataset, split: Split) -> None:
+    run.save_data(dataset, split)
+    run.event("data", name=dataset.name, **dataset.stats())
+
+
+@writing
 def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     """Train the run's model from its checkpoint, if it has one, or from the start; the factors are kept in the run."""
     config = run.config
@@ -45,6 +59,8 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
         if on_epoch is not None:
             on_epoch(epoch)
 
+    if not run.has_data():  # stopped before it was written
+        _keep_data(run, *_divided(config))
     factors = model.fit(
         run.split(),
         seed=config.seed,
@@ -106,12 +122,15 @@ def evaluate_run(
 ) -> Evaluation:
     """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors.
 
+    Every row has the popularity baseline beside it.
+
     The run's card takes the figures up if they have intervals; a glance without them (``bootstrap=0``) leaves it alone.
     """
     factors, split = run.served_factors(base=base), run.split()
     items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
     result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
+    result = beside_popularity(result, split, part, context)
     if bootstrap:
         whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
         write_card(run, result.to_frame(), f"The {whose}, judged on the {part} part.")

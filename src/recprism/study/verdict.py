@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recprism.metrics.statistics import holm
 from recprism.study.compare import AT_ONCE, BUDGETS, OURS, PAPER_ROWS, PROMOTION, YARDSTICK, World, key, read_judged
 from recprism.study.methods import RIVALS
+from recprism.study.popularity import POPULARITY
 
 LEVEL = 0.05
 Outcome = Literal["won", "tied", "lost"]
@@ -41,7 +42,8 @@ class CellVerdict:
     """One goal and budget in one world.
 
     ceiling: our lists before they were put into vectors
-    beside: who is no rival but belongs into the picture: one number per item, the paper's CMB and its two controls
+    beside: who is no rival but belongs into the picture: one number per item, the paper's CMB and its two controls,
+        and popularity
     """
 
     world: str
@@ -59,6 +61,10 @@ class CellVerdict:
         """Won against all, lost to any, or neither."""
         outcomes = {duel.outcome for duel in self.duels}
         return "lost" if "lost" in outcomes else "won" if outcomes == {"won"} else "tied"
+
+    @property
+    def popularity(self) -> Standing:
+        return next(it for it in self.beside if it.method == POPULARITY)
 
     @property
     def share_of_ceiling(self) -> float:
@@ -135,6 +141,7 @@ def _beside(worlds: Sequence[World], folder: Path, goal: str, budget: float, bas
     return (
         _standing("one number per item", promotion, base),
         *(_standing(f"paper's CMB, {row}", it, base) for row, it in zip(PAPER_ROWS, paper, strict=True)),
+        _standing(POPULARITY, _values(worlds, folder, POPULARITY, "", goal), base),
     )
 
 
