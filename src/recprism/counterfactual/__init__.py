@@ -5,8 +5,9 @@ from recprism.counterfactual.cmb import CMB, Adjusted
 from recprism.counterfactual.controls import noise, permuted
 from recprism.counterfactual.ledger import Progress, Step
 from recprism.counterfactual.objective import Objective, own_metric
+from recprism.counterfactual.play import SearchSettings
 from recprism.counterfactual.policies import POLICIES, UCB, EpsilonGreedy, Policy, RandomArms
-from recprism.counterfactual.search import Found, SearchSettings, search
+from recprism.counterfactual.search import Found, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scorer, ScorerSpace, Space
 
 __all__ = [

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.credit.marginal import MarginalCredit, to_items, to_users
-from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress
+from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress, either
 from recprism.counterfactual.objective import Objective
-from recprism.counterfactual.search import Found, Keep, either, sum_of_magnitudes
+from recprism.counterfactual.play import Keep
+from recprism.counterfactual.search import Found, sum_of_magnitudes
 from recprism.counterfactual.space import FactorSpace
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists

@@ -16,12 +16,14 @@ from torch import Tensor
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.climb import ClimbSettings, climb
 from recprism.counterfactual.credit import CREDITS, MarginalCredit
+from recprism.counterfactual.engines import ENGINES, Hired
 from recprism.counterfactual.gradient import GradientSettings, gradient_search
 from recprism.counterfactual.ledger import Follow, Progress, Step
 from recprism.counterfactual.objective import Goals, MetricLike, Objective, name_of
+from recprism.counterfactual.play import Keep, SearchSettings
 from recprism.counterfactual.players import Ties
 from recprism.counterfactual.policies import make_policy
-from recprism.counterfactual.search import Found, Keep, SearchSettings, search
+from recprism.counterfactual.search import Found, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scaling, Scorer, ScorerSpace, Side
 from recprism.data.files import atomic_path, write_text
 from recprism.data.incidence import Incidence
@@ -83,6 +85,14 @@ class CMB:
     keep: the perturbation of the last iteration (exploration included: a share epsilon of it is noise), every player's
         best arm (none of the noise, but a combination that was never tried), or that of the best iteration
 
+    Where it runs:
+
+    device: auto, cpu or cuda
+    engine: "local", or "ray": users are spread over the workers of a Ray cluster, on one thread each. That which
+        ``ray.init`` or RAY_ADDRESS names is used as it is; without one, a local cluster serves for the while
+    shards: into how many parts users go; the same number gives the same bits on either engine. None is 1 locally, and
+        one for each processor of the cluster
+
     Learned: ``delta_`` (in the base model's own units), ``factors_`` (perturbed), ``history_``, ``converged_``.
     """
 
@@ -113,6 +123,8 @@ class CMB:
     keep: Keep = "last"
     seed: int = 0
     device: str = "auto"
+    engine: str = "local"
+    shards: int | None = None
 
     delta_: Perturbation = field(init=False, repr=False)
     base_: Factors = field(init=False, repr=False)
@@ -129,6 +141,15 @@ class CMB:
         SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
         if self.policy not in POLICY_SETTINGS:
             raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
+
+        if self.engine not in ENGINES:
+            raise InputError(f"engine is {' or '.join(ENGINES)}, not {self.engine!r}")
+        if self.shards is not None and self.shards < 1:
+            raise InputError(f"shards is a number of parts, at least 1; got {self.shards}")
+        if self.policy == "gradient" and (self.engine != "local" or self.shards not in (None, 1)):
+            raise InputError("policy='gradient' follows one gradient of all lists; leave engine and shards as they are")
+        if self.engine != "local" and self.device not in ("auto", "cpu"):
+            raise InputError(f"workers of engine={self.engine!r} rank on processors; drop device={self.device!r}")
 
     def _require_marginal_settings(self) -> None:
         _ = self._marginal_credit, self._climb_settings  # each checks its own settings
@@ -187,7 +208,7 @@ class CMB:
         """
         if self.credit == BAKED:
             raise InputError("this CMB holds a perturbation found otherwise; make a new one to search with players")
-        device = choose_device(self.device)
+        device = choose_device(self.device if self.engine == "local" else "cpu")
         seen = split.seen_before(self.reward_on)
         space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, only=self.only, device=device)
         found = self._search(space, self._context(split, subtopics, factors.item, device), follow, resume)
@@ -216,6 +237,17 @@ class CMB:
     def _search(
         self, space: FactorSpace | ScorerSpace, context: Context, follow: Follow | None, resume: Progress | None
     ) -> Found:
+        with ENGINES[self.engine](self.shards) as hired:
+            return self._searched_by(hired, space, context, follow, resume)
+
+    def _searched_by(
+        self,
+        hired: Hired,
+        space: FactorSpace | ScorerSpace,
+        context: Context,
+        follow: Follow | None,
+        resume: Progress | None,
+    ) -> Found:
         if isinstance(space, FactorSpace) and self.credit == "marginal":
             return climb(
                 *(space, context, self._objective, self._marginal_credit, Arms(self.reach, self.n_arms)),
@@ -233,6 +265,8 @@ class CMB:
             seed=self.seed,
             follow=follow,
             resume=resume,
+            shards=hired.shards,
+            recruit=hired.recruit,
         )
 
     def _context(

@@ -58,6 +58,29 @@ class Outcome(NamedTuple):
         return cls(step.psi, step.size, step.reward)
 
 
+def either(first: bool | Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """The one or the other, without waiting where a GPU knows which."""
+    if isinstance(first, Tensor):
+        return torch.where(first, one, other)
+    return one if first else other
+
+
+class Best:
+    """The highest reward so far; it stays on a GPU where rewards do."""
+
+    def __init__(self, highest: Number = -float("inf")) -> None:
+        self._highest = highest
+
+    def rises_to(self, reward: Number) -> bool | Tensor:
+        """Whether ``reward`` is above all earlier ones; the answer stays where the reward is."""
+        higher: bool | Tensor = reward > self._highest
+        if isinstance(reward, Tensor):
+            self._highest = torch.maximum(reward, torch.as_tensor(self._highest, dtype=torch.float64))
+        elif higher:
+            self._highest = reward
+        return higher
+
+
 class Ledger:
     """The outcomes of a search, in order; nothing is read from a GPU before ``steps`` is asked for."""
 
@@ -65,7 +88,7 @@ class Ledger:
         self._objective = objective
         self._steps = list(known)
         self._waiting: list[Outcome] = []
-        self._highest: Number = max((step.reward for step in known), default=-float("inf"))
+        self._best = Best(max((step.reward for step in known), default=-float("inf")))
 
     def __len__(self) -> int:
         return len(self._steps) + len(self._waiting)
@@ -73,12 +96,7 @@ class Ledger:
     def add(self, outcome: Outcome) -> bool | Tensor:
         """Whether its reward is above all earlier ones; the answer stays where the reward is."""
         self._waiting.append(outcome)
-        higher: bool | Tensor = outcome.reward > self._highest
-        if isinstance(outcome.reward, Tensor):
-            self._highest = torch.maximum(outcome.reward, torch.as_tensor(self._highest, dtype=torch.float64))
-        elif higher:
-            self._highest = outcome.reward
-        return higher
+        return self._best.rises_to(outcome.reward)
 
     def steps(self) -> tuple[Step, ...]:
         for psi, size, reward in self._read():

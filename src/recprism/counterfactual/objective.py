@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from recprism.counterfactual.parts import AtCut, OwnMetric, join, part_of, value_of
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric, parse
+from recprism.metrics.together import Sums
 
-OwnMetric = Callable[[Lists, Context], Any]
 MetricLike = str | Metric | OwnMetric
 Goals = MetricLike | Mapping[MetricLike, float]
 Number = float | Tensor  # a tensor of no dimensions where the number stays on a GPU
@@ -83,8 +84,15 @@ class Objective:
 
         A float for lists on the CPU; on a GPU a float64 that stays there, to be checked when it is read.
         """
-        total: Tensor = sum(weight * _mean(metric(lists, lists.context)) for weight, metric in self.metrics)  # type: ignore[assignment]
-        return total if lists.context.device.type == "cuda" else self.checked(float(total))
+        return self.psi_of([[part_of(metric, lists) for _, metric in self.metrics]])
+
+    def psi_of(self, shards: Sequence[Sequence[Sums]]) -> Number:
+        """The same from the parts of each metric, shard by shard."""
+        total: Tensor = sum(
+            weight * value_of(metric, join(metric, parts))
+            for (weight, metric), *parts in zip(self.metrics, *shards, strict=True)
+        )
+        return total if total.device.type == "cuda" else self.checked(float(total))
 
     def checked(self, psi: float) -> float:
         if math.isnan(psi):
@@ -101,20 +109,13 @@ def resolve(metric: MetricLike) -> OwnMetric:
     if not isinstance(metric, str):
         return metric
     known, k = parse(metric)
-    if k is None:
-        return known
-    return lambda lists, context: known(lists.at(k), context)
+    return known if k is None else AtCut(known, k)
 
 
 def name_of(metric: MetricLike) -> str:
     if isinstance(metric, str):
         return metric
     return str(getattr(metric, "name", None) or getattr(metric, "__name__", "own"))
-
-
-def _mean(value: Any) -> Tensor:
-    numbers = torch.as_tensor(value, dtype=torch.float64)
-    return numbers if numbers.ndim == 0 else numbers.nanmean()
 
 
 def own_metric(function: OwnMetric, name: str, *, per_user: bool = True) -> Metric:

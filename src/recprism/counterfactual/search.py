@@ -1,10 +1,11 @@
-"""The loop: players choose, lists change, everybody is paid, players learn. It asks and tells, and owns the state."""
+"""The loop: players choose, lists change, everybody is paid, players learn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,41 +14,12 @@ from torch import Tensor
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress, Step
 from recprism.counterfactual.objective import Number, Objective
-from recprism.counterfactual.players import Players, Ties
+from recprism.counterfactual.play import Play, SearchSettings
 from recprism.counterfactual.policies import Policy
+from recprism.counterfactual.shards import Recruit, Shard, local_crew, sharded
 from recprism.counterfactual.space import Space
-from recprism.errors import InputError
 from recprism.metrics import Context, Lists
-
-Keep = Literal["last", "greedy", "best"]
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """iterations: T, the most there will be
-    k: length of the lists that pay the reward
-    ties: see Players
-    keep: which perturbation is the result: that of the last iteration, exploration included (the paper's); every
-        player's best
-        arm at the end; or that of the iteration with the highest reward
-    patience: stop when the best reward has not risen for so many iterations; None runs all of them
-    """
-
-    iterations: int = 200
-    k: int = 20
-    ties: Ties = "zero"
-    keep: Keep = "best"
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1 or self.k < 1:
-            raise InputError(f"iterations={self.iterations} and k={self.k} must be at least 1")
-        if self.ties not in ("first", "random", "zero"):
-            raise InputError(f"ties is first, random or zero, not {self.ties!r}")
-        if self.keep not in ("last", "greedy", "best"):
-            raise InputError(f"keep is last, greedy or best, not {self.keep!r}")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience is a number of iterations, at least 1; got {self.patience}")
+from recprism.metrics.together import Sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,42 +47,58 @@ def search(
     seed: int = 0,
     follow: Follow | None = None,
     resume: Progress | None = None,
+    shards: int = 1,
+    recruit: Recruit = local_crew,
 ) -> Found:
     """Run the players.
 
     ``follow`` sees where the search stands after every new iteration. ``resume`` replays the steps of an earlier search
     without ranking a single list: its rewards are known, and choices hang on nothing else. On a GPU the loop waits for
     ``follow`` and for patience; where there is neither, nothing leaves the GPU before the end.
+
+    shards, recruit: into how many shards users go, and who holds them; every member replays the players by itself
     """
-    values = arms.values.to(context.device)
-    zero = arms.nearest_to_zero
-    players = Players(
-        space.n_players, arms.count, settings.iterations, ties=settings.ties, zero=zero, device=context.device
-    )
-    known = resume.steps if resume is not None else ()
-    ledger = Ledger(objective)
-    kept: Tensor | None = None
-    for iteration in range(settings.iterations):
-        chosen = policy.choose(players, iteration, seed)
-        is_known = iteration < len(known)
-        if is_known:
-            outcome = Outcome.of(known[iteration])
-        else:  # index_select, since indexing wakes torch's threads for a little work
-            outcome = judge(space, context, objective, values.index_select(0, chosen), settings.k)
-        players.learn(chosen, outcome.reward)
-        is_best = ledger.add(outcome)
-        if settings.keep == "last" or kept is None:
-            kept = chosen
-        elif settings.keep == "best":
-            kept = either(is_best, chosen, kept)
-        if follow is not None and not is_known:
+    metrics = [metric for _, metric in objective.metrics]
+    parts = sharded(space, context, metrics, objective.needs_vectors, shards)
+    play = partial(Play, space.n_players, policy, arms, settings, seed, context.device)
+    crew = recruit(partial(Searchers, play, settings.k), parts)
+    known = () if resume is None else resume.steps[: settings.iterations]
+    ledger = Ledger(objective, known)
+    rewards: list[Number] = [step.reward for step in known]
+    while len(rewards) < settings.iterations and not _is_over(ledger, settings.patience):
+        answers = crew.ask("judge", rewards)
+        psi, size = objective.psi_of([answer.parts for answer in answers]), answers[0].size
+        outcome = Outcome(psi, size, objective.reward(psi, size, space.n_players))
+        ledger.add(outcome)
+        rewards.append(outcome.reward)
+        if follow is not None:
             follow(Progress(ledger.steps()))
-        if settings.patience is not None and _has_converged(ledger.steps(), settings.patience):
-            break
-    if settings.keep == "greedy" or kept is None:
-        kept = players.greedy(seed)
+    values = crew.ask_one("kept", rewards)
     history = ledger.steps()
-    return Found(values[kept], history, _has_converged(history, settings.patience))
+    return Found(values, history, _has_converged(history, settings.patience))
+
+
+class Answer(NamedTuple):
+    """What a shard has to say of an iteration: the size of the perturbation, the same for all, and its own parts."""
+
+    size: Number
+    parts: list[Sums]
+
+
+class Searchers:
+    """A member of the crew of a search: some shards, and the players, replayed from the rewards that it is told."""
+
+    def __init__(self, play: Callable[[], Play], k: int, shards: Sequence[Shard]) -> None:
+        self._play, self._k, self._shards = play(), k, shards
+
+    def judge(self, rewards: Sequence[Number]) -> list[Answer]:
+        """Of every shard; ``rewards`` of all iterations so far, of which a new member has heard none."""
+        values = self._play.values_after(rewards)
+        size = sum_of_magnitudes(values)
+        return [Answer(size, shard.parts(values, self._k)) for shard in self._shards]
+
+    def kept(self, rewards: Sequence[Number]) -> Tensor:
+        return self._play.kept_after(rewards)
 
 
 def judge(space: Space, context: Context, objective: Objective, values: Tensor, k: int) -> Outcome:
@@ -129,11 +117,8 @@ def sum_of_magnitudes(values: Tensor) -> Number:
     return values.abs().sum(dtype=torch.float64)
 
 
-def either(first: bool | Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """The one or the other, without waiting where a GPU knows which."""
-    if isinstance(first, Tensor):
-        return torch.where(first, one, other)
-    return one if first else other
+def _is_over(ledger: Ledger, patience: int | None) -> bool:
+    return patience is not None and _has_converged(ledger.steps(), patience)
 
 
 def _has_converged(history: Sequence[Step], patience: int | None) -> bool:

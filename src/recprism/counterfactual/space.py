@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,7 +90,14 @@ class FactorSpace:
 
     @property
     def n_players(self) -> int:
-        return sum(len(getattr(self, name)) for name in self._scales) * self._per_vector
+        return sum(len(getattr(self, name)) for name in self._scales) * self.per_vector
+
+    def of_users(self, first: int, last: int) -> FactorSpace:
+        """The same space for the users first .. last - 1 alone; units of values stay those of all users."""
+        some = copy(self)
+        some.user = self.user[first:last]
+        some.exclude = None if self.exclude is None else self.exclude.take_rows(np.arange(first, last))
+        return some
 
     def perturbation(self, values: Tensor) -> Perturbation:
         """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
@@ -98,7 +107,8 @@ class FactorSpace:
         return Perturbation(**parts)
 
     @property
-    def _per_vector(self) -> int:
+    def per_vector(self) -> int:
+        """How many players a vector has."""
         return self.item.shape[1] if self.only is None else len(self.only)
 
     def of_players(self, values: Tensor) -> Tensor:
@@ -149,8 +159,8 @@ class FactorSpace:
         parts, start = {}, 0
         for name in self._scales:
             matrix = getattr(self, name)
-            end = start + len(matrix) * self._per_vector
-            part = values[start:end].view(len(matrix), self._per_vector)
+            end = start + len(matrix) * self.per_vector
+            part = values[start:end].view(len(matrix), self.per_vector)
             parts[name] = part if self.only is None else torch.zeros_like(matrix).index_copy(1, self.only, part)
             start = end
         return parts

@@ -14,10 +14,11 @@ from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
 from recprism.metrics.registry import Metric, register
+from recprism.metrics.together import Sums, Together
 
 
 def prediction_coverage(exposure: Tensor) -> Tensor:
-    """Share of the catalogue that stands in at least one list.
+    """Share of the catalogue that stands in at least one list; whether an item does is all that counts of exposure.
 
     >>> prediction_coverage(torch.tensor([3, 0, 1, 0])).item()
     0.5
@@ -80,9 +81,17 @@ def self_information(popularity: Tensor) -> Tensor:
     return torch.log2(popularity.sum().clamp(min=1)) - torch.log2(popularity.clamp(min=1))
 
 
-def _personalisation(lists: Lists, context: Context) -> Tensor:  # noqa: ARG001
+def _shown(lists: Lists, context: Context) -> Sums:  # noqa: ARG001
+    return (lists.exposure > 0,)
+
+
+def _exposure(lists: Lists, context: Context) -> Sums:  # noqa: ARG001
+    return (lists.exposure,)
+
+
+def _overlaps(lists: Lists, context: Context) -> Sums:  # noqa: ARG001
     weights = lists.weighted_exposure("by length", lists.lengths.clamp(min=1).rsqrt())
-    return personalisation(weights, (lists.lengths > 0).sum())
+    return weights, (lists.lengths > 0).sum()
 
 
 def _tail_share(lists: Lists, context: Context, *, head_share: float = 0.8) -> Tensor:
@@ -102,7 +111,7 @@ _LEFT_OUT = "Users with an empty list are left out."
 register(
     Metric(
         "pc",
-        lambda lists, context: prediction_coverage(lists.exposure),  # noqa: ARG005
+        Together(_shown, prediction_coverage),
         summary="Prediction coverage: share of the catalogue that stands in at least one list.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -111,7 +120,7 @@ register(
 register(
     Metric(
         "gini",
-        lambda lists, context: gini(lists.exposure),  # noqa: ARG005
+        Together(_exposure, gini),
         summary="How unequally the places are given to items.",
         higher_is_better=False,
         per_user=False,
@@ -121,7 +130,7 @@ register(
 register(
     Metric(
         "exposure_entropy",
-        lambda lists, context: exposure_entropy(lists.exposure),  # noqa: ARG005
+        Together(_exposure, exposure_entropy),
         summary="How evenly the places are given to items; 1 if evenly to all.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -130,7 +139,7 @@ register(
 register(
     Metric(
         "personalisation",
-        _personalisation,
+        Together(_overlaps, personalisation),
         summary="How little the lists of two users have in common, on average.",
         per_user=False,
         empties=_LEFT_OUT,

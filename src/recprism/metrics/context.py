@@ -172,6 +172,16 @@ class Context:
         changed._vectors = self._as_vectors(vectors, "vectors")
         return changed
 
+    def of_users(self, first: int, last: int) -> Context:
+        """The same context for the users first .. last - 1 alone; the catalogue's side is shared."""
+        some = copy(self)
+        some._kept = {}
+        some.__dict__.pop("history", None)  # it is of all users
+        some._train = None if self._train is None else self._train.take_rows(np.arange(first, last))
+        some._relevant = None if self._relevant is None else self._relevant.some(first, last)
+        some._user_subtopics = None if self._user_subtopics is None else self._user_subtopics[first:last]
+        return some
+
     def keep(self, key: Any, compute: Callable[[], T]) -> T:
         """``compute()`` the first time, then its result; for what hangs on the context and not on its vectors."""
         if key not in self._kept:

@@ -44,6 +44,11 @@ class Rows:
     def n_rows(self) -> int:
         return len(self.indptr) - 1
 
+    def some(self, first: int, last: int) -> Rows:
+        """The rows first .. last - 1."""
+        starts = self.indptr[first : last + 1]
+        return Rows(starts - starts[0], self.indices[starts[0] : starts[-1]], self.n_cols)
+
     def only(self, wanted: Tensor) -> Rows:
         """The entries whose column is ``wanted``, (n_cols,) bool."""
         kept = wanted[self.indices.long()]

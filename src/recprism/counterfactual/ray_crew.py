@@ -1,0 +1,122 @@
+"""A crew on a Ray cluster: one worker a shard, each in a process of its own, on this machine or another.
+
+What a shard knows (vectors, seen items, labels) goes into Ray's object store once. A worker that dies is started again
+by Ray, fetches its shard from there, and is asked again: what it is asked holds all that it must have heard before.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recprism.counterfactual.shards import Crew, Recruit, Shard
+from recprism.errors import MissingDependencyError, RecprismError
+
+HOW_TO_GET_IT = "engine 'ray' needs the package ray ({}); install it with pip install 'recprism[ray]'"
+
+
+@contextmanager
+def ray_session() -> Iterator[Any]:
+    """The package ray, connected: to the cluster that is there already, or to a local one for the while.
+
+    There already is what ``ray.init`` was called for, or what the environment variable RAY_ADDRESS names.
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    own = {"include_dashboard": False} if address == "local" else {}
+    ray.init(address=address, log_to_driver=False, logging_level="warning", **own)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as missing:
+        raise MissingDependencyError(HOW_TO_GET_IT.format(missing)) from missing
+    return ray
+
+
+def worker_count(ray: Any) -> int:
+    """As many as the cluster has processors."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+@contextmanager
+def ray_crews(ray: Any) -> Iterator[Recruit]:
+    """A way to recruit crews whose workers end with the block."""
+    crews: list[RayCrew] = []
+
+    def recruit(member: Callable[[Sequence[Shard]], Any], shards: Sequence[Shard]) -> Crew:
+        crews.append(RayCrew(ray, member, shards))
+        return crews[-1]
+
+    try:
+        yield recruit
+    finally:
+        for crew in crews:
+            crew.dismiss()
+
+
+class Worker:
+    """A member of a crew in a process of its own, with one shard, on one thread."""
+
+    def __init__(self, member: Callable[[Sequence[Shard]], Any], shard: Any) -> None:
+        import ray
+
+        torch.set_num_threads(1)
+        self._member = member([ray.get(shard[0])])
+
+    def ask(self, question: str, *message: Any) -> Any:
+        return getattr(self._member, question)(*message)
+
+
+class RayCrew:
+    """One worker a shard."""
+
+    def __init__(self, ray: Any, member: Callable[[Sequence[Shard]], Any], shards: Sequence[Shard]) -> None:
+        self._ray = ray
+        share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
+        remote = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=-1)(Worker)
+        self._stored = [ray.put(shard) for shard in shards]  # held here: who starts again reads it once more
+        self._workers = [remote.remote(member, [shard]) for shard in self._stored]
+
+    def ask(self, question: str, *message: Any) -> list[Any]:
+        asked = partial(_asked, question=question, message=self._posted(message))
+        return [answer for answers in self._got([asked(worker) for worker in self._workers]) for answer in answers]
+
+    def ask_one(self, question: str, *message: Any) -> Any:
+        return self._got([_asked(self._workers[0], question=question, message=self._posted(message))])[0]
+
+    def dismiss(self) -> None:
+        for worker in self._workers:
+            self._ray.kill(worker)
+
+    def _posted(self, message: tuple[Any, ...]) -> list[Any]:
+        """Arrays are put into the object store once for all workers; the rest is small and goes with the question."""
+        return [self._ray.put(it) if isinstance(it, Tensor) else it for it in message]
+
+    def _got(self, answers: list[Any]) -> list[Any]:
+        try:
+            found: list[Any] = self._ray.get(answers)
+        except self._ray.exceptions.RayTaskError as failed:
+            if isinstance(failed.cause, RecprismError):
+                raise failed.cause from None
+            raise
+        return found
+
+
+def _asked(worker: Any, *, question: str, message: list[Any]) -> Any:
+    return worker.ask.remote(question, *message)
