@@ -19,6 +19,16 @@ class InputError(RecprismError, ValueError):
     exit_code = 2
 
 
+class StorageError(RecprismError):
+    """A disk does not take or give what is needed: it is full, or permissions are missing."""
+
+
+class TooLargeError(RecprismError, MemoryError):
+    """What was asked for does not fit into memory; the message says what would."""
+
+    exit_code = 2
+
+
 class MissingDependencyError(RecprismError, ImportError):
     """An optional package is needed for what was asked."""
 

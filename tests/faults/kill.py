@@ -1,10 +1,11 @@
-"""Runs that are killed at random moments: nothing half-written under its final name, and a resume to the same bits.
+"""Commands that are killed at random moments: nothing half-written under its final name, and a resume to the same bits.
 
 python tests/faults/kill.py --kills 200
 
-Each trial copies a prepared run, starts a command on it, kills it with SIGKILL after a random share of the time that
-the command takes, looks at every file, goes on as the command line says, and compares what came out with a run that
-nobody disturbed.
+Each trial copies a prepared run, starts a command on it and kills it with SIGKILL: every other one after a random share
+of the time that the command takes, the others at a random moment of a phase, each phase in turn. It then looks at every
+file, compares what had been finished before, goes on as the command line says, and compares what came out with a run
+that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -13,74 +14,67 @@ import argparse
 import collections
 import hashlib
 import json
+import os
 import random
+import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-DATA = ("--data", "ml-latest-small", "--device", "cpu", "--set", "epochs=8", "--set", "dim=8")
-BUDGET = ("--budget", "0.1", "--goal", "sc")
+from commands import finish, has_stopped, phases, start
+
+MODEL = ("--device", "cpu", "--set", "epochs=6", "--set", "dim=8", "--min-user", "1", "--min-item", "1")
+ITEMS = ("--items", "ITEMS", "--subtopic-column", "kind")
+BUDGET = ("--budget", "0.3", "--goal", "sc")
+TRAINED = ("factors.safetensors", "factors.json", "split.parquet", "items.parquet", "subtopics.parquet")
+FOUND = ("delta.safetensors", "cmb.json")
 
 
 @dataclass(frozen=True)
 class Job:
-    """start: what is killed; again: how to go on; made: the files that must come out the same."""
+    """prepared: what it is started on; start: what is killed; again: how to go on once it has noted what is asked.
+
+    made: files that must come out the same, and "stdout"; kept: what was finished before and must stay as it was
+    """
 
     name: str
     prepared: str
     start: tuple[str, ...]
     again: tuple[str, ...]
     made: tuple[str, ...]
+    kept: tuple[str, ...] = ()
 
 
+TRAIN = ("train", "-o", "RUN", "--data", "DATA", *ITEMS, *MODEL)
+FRONTIER = ("frontier", "RUN", "--rivals", "mmr,xquad", "--json")
+REPORT = ("report", "RUN", "--draws", "0")
+SEARCH = ("diversify", "RUN", "--set", "iterations=30")
+WITHIN = ("diversify", "RUN", *BUDGET)
 JOBS = (
+    Job("train", "", TRAIN, ("train", "--resume", "RUN"), TRAINED),
+    Job("train --overwrite", "found", (*TRAIN, "--overwrite", "--seed", "1"), (), TRAINED),
+    Job("diversify", "trained", SEARCH, ("diversify", "--resume", "RUN"), (*TRAINED, *FOUND), TRAINED),
     Job(
-        "train",
-        "",
-        ("train", "-o", "RUN", *DATA),
-        ("train", "--resume", "RUN"),
-        ("factors.safetensors", "split.parquet"),
-    ),
-    Job(
-        "diversify",
+        "diversify --budget",
         "trained",
-        ("diversify", "RUN", "--set", "iterations=60"),
-        ("diversify", "--resume", "RUN"),
-        ("delta.safetensors", "cmb.json"),
+        WITHIN,
+        (*WITHIN, "--overwrite"),
+        (*TRAINED, *FOUND, "certificate.json"),
+        TRAINED,
     ),
-    Job(
-        "diversify within",
-        "trained",
-        ("diversify", "RUN", *BUDGET),
-        ("diversify", "RUN", *BUDGET, "--overwrite"),
-        ("delta.safetensors", "certificate.json"),
-    ),
-    Job("report", "found", ("report", "RUN", "--draws", "0"), ("report", "RUN", "--draws", "0"), ("report.html",)),
+    Job("frontier", "found", FRONTIER, FRONTIER, ("stdout",), (*TRAINED, *FOUND)),
+    Job("report", "found", REPORT, REPORT, ("report.html",), (*TRAINED, *FOUND)),
 )
-
-
-def recprism(*words: str) -> list[str]:
-    return [sys.executable, "-m", "recprism", *words]
-
-
-def on(run: Path, words: tuple[str, ...]) -> list[str]:
-    return recprism(*(str(run) if word == "RUN" else word for word in words))
-
-
-def quietly(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a killed command.
-
-    phase: how far it had come, by the files and events that were there; bad: what is wrong, "" if nothing
-    """
+    """What became of a killed command; bad: what is wrong, "" if nothing."""
 
     job: str
     phase: str
@@ -88,69 +82,117 @@ class Outcome:
 
 
 class Harness:
-    """Prepared runs, undisturbed results and how long each command takes, once for all trials."""
+    """Prepared runs, undisturbed results and the phases of each command, once for all trials."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        trained = folder / "trained"
-        quietly(on(trained, JOBS[0].start))
-        found = folder / "found"
-        shutil.copytree(trained, found)
-        quietly(on(found, JOBS[1].start))
+    def __init__(self, folder: Path, jobs: tuple[Job, ...] = JOBS) -> None:
+        self.folder, self.run, self.told = folder, folder / "trial" / "run", folder / "told"
+        write_world(folder)
         self.expected: dict[str, dict[str, str]] = {}
-        self.seconds: dict[str, float] = {}
-        for job in JOBS:
-            run, started = self.fresh(job), time.perf_counter()
-            quietly(on(run, job.start))
-            self.seconds[job.name] = time.perf_counter() - started
-            self.expected[job.name] = {name: result(run / name) for name in job.made}
+        self.taken: dict[str, list[tuple[str, float]]] = {}
+        self.hits: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.aims: collections.Counter[tuple[str, str]] = collections.Counter()
+        for job, to in ((JOBS[0], "trained"), (JOBS[2], "found")):
+            self.fresh(job)
+            self.undisturbed(job.start)
+            shutil.copytree(self.run, folder / to)
+        for job in jobs:
+            self.fresh(job)
+            out = self.undisturbed(job.start)
+            self.taken[job.name] = list(segments(phases(self.told)))
+            self.expected[job.name] = results(self.run, out, job.made)
 
-    def fresh(self, job: Job) -> Path:
-        run = self.folder / "trial"
-        shutil.rmtree(run, ignore_errors=True)
+    def words(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        places = {"RUN": self.run, "DATA": self.folder / "a.csv", "ITEMS": self.folder / "items.csv"}
+        return tuple(str(places.get(word, word)) for word in words)
+
+    def undisturbed(self, words: tuple[str, ...]) -> str:
+        code, out, err = finish(self.words(words), self.told)
+        if code:
+            raise RuntimeError(f"{' '.join(words)} ended with {code}: {err[-500:]}")
+        return out
+
+    def fresh(self, job: Job) -> None:
+        shutil.rmtree(self.run, ignore_errors=True)
+        self.run.parent.mkdir(exist_ok=True)
         if job.prepared:
-            shutil.copytree(self.folder / job.prepared, run)
-        return run
+            shutil.copytree(self.folder / job.prepared, self.run)
 
-    def trial(self, job: Job, luck: random.Random) -> Outcome:
-        run = self.fresh(job)
-        process = subprocess.Popen(on(run, job.start), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(luck.uniform(0.2, 1.05) * self.seconds[job.name])
+    def trial(self, job: Job, luck: random.Random, *, aimed: bool = False) -> Outcome:
+        self.fresh(job)
+        before = results(self.run, "", job.kept)
+        number, share = self.aim(job, luck) if aimed else self.any_moment(job, luck)
+        process = start(self.words(job.start), self.told, stop_at=number)
+        while process.is_alive() and not has_stopped(process):
+            time.sleep(0.002)
+        if process.is_alive():
+            os.kill(process.pid or 0, signal.SIGCONT)
+        time.sleep(share * self.taken[job.name][number][1])
         process.kill()
-        process.wait()
-        phase, bad = phase_of(run), damaged(run)
-        return Outcome(job.name, phase, bad or self.goes_on(job, run))
+        process.join()
+        phase = (phases(self.told) or [(0.0, "starting")])[-1][1] if process.exitcode else "after its end"
+        self.hits[job.name, phase] += 1
+        lost = [name for name, was in before.items() if results(self.run, "", (name,))[name] != was]
+        bad = damaged(self.run) or (f"lost: {', '.join(lost)}" if lost else "") or self.goes_on(job)
+        return Outcome(job.name, phase, bad)
 
-    def goes_on(self, job: Job, run: Path) -> str:
-        """ "" if the command can be taken up again, or started anew where nothing was begun, to the same bits."""
-        begun = (run / "config.toml").exists()
-        shutil.rmtree(run, ignore_errors=True) if not begun else None
-        words = job.again if begun else job.start
-        if job.name == "diversify" and "diversify" not in (run / "config.toml").read_text(encoding="utf-8"):
-            words = job.start  # killed before it had noted what it was asked for
-        done = subprocess.run(on(run, words), check=False, capture_output=True, text=True)
-        if done.returncode:
-            return f"{' '.join(words)} ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
-        changed = [name for name, wanted in self.expected[job.name].items() if result(run / name) != wanted]
+    def any_moment(self, job: Job, luck: random.Random) -> tuple[int, float]:
+        """Of the whole time that the command takes: the number of a piece of it, and a share of that piece."""
+        pieces = [seconds for _, seconds in self.taken[job.name]]
+        number = luck.choices(range(len(pieces)), pieces)[0]
+        return number, luck.random()
+
+    def aim(self, job: Job, luck: random.Random) -> tuple[int, float]:
+        """At the phase that was hit or aimed at least."""
+        known = self.taken[job.name]
+        rarest = min(self.phases_of(job), key=lambda it: self.hits[job.name, it] + self.aims[job.name, it])
+        self.aims[job.name, rarest] += 1
+        return luck.choice([number for number, (phase, _) in enumerate(known) if phase == rarest]), luck.random()
+
+    def phases_of(self, job: Job) -> list[str]:
+        """Those that take a thousandth of a second or more."""
+        known = self.taken[job.name]
+        names = dict.fromkeys(phase for phase, _ in known)
+        return [name for name in names if sum(seconds for phase, seconds in known if phase == name) >= 0.001]
+
+    def goes_on(self, job: Job) -> str:
+        """ "" if the command can be taken up again, or given again where nothing was noted, to the same bits."""
+        config = self.run / "config.toml"
+        text = config.read_text(encoding="utf-8") if config.exists() else ""
+        noted = "[diversify" in text if job.name.startswith("diversify") else bool(text)
+        words = job.again if noted and job.again else job.start
+        code, out, err = finish(self.words(words), self.told)
+        if code:
+            return f"{' '.join(words)} ended with {code}: {err.strip().splitlines()[-1:]}"
+        made = results(self.run, out, job.made)
+        changed = [name for name, wanted in self.expected[job.name].items() if made[name] != wanted]
         return f"came out otherwise: {', '.join(changed)}" if changed else ""
 
 
-def result(path: Path) -> str:
-    """A fingerprint of what a file says; a report also says when it was made, so only its length to the nearest kB."""
-    content = path.read_bytes()
-    return str(len(content) // 4096) if path.suffix == ".html" else hashlib.sha256(content).hexdigest()
+def write_world(folder: Path) -> None:
+    """160 users and 120 items of six kinds, in files of one's own."""
+    luck = random.Random(0)
+    pairs = sorted({(user, int(120 * luck.random() ** 2)) for user in range(160) for _ in range(30)})
+    (folder / "a.csv").write_text("user_id,item_id\n" + "".join(f"{u},{i}\n" for u, i in pairs), encoding="utf-8")
+    rows = "".join(f"{i},Film {i},k{i % 6}|k{i % 4}\n" for i in range(120))
+    (folder / "items.csv").write_text("item_id,title,kind\n" + rows, encoding="utf-8")
 
 
-def phase_of(run: Path) -> str:
-    if not (run / "config.toml").exists():
-        return "before the run was begun"
-    names = {path.name for path in run.iterdir()}
-    for name in ("report.html", "certificate.json", "delta.safetensors", "search.checkpoint.safetensors"):
-        if name in names:
-            return f"with {name}"
-    if "factors.safetensors" in names:
-        return "with factors"
-    return "in training" if "training.checkpoint.safetensors" in names else "before the first epoch"
+def segments(noted: list[tuple[float, str]]) -> Iterator[tuple[str, float]]:
+    """(phase, seconds) one after the other; the last one ends with the process, soon after it began."""
+    for (at, phase), (until, _) in zip(noted, [*noted[1:], (noted[-1][0] + 0.05, "")], strict=True):
+        yield phase, until - at
+
+
+def results(run: Path, out: str, names: tuple[str, ...]) -> dict[str, str]:
+    """A fingerprint of what each file says, "" where it is missing; a page also says when and how fast it was made."""
+    found = {}
+    for name in names:
+        path = run / name
+        content = out.encode() if name == "stdout" else path.read_bytes() if path.exists() else None
+        if content is not None and path.suffix == ".html":
+            content = re.sub(rb"<td>(\d{4}-\d\d-\d\d [\d:]+ UTC|\d+)</td>", b"", content)
+        found[name] = "" if content is None else hashlib.sha256(content).hexdigest()
+    return found
 
 
 def damaged(run: Path) -> str:
@@ -158,19 +200,35 @@ def damaged(run: Path) -> str:
     import polars as pl
     from safetensors.numpy import load_file
 
+    def whole(ending: str) -> object:
+        return lambda path: path.read_text(encoding="utf-8").endswith(ending) or 1 / 0
+
     readers = {
         ".safetensors": load_file,
         ".parquet": pl.read_parquet,
         ".json": lambda path: json.loads(path.read_text(encoding="utf-8")),
+        ".toml": whole("# end\n"),
         ".html": lambda path: path.read_text(encoding="utf-8").rstrip().endswith("</html>") or 1 / 0,
-        ".md": lambda path: path.read_text(encoding="utf-8").endswith("\n") or 1 / 0,
+        ".md": whole("\n"),
     }
     for path in sorted(run.glob("[!.]*")) if run.exists() else []:
         try:
-            readers.get(path.suffix, Path.read_bytes)(path)
+            readers.get(path.suffix, Path.read_bytes)(path)  # type: ignore[operator]
         except Exception as problem:
             return f"{path.name} is half written ({problem})"
     return ""
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """For docs/reliability.md."""
+    counts: dict[str, collections.Counter[str]] = {}
+    for it in outcomes:
+        counts.setdefault(it.job, collections.Counter())[it.phase] += 1
+    lines = ["| command | kills | of them while |", "|---|---|---|"]
+    for job, of in counts.items():
+        said = ", ".join(f"{phase} {count}" for phase, count in of.most_common())
+        lines.append(f"| {job} | {of.total()} | {said} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -179,13 +237,19 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     luck = random.Random(given.seed)
+    outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         harness = Harness(Path(folder))
-        outcomes = [harness.trial(JOBS[number % len(JOBS)], luck) for number in range(given.kills)]
-    counts = collections.Counter((it.job, it.phase) for it in outcomes)
-    for (job, phase), count in sorted(counts.items()):
-        sys.stdout.write(f"{job:18} {phase:42} {count:4}\n")
+        for number in range(given.kills):
+            aimed = bool(number // len(JOBS) % 2)
+            outcomes.append(harness.trial(JOBS[number % len(JOBS)], luck, aimed=aimed))
+            if outcomes[-1].bad:
+                sys.stderr.write(f"{number}: {outcomes[-1]}\n")
+    known = {(job.name, phase) for job in JOBS for phase in harness.phases_of(job)}
+    missed = sorted(f"{job}: {phase}" for job, phase in known - set(harness.hits))
     bad = [it for it in outcomes if it.bad]
+    sys.stdout.write(table(outcomes) + "\n\n")
+    sys.stdout.write(f"{len(known)} phases, not hit: {'; '.join(missed) or 'none'}\n")
     for it in bad:
         sys.stdout.write(f"BAD {it.job}, {it.phase}: {it.bad}\n")
     sys.stdout.write(f"{len(outcomes)} kills, {len(bad)} bad\n")

@@ -36,6 +36,7 @@ from recprism.cli import (
     train,
 )
 from recprism.cli.output import complain, configure_logging
+from recprism.data.files import refusal
 from recprism.errors import RecprismError
 
 app = typer.Typer(
@@ -103,3 +104,9 @@ def main() -> None:
         # The reader of our output (head, less) has seen enough; 141 is what a shell reports then.
         sys.stderr.close()
         sys.exit(141)
+    except OSError as problem:
+        complain(refusal(problem.filename or "a file", problem.errno))
+        sys.exit(1)
+    except MemoryError:
+        complain("the memory is used up; free some, or ask for less (fewer metrics, draws, arms or rivals)")
+        sys.exit(1)

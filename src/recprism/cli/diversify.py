@@ -81,6 +81,12 @@ def diversify(
         bool, typer.Option("--appetite", help="With --budget: more for users whose own history is diverse.")
     ] = False,
     confidence: Annotated[float, typer.Option(help="Of the certificate.", min=0.5, max=0.999)] = 0.95,
+    certify_on: Annotated[
+        str,
+        typer.Option(
+            help="With --budget: whose labels decide how far it goes; validation leaves the test part unread."
+        ),
+    ] = "test",
     preset: Annotated[
         str,
         typer.Option(
@@ -116,9 +122,10 @@ def diversify(
     from recprism.counterfactual import CMB
     from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
     from recprism.study.diversify import effect
+    from recprism.study.lock import held
     from recprism.study.neighbours import neighbours_of
     from recprism.study.path import check_goal
-    from recprism.study.pipeline import metric_names
+    from recprism.study.pipeline import metric_names, part_named
     from recprism.study.run import Run
     from recprism.study.sinks import followed
 
@@ -140,6 +147,7 @@ def diversify(
             budgets={"ndcg@10": budget, **shares(guard or [], "--guard")},
             side=_side(side),
             confidence=confidence,
+            certify_on=part_named(certify_on),
             rules=RulesConfig(
                 banned=[_typed_id(word) for word in (ban or "").split(",") if word.strip()],
                 pinned={place: _typed_id(item) for place, item in key_values(pin or [], "--pin").items()},
@@ -156,6 +164,7 @@ def diversify(
             _within(run, asked, names, overwrite, as_json)
         return
     sink = mlflow_sink(mlflow)
+    chosen: dict[str, Any] = {}
     if resume is not None:
         run = Run.open(resume)
     else:
@@ -164,8 +173,9 @@ def diversify(
         chosen |= {} if accuracy is None else {"accuracy": accuracy}
         CMB.preset(preset, **chosen).require_known_goals()
         run.factors()
-        run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
-    with followed(run, sink):
+    with held(run.path), followed(run, sink):
+        if resume is None:
+            run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
         model = _search_with_progress(run)
     found, overlap = effect(run, names), neighbours_of(run)
     if as_json:

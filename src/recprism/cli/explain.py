@@ -55,7 +55,7 @@ def explain(
         raise InputError("--user and --item: ask for one of them at a time")
     run = Run.open(run_directory)
     single = user is not None or item is not None
-    with progress_bar() as progress:
+    with run.unchanged(), progress_bar() as progress:
         task = progress.add_task("controls", total=None, note="")
         found = explain_run(
             run,

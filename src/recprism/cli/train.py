@@ -72,6 +72,7 @@ def train(
     `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`,
     `recprism train --resume runs/gcn`
     """
+    from recprism.study.lock import held
     from recprism.study.run import Run
     from recprism.study.sinks import followed
 
@@ -112,7 +113,7 @@ def train(
         run = start_run(
             output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
         )
-    with followed(run, sink):
+    with held(run.path), followed(run, sink):
         factors = train_with_progress(run)
     if as_json:
         print_json({"run": str(run.path), **factors.settings})

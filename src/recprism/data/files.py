@@ -1,33 +1,39 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and saying in one sentence why a file cannot be had."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recprism.errors import InputError, RecprismError
+from recprism.errors import InputError, RecprismError, StorageError
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its name when the block ends well, and vanishes when it does not."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _sync(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with storable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _sync(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -39,15 +45,58 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path}: is not empty; name a new folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    with storable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        try:
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            temporary.replace(path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def storable(where: str | Path) -> Iterator[None]:
+    """A full disk or missing permissions inside become one sentence; every other error passes.
+
+    Libraries written in Rust have errors of their own, with the number of the system's error in their text.
+    """
     try:
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        yield
+    except RecprismError:
         raise
+    except Exception as problem:
+        number = _system_error(problem)
+        if number in FULL | FORBIDDEN | {errno.EIO}:
+            raise StorageError(refusal(where, number)) from None
+        raise
+
+
+def refusal(where: str | Path, number: int | None) -> str:
+    """What a system error with this number means for ``where``, and what to do."""
+    if number in FULL:
+        return (
+            f"{where}: no space left on the disk; free some or name a folder on another disk, then give the command "
+            "again (with --resume, where it has that)"
+        )
+    if number in FORBIDDEN:
+        return f"{where}: permission denied; change the permissions of the file or its folder, or name another place"
+    said = os.strerror(number) if number else "the system refused"
+    return f"{where}: cannot be read or written ({said.lower()}); look at the disk or name another place"
+
+
+def _system_error(problem: Exception) -> int | None:
+    """The number of the system's error behind any exception, None where there is none."""
+    if isinstance(problem, OSError) and problem.errno is not None:
+        return problem.errno
+    text = str(problem)
+    named = re.search(r"os error (\d+)", text)
+    if named:
+        return int(named.group(1))
+    full = "No space left" in text or re.search(r"\d+ requested and \d+ written", text)
+    return errno.ENOSPC if full else None
 
 
 @contextmanager
@@ -63,6 +112,8 @@ def readable(where: str | Path, what: str, advice: str) -> Iterator[None]:
         raise
     except FileNotFoundError as missing:
         raise InputError(f"{missing.filename or where}: no such file; {advice}") from None
+    except PermissionError as forbidden:
+        raise StorageError(refusal(forbidden.filename or where, errno.EACCES)) from None
     except BaseException as broken:
         if not isinstance(broken, Exception) and type(broken).__name__ != "PanicException":
             raise

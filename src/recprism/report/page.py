@@ -29,6 +29,7 @@ def write_report(
     path: the HTML file, report.html in the run unless given
     draws: of each control; 0 runs none, and no factor is named
     """
-    content = gather(run, part=part, draws=draws, seed=seed, on_step=on_step)
+    with run.unchanged():
+        content = gather(run, part=part, draws=draws, seed=seed, on_step=on_step)
     write_text(path or run.report_path, render(content))
     return content

@@ -136,6 +136,7 @@ class OpenedRun:
         if stamp == self._stamp:
             self._view = view
             self.where = Where("ready", "")
+            gc.unfreeze()  # what an earlier opening left behind can go now
             gc.collect()
             gc.freeze()  # what was just read stays: looking through it again and again would hold up answers
 

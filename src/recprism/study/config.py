@@ -85,6 +85,8 @@ class BudgetConfig(_Strict):
     budgets: dict[str, float]
     side: Literal["user", "item"] = "user"
     confidence: float = 0.95
+    certify_on: Literal["test", "validation"] = "test"
+    """Whose labels decide how far it goes; "validation" leaves the test part unread."""
     rules: RulesConfig = RulesConfig()
 
 
@@ -107,15 +109,23 @@ class RunConfig(_Strict):
     diversify: DiversifyConfig | None = None
 
 
+HEAD = "# What this run was asked to do; the last line says that nothing is missing.\n"
+END = "# end\n"
+
+
 def write_config(path: Path, config: RunConfig) -> None:
-    write_text(path, tomli_w.dumps(config.model_dump(exclude_none=True)))
+    """With a last line by which a file that was cut short is known: what is left of it may be valid TOML."""
+    write_text(path, HEAD + tomli_w.dumps(config.model_dump(exclude_none=True)) + END)
 
 
 def read_config(path: Path) -> RunConfig:
     if not path.exists():
         raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`")
     with readable(path, "not valid TOML", "write it anew, or make another run"):
-        asked = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if not text or (text[: len(HEAD)] == HEAD[: len(text)] and text.rstrip()[-len(END.strip()) :] != END.strip()):
+            raise InputError(f"{path}: cut short (its last line is missing); put it back or make another run")
+        asked = tomllib.loads(text)
         try:
             return RunConfig.model_validate(asked)
         except ValidationError as problem:

@@ -17,6 +17,7 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study.card import write_card
 from recprism.study.config import DataConfig, ModelConfig, RunConfig, SplitConfig
+from recprism.study.lock import held
 from recprism.study.run import Run
 
 log = logging.getLogger(__name__)
@@ -44,14 +45,16 @@ def run_from_factors(
     left_out = {"users": split.n_users - len(users), "items": split.n_items - len(items)}
     split = split.of_users(users).of_items(items)
     known = replace(dataset, subtopics=dataset.subtopics.take_items(items), attributes=dataset.attributes[items])
-    run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
-    run.save_data(known, split)
-    run.event("data", name=dataset.name, **dataset.stats())
-    run.save_factors(aligned(factors, split))
-    run.event("imported", model=factors.settings.get("model"), left_out=left_out)
     if any(left_out.values()):
         log.warning("%s: the model does not know %s users and %s items; left out", path, *left_out.values())
-    write_card(run)
+    Run(path).require_free(overwrite=overwrite)
+    with held(path):
+        run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
+        run.save_data(known, split)
+        run.event("data", name=dataset.name, **dataset.stats())
+        run.save_factors(aligned(factors, split))
+        run.event("imported", model=factors.settings.get("model"), left_out=left_out)
+        write_card(run)
     return run
 
 

@@ -22,8 +22,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +35,23 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
 from recprism.data.dataset import Dataset
-from recprism.data.files import atomic_path, readable, write_text
+from recprism.data.files import atomic_path, readable, storable, write_text
 from recprism.data.frames import number_ids, subtopics_from_frame
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.errors import InputError
+from recprism.errors import InputError, RecprismError
 from recprism.models import Factors
 from recprism.study.config import DiversifyConfig, RunConfig, read_config, write_config
+from recprism.study.lock import LOCK, held
 from recprism.study.sinks import Guarded
 
 log = logging.getLogger(__name__)
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 STEPS = ("epoch", "step")
 """Events that tell how far something has come: done of total."""
+STATE = ("config.toml", "split.parquet", "factors.safetensors", "delta.safetensors", "cmb.json", "certificate.json")
+"""Files that a page or an explanation must find all of the same moment."""
 
 
 class Run:
@@ -60,17 +65,21 @@ class Run:
     def create(cls, path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Run:
         """A fresh directory; one that already holds a run is refused unless ``overwrite``."""
         run = cls(path)
-        if run.path.exists() and not run.path.is_dir():
-            raise InputError(f"{run.path}: is a file; name a directory for the run")
-        if (run.path / "config.toml").exists():
-            if not overwrite:
-                raise InputError(f"{run.path}: already holds a run; use --resume, --overwrite or another -o")
+        run.require_free(overwrite=overwrite)
+        with held(run.path):
             run._clear()
-        elif run.path.exists() and any(run.path.iterdir()):
-            raise InputError(f"{run.path}: is not empty and holds no run; name an empty or new directory")
-        run.path.mkdir(parents=True, exist_ok=True)
-        write_config(run.path / "config.toml", config)
+            write_config(run.path / "config.toml", config)
         return run
+
+    def require_free(self, *, overwrite: bool = False) -> None:
+        """Refuse a place where no run can be made, or where there is one already that may not be replaced."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file; name a directory for the run")
+        if (self.path / "config.toml").exists():
+            if not overwrite:
+                raise InputError(f"{self.path}: already holds a run; use --resume, --overwrite or another -o")
+        elif self.path.exists() and any(file.name != LOCK for file in self.path.iterdir()):
+            raise InputError(f"{self.path}: is not empty and holds no run; name an empty or new directory")
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
@@ -86,8 +95,15 @@ class Run:
     def event(self, kind: str, **facts: Any) -> None:
         """Append one line to events.jsonl, and tell whoever follows the run."""
         event = {"time": round(time.time(), 3), "event": kind, **facts}
-        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event, ensure_ascii=False) + "\n")
+        line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
+        path = self.path / "events.jsonl"
+        with storable(path), path.open("ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = (
+                    line if file.read() == b"\n" else b"\n" + line
+                )  # the last was cut short, by a kill or a full disk
+            file.write(line)
         for sink in self.sinks:
             sink.tell("event", event)
 
@@ -285,9 +301,25 @@ class Run:
         return found
 
     def _clear(self) -> None:
-        for file in self.path.iterdir():
-            if file.is_file():
-                file.unlink()
+        """What was made from other files goes before them: whatever is left of a run at any moment belongs together."""
+        first_made = [f"{name}.parquet" for name in ("subtopics", "items", "split")] + ["config.toml"]
+        files = [file for file in self.path.iterdir() if file.is_file() and file.name != LOCK]
+        for file in sorted(files, key=lambda it: first_made.index(it.name) if it.name in first_made else -1):
+            file.unlink()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What is read within the block is of one state: an error at its end if somebody wrote meanwhile."""
+        before = self._state()
+        yield
+        if self._state() != before:
+            raise RecprismError(
+                f"{self.path}: another process changed this run while it was read; give the command again once it ended"
+            )
+
+    def _state(self) -> list[tuple[str, int, int]]:
+        found = [(name, self.path / name) for name in STATE]
+        return [(name, it.stat().st_mtime_ns, it.stat().st_size) for name, it in found if it.exists()]
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:

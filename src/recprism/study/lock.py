@@ -1,0 +1,105 @@
+"""One writer at a time in a run directory; readers never wait.
+
+The lock is the kernel's (flock): it goes with the process that holds it, however that ends, so there is no stale one.
+The file ``.lock`` tells who holds it; one that a killed process left behind locks nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from recprism.data.files import storable
+from recprism.errors import RecprismError
+
+if TYPE_CHECKING:
+    from recprism.study.run import Run
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: two writers are not kept apart there
+    fcntl = None  # type: ignore[assignment]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+LOCK = ".lock"
+_mine: set[tuple[Path, int]] = set()
+"""What threads of this process hold: (run, thread)."""
+
+
+@contextmanager
+def held(run: str | Path) -> Iterator[None]:
+    """Within the block no other process or thread writes into ``run``, which is made if need be.
+
+    Blocks of one thread may stand inside each other.
+    """
+    folder = Path(run).resolve()
+    mine = (folder, threading.get_ident())
+    if fcntl is None or mine in _mine:
+        yield
+        return
+    handle = _taken(folder)
+    _mine.add(mine)
+    try:
+        yield
+    finally:
+        _mine.discard(mine)
+        (folder / LOCK).unlink(missing_ok=True)  # still ours: whoever opened it meanwhile sees that it is gone
+        os.close(handle)
+
+
+def writing(work: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+    """Work on a run, given first, that holds its lock from beginning to end."""
+
+    @wraps(work)
+    def alone(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with held(run.path):
+            return work(run, *args, **kwargs)
+
+    return alone
+
+
+def _taken(folder: Path) -> int:
+    """A handle of the lock file, locked."""
+    path = folder / LOCK
+    while True:
+        with storable(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 200).decode("utf-8", "replace").strip() or "another process"
+            os.close(handle)
+            raise RecprismError(
+                f"{folder}: {holder} is writing into this run; wait until it has ended (or end it), or name another run"
+            ) from None
+        except OSError:
+            return handle  # a file system without locks: better to work than to refuse
+        if _is_still(handle, path):
+            _sign(handle)
+            return handle
+        os.close(handle)  # its holder removed it between our opening and our locking
+
+
+def _is_still(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sign(handle: int) -> None:
+    """Say who holds it; a full disk must not keep anybody from the lock itself."""
+    words = f"recprism {sys.argv[1]}" if len(sys.argv) > 1 else "a program"
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()} ({words})\n".encode(), 0)
+    except OSError:
+        return

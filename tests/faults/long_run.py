@@ -1,0 +1,159 @@
+"""An hour of runs in one process: does memory grow, do file handles stay open?
+
+python tests/faults/long_run.py --minutes 60
+
+Each round trains a small model, diversifies it twice (players; within a budget), writes the report, and asks the
+studio, all in this one process through the commands themselves. After it, memory (resident), file handles and threads
+are noted. The slope of memory over rounds is that of a straight line through the rounds after a warm-up; its interval
+comes from a bootstrap of blocks of residuals, as neighbouring rounds are alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIB = 2**20
+WARM_UP = 0.2
+BLOCK = 8
+ASKED = ("lists?user={user}&budget=0.05", "served?user={user}", "search?q=1", "features", "paths/sc", "download/lists")
+
+
+@dataclass(frozen=True)
+class Noted:
+    """After one round: seconds since the start, resident bytes, open file handles, threads."""
+
+    seconds: float
+    memory: int
+    handles: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Slope:
+    """MiB per hundred rounds, with a 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    rounds: int
+
+    def sentence(self) -> str:
+        sign = "no growth to be seen" if self.low <= 0 <= self.high else "grows" if self.low > 0 else "shrinks"
+        return (
+            f"memory: {self.value:+.2f} MiB per 100 rounds ({self.low:+.2f} to {self.high:+.2f}), over {self.rounds} "
+            f"rounds after the warm-up: {sign}"
+        )
+
+
+def one_round(folder: Path) -> None:
+    """Everything that a run goes through, in this process."""
+    run = folder / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    small = ("--data", "ml-latest-small", "--device", "cpu", "--set", "epochs=2", "--set", "dim=8")
+    command("train", "-o", str(run), *small)
+    command("diversify", str(run), "--set", "iterations=10")
+    command("diversify", str(run), "--budget", "0.1", "--overwrite")
+    command("report", str(run), "--draws", "0")
+    ask_the_studio(run)
+
+
+def command(*words: str) -> None:
+    from recprism.cli import app
+
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        app(words, standalone_mode=False)
+
+
+def ask_the_studio(run: Path) -> None:
+    """Open the run in a studio of its own, ask each kind of question, close it."""
+    from fastapi.testclient import TestClient
+
+    from recprism.server import create_app
+
+    with TestClient(create_app([run]), base_url="http://127.0.0.1") as client:
+        while (state := client.get("/api/runs/run").json())["phase"] != "ready":
+            if state["phase"] == "broken":
+                raise SystemExit(state["message"])
+            time.sleep(0.05)
+        for question in ASKED:
+            answer = client.get(f"/api/runs/run/{question.format(user=state['example_user'])}")
+            if answer.status_code != 200:
+                raise SystemExit(f"{question}: {answer.status_code} {answer.text[:200]}")
+
+
+def note(started: float) -> Noted:
+    gc.collect()
+    status = dict(
+        line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if ":" in line
+    )
+    return Noted(
+        round(time.perf_counter() - started, 1),
+        int(status["VmRSS"].split()[0]) * 1024,
+        len(list(Path("/proc/self/fd").iterdir())),
+        int(status["Threads"]),
+    )
+
+
+def slope(memory: NDArray[np.float64], *, draws: int = 2000, seed: int = 0) -> Slope:
+    """memory: (n,) bytes after each round."""
+    values = memory[int(WARM_UP * len(memory)) :] / MIB
+    rounds = np.arange(len(values)) / 100
+    line = np.polyfit(rounds, values, 1)
+    fitted = np.polyval(line, rounds)
+    luck, residuals = np.random.default_rng(seed), values - fitted
+    blocks = -(-len(values) // BLOCK)
+    first = luck.integers(0, max(len(values) - BLOCK, 1), (draws, blocks, 1))
+    drawn = residuals[np.minimum(first + np.arange(BLOCK), len(values) - 1)].reshape(draws, -1)[:, : len(values)]
+    slopes = np.polyfit(rounds, (fitted + drawn).T, 1)[0]
+    low, high = np.quantile(slopes, (0.025, 0.975))
+    return Slope(float(line[0]), float(low), float(high), len(values))
+
+
+def handles_grow(noted: list[Noted]) -> bool:
+    """Whether more are open at the end than ever during the first half."""
+    half = len(noted) // 2
+    return noted[-1].handles > max(it.handles for it in noted[: half + 1])
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--minutes", type=float, default=60)
+    options.add_argument("--log", type=Path, help="one line of JSON for each round")
+    given = options.parse_args()
+    noted: list[Noted] = []
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        while time.perf_counter() - started < 60 * given.minutes:
+            one_round(Path(folder))
+            noted.append(note(started))
+            if given.log is not None:
+                with given.log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(vars(noted[-1])) + "\n")
+    first, last = noted[0], noted[-1]
+    sys.stdout.write(f"{len(noted)} rounds in {last.seconds / 60:.0f} minutes\n")
+    if len(noted) >= 4 * BLOCK:
+        sys.stdout.write(slope(np.array([it.memory for it in noted], float)).sentence() + "\n")
+    sys.stdout.write(f"memory after the first and the last: {first.memory / MIB:.0f}, {last.memory / MIB:.0f} MiB\n")
+    sys.stdout.write(f"file handles: {first.handles}, {last.handles}; threads: {first.threads}, {last.threads}\n")
+    sys.exit(handles_grow(noted))
+
+
+if __name__ == "__main__":
+    main()

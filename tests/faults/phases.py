@@ -1,0 +1,100 @@
+"""Run a recprism command and note, at once and outside of the process, in which phase it is.
+
+python tests/faults/phases.py LOG WORDS...
+
+Every line of LOG is the beginning of a phase: seconds and its name. What was written stays when the process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from types import CodeType, FrameType
+from typing import Any
+
+# (end of the file's path, function) -> what goes on while it runs, apart from what it calls that stands here too
+PHASES = {
+    ("study/pipeline.py", "start"): "loading and dividing the data",
+    ("study/run.py", "_clear"): "clearing the old run",
+    ("study/run.py", "create"): "writing the data",
+    ("study/run.py", "save_data"): "writing the data",
+    ("study/pipeline.py", "train"): "training",
+    ("study/run.py", "save_checkpoint"): "writing a checkpoint",
+    ("study/run.py", "save_factors"): "writing the vectors",
+    ("study/card.py", "write_card"): "writing the card",
+    ("study/run.py", "split"): "reading the run",
+    ("study/run.py", "factors"): "reading the run",
+    ("study/run.py", "cmb"): "reading the run",
+    ("study/run.py", "set_diversify"): "noting what is asked",
+    ("study/diversify.py", "diversify"): "searching",
+    ("study/diversify.py", "diversify_within"): "walking within the budget",
+    ("study/run.py", "save_cmb"): "writing the perturbation",
+    ("study/run.py", "save_certificate"): "writing the certificate",
+    ("study/diversify.py", "effect"): "measuring what it did",
+    ("study/neighbours.py", "neighbours_of"): "measuring what it did",
+    ("study/methods.py", "tune"): "tuning on validation",
+    ("study/frontier.py", "frontier"): "reading on the test",
+    ("report/gather.py", "gather"): "gathering",
+    ("report/html.py", "render"): "drawing",
+    ("report/page.py", "write_report"): "writing the page",
+}
+STARTING, ENDING = "starting", "telling"
+
+
+class Recorder:
+    """Notes phases as functions are entered and left; the innermost one counts.
+
+    stop_at: the process stops (SIGSTOP) when it notes this line, counted from 0; somebody else lets it go on
+    """
+
+    def __init__(self, path: str, stop_at: int = -1) -> None:
+        self._stop_at, self._noted = stop_at, 0
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._known: dict[CodeType, str | None] = {}
+        self._inside: list[str] = []
+        self._last = ""
+        self.note(STARTING)
+
+    def note(self, phase: str) -> None:
+        if phase != self._last:
+            self._last = phase
+            os.write(self._file, f"{time.monotonic():.4f} {phase}\n".encode())
+            self._noted += 1
+            if self._noted == self._stop_at + 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if event not in ("call", "return"):
+            return
+        code = frame.f_code
+        if code not in self._known:
+            self._known[code] = self._phase(code)
+        phase = self._known[code]
+        if phase is None:
+            return
+        if event == "call":
+            self._inside.append(phase)
+        else:
+            self._inside.pop()
+        self.note(self._inside[-1] if self._inside else ENDING)
+
+    @staticmethod
+    def _phase(code: CodeType) -> str | None:
+        for (file, function), phase in PHASES.items():
+            if code.co_name == function and code.co_filename.endswith(f"recprism/{file}"):
+                return phase
+        return None
+
+
+def main() -> None:
+    log, sys.argv = sys.argv[1], ["recprism", *sys.argv[2:]]
+    sys.setprofile(Recorder(log))
+    from recprism.cli import main as recprism
+
+    recprism()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""A full disk and missing permissions: one sentence, exit code 1, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import save_file
+
+from recprism.data.files import atomic_folder, atomic_path, readable, storable
+from recprism.errors import InputError, StorageError
+from recprism.study.run import Run
+
+WRITERS = {
+    "text": lambda path: path.write_text("x" * 100_000, encoding="utf-8"),
+    "safetensors": lambda path: save_file({"a": np.zeros(50_000, np.float32)}, path),
+    "parquet": lambda path: pl.DataFrame({"a": np.random.default_rng(0).random(50_000)}).write_parquet(path),
+    "csv": lambda path: pl.DataFrame({"a": np.random.default_rng(0).random(50_000)}).write_csv(path),
+    "numpy": lambda path: np.savez(path.open("wb"), a=np.zeros(50_000)),
+}
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file may become larger than 8 kB here: the system answers as a full disk does."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.usefixtures("small_files")
+def test_every_writer_that_runs_out_of_space_says_so(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    with (
+        pytest.raises(StorageError, match=rf"a\.{kind}: no space left on the disk; free some"),
+        atomic_path(path) as it,
+    ):
+        WRITERS[kind](it)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StorageError, match="no space left"), atomic_folder(tmp_path / "folder") as folder:
+        WRITERS[kind](folder / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_pass(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), atomic_path(tmp_path / "a"):
+        raise ZeroDivisionError
+    with pytest.raises(FileNotFoundError), storable(tmp_path):
+        raise FileNotFoundError(errno.ENOENT, "missing")
+
+
+def test_a_line_that_was_cut_short_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.event("one")
+    with (tmp_path / "events.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"time": 1, "event": "tw')
+    run.event("three")
+    run.event("four")
+    assert [event["event"] for event in run.events()] == ["one", "three", "four"]
+
+
+def test_forbidden_is_not_damaged(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="secret: permission denied"), readable(tmp_path, "damaged", "make it anew"):
+        raise PermissionError(errno.EACCES, "denied", "secret")
+    with pytest.raises(InputError, match="damaged"), readable(tmp_path, "damaged", "make it anew"):
+        raise ValueError("no header")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody with fewer rights")
+def test_somebody_without_rights_is_told(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from recprism.data.files import write_text\n"
+        "from recprism.errors import StorageError\n"
+        "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try: write_text(Path(sys.argv[1]) / 'a', 'x')\n"
+        "except StorageError as error: print(error)\n"
+    )
+    tmp_path.chmod(0o755)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert "a: permission denied; change the permissions" in done.stdout
+    assert list(tmp_path.iterdir()) == []
