@@ -63,7 +63,7 @@ def test_a_budget_too_small_to_certify_changes_nothing(situation: Situation) -> 
     kept = within_budget(situation, "sc", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
     assert kept.baked is None
     assert kept.perturbation.user is None
-    assert "No point beyond the base is certified" in kept.certificate.sentence()
+    assert "No step beyond the base is certified" in kept.certificate.sentence()
 
 
 def test_guards_can_only_hold_back(situation: Situation) -> None:

@@ -96,12 +96,12 @@ class Certificate:
         if last is None or (refused and self.points[last].is_base):
             clearest = min(refused, key=lambda at: self.points[at].p_value)
             at = refused[0] if self.procedure == "fixed-sequence" else clearest
-            return f"No point beyond the base is certified with {sure}: {_why_not(self.points[at], at + 1)}."
+            return f"No step beyond the base is certified with {sure}: {_why_not(self.points[at], at + 1)}."
         checks = self.points[last].checks
         budgets = ", ".join(f"{_percent(check.budget)} of {check.metric}" for check in checks)
         seen = ", ".join(f"{_percent(check.loss)}, at most {_percent(check.upper)}" for check in checks)
         return (
-            f"With {sure}, point {last + 1} of {len(self.points)} loses at most {budgets} "
+            f"With {sure}, the lists of step {last + 1} (of {len(self.points)} tried) lose at most {budgets} "
             f"(measured on {checks[0].users:,} users: {seen})."
         )
 
@@ -275,12 +275,12 @@ PROCEDURES: dict[str, Callable[[Array, float], NDArray[np.bool_]]] = {
 def _why_not(point: Point, number: int) -> str:
     """About a point that was refused, by the metric most in its way."""
     check = max(point.checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
-    seen = f"point {number} loses {_percent(check.loss)} of {check.metric}"
+    seen = f"the lists of step {number} lose {_percent(check.loss)} of {check.metric}"
     if check.loss >= check.budget:
         return f"{seen} on {check.users:,} held-out users, and its budget is {_percent(check.budget)}"
     seen = f"{seen}, at most {_percent(check.upper)}"
     if check.users_needed is None:
-        return f"{seen}, which is not clear enough for one of several points"
+        return f"{seen}, which is not clear enough for one of several steps"
     return (
         f"{check.users:,} held-out users cannot certify a loss of at most {_percent(check.budget)} of {check.metric} "
         f"({seen}); about {check.users_needed:,} would be needed"
