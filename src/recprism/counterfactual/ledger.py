@@ -21,6 +21,10 @@ class Step:
     psi: float
     size: float
     reward: float
+    error: float | None = None
+    """Standard error of psi, and"""
+    users: int | None = None
+    """of how many users it is, where not all of them paid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +40,8 @@ class Progress:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def to_json(self) -> list[dict[str, Any]]:
-        return [asdict(step) for step in self.steps]
+        rows = [asdict(step) for step in self.steps]
+        return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
     @classmethod
     def from_json(cls, rows: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]] | None = None) -> Progress:
@@ -52,10 +57,9 @@ class Outcome(NamedTuple):
     psi: Number
     size: Number
     reward: Number
-
-    @classmethod
-    def of(cls, step: Step) -> Outcome:
-        return cls(step.psi, step.size, step.reward)
+    error: Number = 0.0
+    users: int = 0
+    """0 where all users paid."""
 
 
 def either(first: bool | Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -99,8 +103,9 @@ class Ledger:
         return self._best.rises_to(outcome.reward)
 
     def steps(self) -> tuple[Step, ...]:
-        for psi, size, reward in self._read():
-            self._steps.append(Step(len(self._steps), self._objective.checked(psi), size, reward))
+        for psi, size, reward, error, users in self._read():
+            sample = (error, int(users)) if users else ()
+            self._steps.append(Step(len(self._steps), self._objective.checked(psi), size, reward, *sample))
         self._waiting = []
         return tuple(self._steps)
 
@@ -108,7 +113,10 @@ class Ledger:
         """All numbers that wait, in one transfer."""
         if any(isinstance(number, Tensor) for outcome in self._waiting for number in outcome):
             device = next(number.device for it in self._waiting for number in it if isinstance(number, Tensor))
-            rows = [torch.stack([torch.as_tensor(it, device=device) for it in outcome]) for outcome in self._waiting]
+            rows = [
+                torch.stack([torch.as_tensor(it, dtype=torch.float64, device=device) for it in outcome])
+                for outcome in self._waiting
+            ]
             numbers: list[list[float]] = torch.stack(rows).tolist()
             return numbers
         return [[float(number) for number in outcome] for outcome in self._waiting]

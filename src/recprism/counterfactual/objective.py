@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from recprism.counterfactual.parts import AtCut, OwnMetric, join, part_of, value_of
+from recprism.counterfactual.sample import mean_and_error
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric, parse
 from recprism.metrics.together import Sums
@@ -94,14 +95,33 @@ class Objective:
         )
         return total if total.device.type == "cuda" else self.checked(float(total))
 
+    def psi_of_sample(self, shards: Sequence[Sequence[Sums]], n_users: int) -> tuple[Number, Number]:
+        """psi of all ``n_users`` and its standard error, from the values of some of them, shard by shard."""
+        weights = [weight for weight, _ in self.metrics]
+        values = [torch.cat([part[0] for part in parts]) for parts in zip(*shards, strict=True)]
+        psi, error = mean_and_error(weights, values, n_users)
+        return (psi, error) if psi.device.type == "cuda" else (self.checked(float(psi)), float(error))
+
     def checked(self, psi: float) -> float:
         if math.isnan(psi):
             raise InputError(f"{self.name} is not a number on these lists; no user could be judged")
+        if math.isinf(psi):
+            raise InputError(f"{self.name} is infinite on these lists; a metric must give finite numbers")
         return psi
 
-    def reward(self, psi: Number, size: Number, n_players: int) -> Number:
-        """size: the sum of |delta| over all players."""
-        return psi**2 - self.lambda1 * (size if self.penalty == "sum" else size / n_players)
+    @property
+    def per_user(self) -> bool:
+        """Whether psi is a mean over users; that of a function of your own is seen when it is called."""
+        parts = [*self.goals, *(() if self.accuracy is None else (self.accuracy,))]
+        known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
+        return all(part.per_user for part in known if isinstance(part, Metric))
+
+    def reward(self, psi: Number, size: Number, n_players: int, error: Number = 0.0) -> Number:
+        """size: the sum of |delta| over all players
+
+        error: of psi. The square of an estimate is too large by the variance, on average; without it, it is not.
+        """
+        return psi**2 - error**2 - self.lambda1 * (size if self.penalty == "sum" else size / n_players)
 
 
 def resolve(metric: MetricLike) -> OwnMetric:

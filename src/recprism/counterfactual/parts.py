@@ -35,18 +35,36 @@ def part_of(metric: OwnMetric, lists: Lists) -> Sums:
         lists = lists.at(metric.k) if isinstance(metric, AtCut) else lists
         return together.sums(lists, lists.context)
     values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
+    _require_no_infinity(metric, values)
     if values.ndim == 0:
         return (values,)
     with one_thread():  # a sum that comes out the same on any number of threads
         return values.nansum(), (~values.isnan()).sum()
 
 
+def values_of(metric: OwnMetric, lists: Lists) -> Sums:
+    """The value of each user, (n,) float64, NaN for those who cannot be judged."""
+    values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
+    if values.ndim == 0:
+        raise InputError(f"{_name(metric)} gives one number for all lists; a sample of users needs one per user")
+    return (values,)
+
+
+def _require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
+    """Of values on the CPU; those on a GPU are looked at when psi is read."""
+    if values.device.type != "cpu" or not bool(values.isinf().any()):
+        return
+    where = f" for user row {int(values.isinf().nonzero()[0])}" if values.ndim else ""
+    raise InputError(
+        f"{_name(metric)} gave infinity{where}; a metric gives finite numbers, and NaN for a user it cannot judge"
+    )
+
+
 def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
     """The part of all users, from those of several shards in their order."""
     if len(parts) > 1 and len(parts[0]) == 1 and _together(metric) is None:
-        name = getattr(metric, "name", None) or getattr(metric, "__name__", "the metric")
         raise InputError(
-            f"{name} gives one number for all lists, which does not follow from those of {len(parts)} shards;"
+            f"{_name(metric)} gives one number for all lists, which does not follow from those of {len(parts)} shards;"
             " give a value per user, or a metric whose function is a Together, or pass shards=1"
         )
     return added(list(parts))
@@ -58,6 +76,10 @@ def value_of(metric: OwnMetric, part: Sums) -> Tensor:
     if together is not None:
         return together.value(*part)
     return part[0] if len(part) == 1 else part[0] / part[1]
+
+
+def _name(metric: OwnMetric) -> str:
+    return str(getattr(metric, "name", None) or getattr(metric, "__name__", "the metric"))
 
 
 def _together(metric: OwnMetric) -> Together | None:

@@ -16,6 +16,7 @@ from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress, St
 from recprism.counterfactual.objective import Number, Objective
 from recprism.counterfactual.play import Play, SearchSettings
 from recprism.counterfactual.policies import Policy
+from recprism.counterfactual.sample import Sampling
 from recprism.counterfactual.shards import Recruit, Shard, local_crew, sharded
 from recprism.counterfactual.space import Space
 from recprism.metrics import Context, Lists
@@ -49,6 +50,7 @@ def search(
     resume: Progress | None = None,
     shards: int = 1,
     recruit: Recruit = local_crew,
+    sampling: Sampling | None = None,
 ) -> Found:
     """Run the players.
 
@@ -56,10 +58,11 @@ def search(
     without ranking a single list: its rewards are known, and choices hang on nothing else. On a GPU the loop waits for
     ``follow`` and for patience; where there is neither, nothing leaves the GPU before the end.
 
+    sampling: whose lists pay, where not all do
     shards, recruit: into how many shards users go, and who holds them; every member replays the players by itself
     """
     metrics = [metric for _, metric in objective.metrics]
-    parts = sharded(space, context, metrics, objective.needs_vectors, shards)
+    parts = sharded(space, context, metrics, objective.needs_vectors, shards, sampling)
     play = partial(Play, space.n_players, policy, arms, settings, seed, context.device)
     crew = recruit(partial(Searchers, play, settings.k), parts)
     known = () if resume is None else resume.steps[: settings.iterations]
@@ -67,8 +70,8 @@ def search(
     rewards: list[Number] = [step.reward for step in known]
     while len(rewards) < settings.iterations and not _is_over(ledger, settings.patience):
         answers = crew.ask("judge", rewards)
-        psi, size = objective.psi_of([answer.parts for answer in answers]), answers[0].size
-        outcome = Outcome(psi, size, objective.reward(psi, size, space.n_players))
+        told = [answer.parts for answer in answers]
+        outcome = outcome_of(objective, told, answers[0].size, space.n_players, sampling, len(rewards))
         ledger.add(outcome)
         rewards.append(outcome.reward)
         if follow is not None:
@@ -95,10 +98,27 @@ class Searchers:
         """Of every shard; ``rewards`` of all iterations so far, of which a new member has heard none."""
         values = self._play.values_after(rewards)
         size = sum_of_magnitudes(values)
-        return [Answer(size, shard.parts(values, self._k)) for shard in self._shards]
+        return [Answer(size, shard.at(len(rewards)).parts(values, self._k)) for shard in self._shards]
 
     def kept(self, rewards: Sequence[Number]) -> Tensor:
         return self._play.kept_after(rewards)
+
+
+def outcome_of(
+    objective: Objective,
+    parts: Sequence[Sequence[Sums]],
+    size: Number,
+    n_players: int,
+    sampling: Sampling | None,
+    iteration: int,
+) -> Outcome:
+    """From what the shards told of an iteration."""
+    if sampling is None:
+        psi = objective.psi_of(parts)
+        return Outcome(psi, size, objective.reward(psi, size, n_players))
+    psi, error = objective.psi_of_sample(parts, sampling.n_users)
+    reward = objective.reward(psi, size, n_players, error)
+    return Outcome(psi, size, reward, error, sampling.size_at(iteration))
 
 
 def judge(space: Space, context: Context, objective: Objective, values: Tensor, k: int) -> Outcome:

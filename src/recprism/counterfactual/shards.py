@@ -7,14 +7,17 @@ members and gives back their answers in the order of the shards, so that sums ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.counterfactual.parts import OwnMetric, part_of
+from recprism.counterfactual.parts import OwnMetric, part_of, values_of
+from recprism.counterfactual.sample import Sampling
 from recprism.counterfactual.space import FactorSpace, Space
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
@@ -28,6 +31,7 @@ class Shard:
     users: the first, and the one behind the last; None for all of them
     metrics: the parts of psi
     needs_vectors: whether they take distances between perturbed vectors
+    sampling: which of all users are drawn in an iteration; None for all
     """
 
     users: tuple[int, int] | None
@@ -35,6 +39,18 @@ class Shard:
     context: Context
     metrics: tuple[OwnMetric, ...]
     needs_vectors: bool
+    sampling: Sampling | None = None
+
+    def at(self, iteration: int) -> Shard:
+        """The shard of the users whose lists pay in an iteration: all of them, unless they are sampled."""
+        if self.sampling is None:
+            return self
+        assert isinstance(self.space, FactorSpace)  # nobody samples the users of a scorer
+        rows = self.sampling.rows(iteration)
+        if self.users is not None:
+            rows = rows[slice(*np.searchsorted(rows, self.users))] - self.users[0]
+        space, context = of_users(self.space, self.context, rows)
+        return replace(self, space=space, context=context)
 
     def own(self, values: Tensor) -> Tensor:
         """Those of the values of all players (item side first) that move what this shard ranks with."""
@@ -47,18 +63,27 @@ class Shard:
     def parts(self, values: Tensor, k: int) -> list[Sums]:
         """What the lists under the perturbation, ``values`` of all players, give to each metric."""
         own = self.own(values)
-        return self.judged(self.space.lists(own, k), own)
+        return self.judged(self.space.lists(own, k), self.space.vectors(own) if self.needs_vectors else None)
 
-    def judged(self, lists: Tensor, own: Tensor) -> list[Sums]:
-        context = self.context.with_vectors(self.space.vectors(own)) if self.needs_vectors else self.context
+    def judged(self, lists: Tensor, vectors: Tensor | None) -> list[Sums]:
+        """Sums over users; where they are sampled the value of each, since their spread is needed."""
+        context = self.context if vectors is None else self.context.with_vectors(vectors)
         judged = Lists(lists, context, check=False)
-        return [part_of(metric, judged) for metric in self.metrics]
+        part = part_of if self.sampling is None else values_of
+        return [part(metric, judged) for metric in self.metrics]
 
 
-def sharded(space: Space, context: Context, metrics: Sequence[OwnMetric], needs_vectors: bool, n: int) -> list[Shard]:
+def sharded(
+    space: Space,
+    context: Context,
+    metrics: Sequence[OwnMetric],
+    needs_vectors: bool,
+    n: int,
+    sampling: Sampling | None = None,
+) -> list[Shard]:
     """``n`` shards of nearly as many users each; a single one is the space and the context as they are."""
     if n == 1:
-        return [Shard(None, space, context, tuple(metrics), needs_vectors)]
+        return [Shard(None, space, context, tuple(metrics), needs_vectors, sampling)]
     if not isinstance(space, FactorSpace):
         raise InputError("a scorer's users cannot be sharded, only those of vectors; leave shards at 1")
     n_users = len(space.user)
@@ -66,9 +91,14 @@ def sharded(space: Space, context: Context, metrics: Sequence[OwnMetric], needs_
         raise InputError(f"{n} shards for {n_users} users; ask for fewer shards")
     ends = [n_users * number // n for number in range(n + 1)]
     return [
-        Shard(users, space.of_users(*users), context.of_users(*users), tuple(metrics), needs_vectors)
+        Shard(users, *of_users(space, context, np.arange(*users)), tuple(metrics), needs_vectors, sampling)
         for users in pairwise(ends)
     ]
+
+
+def of_users(space: FactorSpace, context: Context, rows: NDArray[np.int64]) -> tuple[FactorSpace, Context]:
+    """Both for some of the users; a context that knows no users stays as it is."""
+    return space.of_users(rows), context.of_users(rows)
 
 
 class Crew(Protocol):
@@ -82,12 +112,29 @@ class Crew(Protocol):
         """The answer of one member, where all would say the same."""
         ...
 
+    def start(self, states: list[Any]) -> None:
+        """What each shard's member is to remember from here on; it stays where the member is."""
+        ...
+
+    def advance(self, question: str, *message: Any) -> list[Any]:
+        """As ``ask``, of a method that takes what the members remember and gives it back changed."""
+        ...
+
+    def states(self) -> list[Any]:
+        """What is remembered of each shard."""
+        ...
+
+    def post(self, array: Tensor) -> Any:
+        """A large array for several questions; a message may hold what this returns in its place."""
+        ...
+
 
 class LocalCrew:
     """One member in this process, with all shards."""
 
     def __init__(self, member: Any) -> None:
         self._member = member
+        self._states: list[Any] = []
 
     def ask(self, question: str, *message: Any) -> list[Any]:
         answers: list[Any] = getattr(self._member, question)(*message)
@@ -95,6 +142,20 @@ class LocalCrew:
 
     def ask_one(self, question: str, *message: Any) -> Any:
         return getattr(self._member, question)(*message)
+
+    def start(self, states: list[Any]) -> None:
+        self._states = states
+
+    def advance(self, question: str, *message: Any) -> list[Any]:
+        answers: list[Any]
+        answers, self._states = getattr(self._member, question)(self._states, *message)
+        return answers
+
+    def states(self) -> list[Any]:
+        return self._states
+
+    def post(self, array: Tensor) -> Any:
+        return array
 
 
 Recruit = Callable[[Callable[[Sequence[Shard]], Any], Sequence[Shard]], Crew]

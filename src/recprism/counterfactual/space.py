@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
@@ -92,11 +93,11 @@ class FactorSpace:
     def n_players(self) -> int:
         return sum(len(getattr(self, name)) for name in self._scales) * self.per_vector
 
-    def of_users(self, first: int, last: int) -> FactorSpace:
-        """The same space for the users first .. last - 1 alone; units of values stay those of all users."""
+    def of_users(self, rows: NDArray[np.int64]) -> FactorSpace:
+        """The same space for some of the users, given by their row numbers; units of values stay those of all users."""
         some = copy(self)
-        some.user = self.user[first:last]
-        some.exclude = None if self.exclude is None else self.exclude.take_rows(np.arange(first, last))
+        some.user = self.user[torch.from_numpy(rows).to(self.user.device)]
+        some.exclude = None if self.exclude is None else self.exclude.take_rows(rows)
         return some
 
     def perturbation(self, values: Tensor) -> Perturbation:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
@@ -172,14 +172,15 @@ class Context:
         changed._vectors = self._as_vectors(vectors, "vectors")
         return changed
 
-    def of_users(self, first: int, last: int) -> Context:
-        """The same context for the users first .. last - 1 alone; the catalogue's side is shared."""
+    def of_users(self, rows: NDArray[np.int64]) -> Context:
+        """The same context for some of the users, given by their row numbers; the catalogue's side is shared."""
         some = copy(self)
         some._kept = {}
         some.__dict__.pop("history", None)  # it is of all users
-        some._train = None if self._train is None else self._train.take_rows(np.arange(first, last))
-        some._relevant = None if self._relevant is None else self._relevant.some(first, last)
-        some._user_subtopics = None if self._user_subtopics is None else self._user_subtopics[first:last]
+        some._train = None if self._train is None else self._train.take_rows(rows)
+        at = torch.from_numpy(rows).to(self.device)
+        some._relevant = None if self._relevant is None else self._relevant.take(at)
+        some._user_subtopics = None if self._user_subtopics is None else self._user_subtopics[at]
         return some
 
     def keep(self, key: Any, compute: Callable[[], T]) -> T:

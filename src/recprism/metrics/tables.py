@@ -44,10 +44,13 @@ class Rows:
     def n_rows(self) -> int:
         return len(self.indptr) - 1
 
-    def some(self, first: int, last: int) -> Rows:
-        """The rows first .. last - 1."""
-        starts = self.indptr[first : last + 1]
-        return Rows(starts - starts[0], self.indices[starts[0] : starts[-1]], self.n_cols)
+    def take(self, rows: Tensor) -> Rows:
+        """The given rows, in the given order."""
+        counts = torch.diff(self.indptr)[rows]
+        ends = counts.cumsum(0)
+        shift = (self.indptr[rows] - (ends - counts)).repeat_interleave(counts)
+        entries = torch.arange(len(shift), device=shift.device) + shift
+        return Rows(torch.cat([ends.new_zeros(1), ends]), self.indices[entries], self.n_cols)
 
     def only(self, wanted: Tensor) -> Rows:
         """The entries whose column is ``wanted``, (n_cols,) bool."""
