@@ -18,6 +18,7 @@ from torch import Tensor
 
 from recprism.counterfactual import chance
 from recprism.counterfactual.objective import Number
+from recprism.data.room import require_room
 
 Ties = Literal["first", "random", "zero"]
 
@@ -34,6 +35,7 @@ class Players:
     def __init__(
         self, n_players: int, n_arms: int, iterations: int, *, ties: Ties, zero: int, device: torch.device | str = "cpu"
     ) -> None:
+        _require_room(n_players, n_arms, iterations, device)
         self.values = torch.zeros(n_players, n_arms, dtype=torch.float32, device=device)
         self.counts = torch.zeros(n_players, n_arms, dtype=count_type(iterations), device=device)
         self.ties = ties
@@ -112,6 +114,19 @@ class Players:
             1
         )
         return self._by_place[place]
+
+
+def _require_room(n_players: int, n_arms: int, iterations: int, device: torch.device | str) -> None:
+    each = 4 + count_type(iterations).itemsize
+    require_room(
+        n_players * n_arms * each,
+        f"the averages and counts of {n_players:,} players x {n_arms:,} arms",
+        lambda free: (
+            f"at most n_arms={free // (n_players * each):,} or {free // (n_arms * each):,} players (fewer factors, one "
+            "side) fit; credit='marginal' keeps no averages"
+        ),
+        device=str(device),
+    )
 
 
 def count_type(iterations: int) -> torch.dtype:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from recprism.data.ids import show
 from recprism.errors import InputError
 from recprism.metrics.context import HOW_TO_GIVE, Context
 from recprism.metrics.evaluation import Evaluation, Score
@@ -96,6 +97,7 @@ def evaluate(
     skipped = _skipped(requests, lists.context, missing)
     requests = [request for request in requests if request.name not in skipped]
     single, per_user = _computed(requests, lists)
+    _require_no_infinity(single, per_user, ids)
     intervals = _intervals(per_user, bootstrap, level, np.random.default_rng(seed))
     scores = tuple(_score(request, lists.n_users, single, per_user, intervals) for request in requests)
     return Evaluation(scores, per_user, ids, _notes(requests, scores, skipped), bootstrap, level)
@@ -135,6 +137,20 @@ def _computed(requests: Sequence[Request], lists: Lists) -> tuple[dict[str, floa
         {name: float(value) for name, value in single.items()},
         {name: value.cpu().numpy() for name, value in per_user.items()},
     )
+
+
+def _require_no_infinity(single: dict[str, float], per_user: dict[str, NDArray[np.float64]], ids: NDArray[Any]) -> None:
+    """NaN says that a user cannot be judged; infinity says that a function is wrong."""
+    rule = "a metric gives finite numbers, and NaN for a user it cannot judge"
+    for name, value in single.items():
+        if math.isinf(value):
+            raise InputError(f"{name} gave infinity for all lists together; {rule}")
+    for name, values in per_user.items():
+        bad = np.flatnonzero(np.isinf(values))
+        if len(bad):
+            raise InputError(
+                f"{name} gave infinity for user {show(ids[bad[0]])} (row {bad[0]}; {len(bad)} users in all); {rule}"
+            )
 
 
 def _value(request: Request, lists: Lists, shape: tuple[int, ...]) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.data.files import atomic_path, readable, write_text
-from recprism.data.ids import as_id_array, id_positions
+from recprism.data.ids import as_id_array, id_positions, show
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.ranking import topk
@@ -53,7 +53,7 @@ class Factors:
         settings: Mapping[str, Any] | None = None,
     ) -> Factors:
         """Check plain arrays and give them ids (0, 1, 2, ... unless named)."""
-        users, items = _as_matrix(user, "user"), _as_matrix(item, "item")
+        users, items = _as_matrix(user, "user", user_ids), _as_matrix(item, "item", item_ids)
         if users.shape[1] != items.shape[1]:
             raise InputError(
                 f"user vectors have {users.shape[1]} columns and item vectors {items.shape[1]}; they must agree"
@@ -187,14 +187,19 @@ class Factors:
         )
 
 
-def _as_matrix(values: ArrayLike, side: str) -> FloatArray:
+def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArray:
     matrix = np.ascontiguousarray(values, np.float32)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InputError(f"{side} vectors have shape {matrix.shape}; a matrix of one row per {side} is needed")
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
+        row = int(bad[0])
+        column = int(np.flatnonzero(~np.isfinite(matrix[row]))[0])
+        named = np.asarray(ids, object).ravel()[row : row + 1] if ids is not None else ()
+        whose = "".join(f" ({side} {show(it)})" for it in named)
         raise InputError(
-            f"{side} vectors hold NaN or infinity, first in row {bad[0]} ({len(bad)} rows in all); check the training"
+            f"{side} vectors hold NaN or infinity, first in row {row}{whose}, column {column} ({len(bad)} rows in all);"
+            " check the training"
         )
     return matrix
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recprism.data.room import require_room
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.factors import Factors
@@ -109,6 +110,7 @@ class PairwiseModel(NamedSettings, ABC):
         place = choose_device(device)
         number = seed_number(seed, resume)
         generator = torch.Generator(place).manual_seed(number)
+        self._require_room(split, place)
         with torch.no_grad():
             graph = Graph.of(split.train, place)
             smooth = self._smoothing(graph)
@@ -120,6 +122,18 @@ class PairwiseModel(NamedSettings, ABC):
             training.run(progress, checkpoint)
             facts = {**self._outcome(training), "seed": number, "device": place.type, "version": package_version()}
             return self._factors(split, smooth(training.best), facts)
+
+    def _require_room(self, split: Split, device: torch.device) -> None:
+        """Parameters, the best so far, two moments, the gradient, what it comes from, and a checkpoint."""
+        rows = split.n_users + split.n_items
+        require_room(
+            7 * 4 * rows * self.dim,
+            f"training {rows:,} vectors of {self.dim:,} factors",
+            lambda free: (
+                f"at most dim={free // (7 * 4 * rows):,} fits, or fewer users and items (--min-user, --min-item)"
+            ),
+            device=str(device),
+        )
 
     @abstractmethod
     def _smoothing(self, graph: Graph) -> Smoothing:

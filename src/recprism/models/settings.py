@@ -40,10 +40,14 @@ def require_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} is {value!r}; pass a whole number of at least {least}")
 
 
+LARGEST = 1e37  # ten times as much still is a float32
+
+
 def require_number(name: str, value: Any, *, above_zero: bool = False) -> None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
     if not fits or (above_zero and value == 0):
-        raise InputError(f"{name} is {value!r}; pass a number {'above 0' if above_zero else 'of at least 0'}")
+        least = "above 0" if above_zero else "of at least 0"
+        raise InputError(f"{name} is {value!r}; pass a number {least} and below {LARGEST:g}")
 
 
 def require_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:

@@ -40,7 +40,11 @@ def rank_scores(
                 f" {(last - first, n_items)} is needed"
             )
         if not bool(torch.isfinite(scores).all()):
-            raise InputError(f"the scorer gave NaN or infinity for a user from {first} to {last - 1}")
+            row, column = (~torch.isfinite(scores)).nonzero()[0].tolist()
+            raise InputError(
+                f"the scorer gave {float(scores[row, column])} for user row {first + row} and item {column};"
+                " look at the model, every score must be a finite number"
+            )
         return scores
 
     seen = None if exclude is None else Incidence.coerce(exclude)

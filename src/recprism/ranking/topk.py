@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
+from recprism.data.room import require_room
 from recprism.errors import InputError, MissingDependencyError
 
 LARGEST_SCORE = float(np.finfo(np.float32).max)
@@ -157,6 +158,7 @@ def topk(
     if check and users.device.type == "cpu":
         _require_finite_scores(users, factors)
     width = min(k, len(factors))
+    _require_room_for_lists(len(users), k, users.device)
     if width and len(users):
         items, scores = choose(users.device)(users, factors, width, seen, block)
     else:
@@ -165,6 +167,17 @@ def topk(
         _require_finite_scores(users, factors)
     items, scores = _padded(items, k, -1), _padded(scores, k, -torch.inf)
     return (items, scores) if isinstance(user, Tensor) else (items.numpy(), scores.numpy())
+
+
+def _require_room_for_lists(n_users: int, k: int, device: torch.device) -> None:
+    """Keys to sort, then items and scores."""
+    each = 28
+    require_room(
+        n_users * k * each,
+        f"lists of {k:,} items for {n_users:,} users",
+        lambda free: f"at most k={free // (n_users * each):,} fits, or {free // (k * each):,} users at a time",
+        device=str(device),
+    )
 
 
 def _known_engine(name: str) -> Callable[[torch.device], Engine]:
@@ -229,9 +242,10 @@ def _require_finite_scores(user: Tensor, item: Tensor) -> None:
     for matrix, side in ((user, "user"), (item, "item")):
         bad = (~torch.isfinite(matrix)).any(dim=1).nonzero().flatten()
         if len(bad):
+            column = int((~torch.isfinite(matrix[bad[0]])).nonzero()[0])
             raise InputError(
-                f"{side} vectors hold NaN or infinity, first in row {int(bad[0])} ({len(bad)} rows in all); "
-                "repair them before ranking"
+                f"{side} vectors hold NaN or infinity, first in row {int(bad[0])} ({len(bad)} rows in all), column "
+                f"{column}; repair them before ranking"
             )
     _require_scores_in_range(user, item)
 

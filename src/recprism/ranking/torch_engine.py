@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
+from recprism.data.room import require_room
 from recprism.ranking.seen import seen_pairs
 
 # Scores held at a time: 16 MiB on the CPU; a GPU needs many users at once to be busy.
@@ -21,6 +22,12 @@ def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: i
     """Items (n_users, k) int64 and scores (n_users, k) float32; -1 and -inf where a user has no item left."""
     n_users, n_items = len(user), len(item)
     rows = min(block or users_at_a_time(n_items, user.device), n_users)
+    require_room(
+        2 * rows * n_items * 4,  # scores, and what is selected from
+        f"the scores of {rows:,} users x {n_items:,} items",
+        lambda free: f"at most block={max(1, free // (8 * n_items)):,} users at a time fit",
+        device=str(user.device),
+    )
     buffer = torch.empty((rows, n_items), device=user.device)
 
     def score(start: int, stop: int) -> Tensor:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
+from recprism.data.room import require_room
 from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.tables import Rows, Topics
@@ -97,6 +98,12 @@ class Features:
     def chance_matrix(self) -> Tensor:
         """(n_items, n_subtopics) float64: ``chances``, 0 where the item does not have the subtopic."""
         rows = self.topics.rows
+        require_room(
+            rows.n_rows * rows.n_cols * 8,
+            f"the chances of {rows.n_rows:,} items x {rows.n_cols:,} subtopics",
+            lambda free: f"at most {free // (8 * rows.n_rows):,} subtopics fit: leave out rare ones",
+            device=str(self.device),
+        )
         full = torch.zeros((rows.n_rows, rows.n_cols), dtype=torch.float64, device=self.device)
         full[rows.row_of_entry, rows.indices.long()] = self.chances
         return full

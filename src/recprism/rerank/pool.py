@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from recprism.data.room import require_room
 from recprism.errors import InputError
 from recprism.rerank.arrays import as_tensor
 from recprism.rerank.engine import compiled_for
@@ -43,6 +44,14 @@ class Pool:
         items = as_tensor(candidates, "candidates", device, torch.int64)
         score = as_tensor(scores, "scores", device, torch.float64)
         _require_shapes(items, score)
+        require_room(
+            items.numel() * 40,  # ranked items and scores, the order, and what is sorted
+            f"the candidates of {items.shape[0]:,} users x {items.shape[1]:,}",
+            lambda free: (
+                f"at most {free // (40 * max(1, items.shape[0])):,} candidates each fit, or fewer users at a time"
+            ),
+            device=str(device),
+        )
         compiled = compiled_for(device)
         ranked = None if compiled is None else compiled.ranked(items, score, n_items)
         return plain_ranked(items, score, n_items) if ranked is None else ranked

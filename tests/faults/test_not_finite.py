@@ -1,0 +1,73 @@
+"""NaN and infinity are stopped where they come in, and the sentence says where that was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from recprism.counterfactual import CMB
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists, Metric, evaluate
+from recprism.models import BPRMF, Factors
+from recprism.ranking import topk
+from recprism.ranking.scores import rank_scores
+from recprism.study.run import Run
+
+IDS = ["ann", "bob", "cid"]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_vectors(bad: float) -> None:
+    good, broken = np.ones((3, 4)), np.ones((3, 4))
+    broken[1, 2] = bad
+    with pytest.raises(InputError, match=r"user vectors hold NaN or infinity, first in row 1 \(user 'bob'\), column 2"):
+        Factors.from_arrays(broken, good, user_ids=IDS)
+    with pytest.raises(InputError, match=r"item vectors hold NaN or infinity, first in row 1, column 2"):
+        Factors.from_arrays(good, broken)
+    with pytest.raises(InputError, match=r"user vectors hold NaN or infinity, first in row 1 .* column 2"):
+        topk(broken, good, 2)
+
+
+def test_scores_of_a_model_of_ones_own() -> None:
+    scores = torch.zeros(5, 4)
+    scores[3, 1] = torch.nan
+    with pytest.raises(InputError, match="gave nan for user row 3 and item 1"):
+        rank_scores(lambda first, last: scores[first:last], (5, 4), 2, block=2)
+
+
+def test_a_metric_of_ones_own() -> None:
+    def wrong(lists: Lists, context: Context) -> torch.Tensor:
+        return torch.tensor([1.0, torch.inf, torch.nan])
+
+    metric = Metric("mine", wrong)
+    context = Context(relevant=np.eye(3))
+    with pytest.raises(InputError, match=r"mine@1 gave infinity for user 'bob' \(row 1; 1 users in all\)"):
+        evaluate([[0], [1], [2]], context, [(metric, 1)], users=IDS, bootstrap=0)
+    together = Metric("all", lambda *_: torch.tensor(-torch.inf), per_user=False)
+    with pytest.raises(InputError, match="all@1 gave infinity for all lists together"):
+        evaluate([[0], [1], [2]], context, [(together, 1)], users=IDS, bootstrap=0)
+
+
+@pytest.mark.parametrize("credit", ["marginal", "shared"])
+def test_a_goal_of_ones_own(trained_run: Callable[..., Run], credit: str) -> None:
+    run = trained_run()
+
+    def wrong(lists: Lists, context: Context) -> torch.Tensor:
+        values = torch.ones(lists.n_users, dtype=torch.float64)
+        values[7] = torch.inf
+        return values
+
+    search = CMB(
+        diversity=wrong, credit=credit, iterations=2, device="cpu", **({"n_arms": 5} if credit == "shared" else {})
+    )
+    with pytest.raises(InputError, match="wrong gave infinity for user row 7"):
+        search.fit(run.factors(), run.split(), run.subtopics())
+
+
+def test_a_learning_rate_that_no_float32_can_hold() -> None:
+    """One that makes the training break down is in tests/models/test_training.py."""
+    with pytest.raises(InputError, match=r"learning_rate is 1e\+38; pass a number above 0 and below 1e\+37"):
+        BPRMF(learning_rate=1e38)
