@@ -54,9 +54,12 @@ def audit(
     certified on held-out interactions; and who would pay. Without held-out interactions the cost is not known and the
     audit says so; lists alone are only described.
 
-    Examples: `recprism audit runs/demo`, `recprism audit runs/demo --goal sc --guard recall@20=0.02`,
-    `recprism audit lists.csv --items movies.csv --subtopic-column genres`,
-    `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
+    Examples:
+
+    - `recprism audit runs/demo`
+    - `recprism audit runs/demo --goal sc --guard recall@20=0.02`
+    - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
+    - `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
     """
     from recprism.study.audit import Beside
     from recprism.study.cost import cost_of_diversity

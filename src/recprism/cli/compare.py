@@ -32,7 +32,10 @@ def compare(
     A cell is a goal (SC, alpha-nDCG, ILAD, PC) at a loss of NDCG@10 of 1 % or 5 %. Paired tests, Holm's correction
     over all of them; a gain only counts for whoever keeps the budget or loses no more than the other.
 
-    Examples: `recprism compare --grid ml-1m:bprmf --seeds 1`, `recprism compare --grid full --json > compare.json`
+    Examples:
+
+    - `recprism compare --grid ml-1m:bprmf --seeds 1`
+    - `recprism compare --grid full --json > compare.json`
     """
     from recprism.data.datasets import load_dataset
     from recprism.study.compare import compare

@@ -103,8 +103,10 @@ def stats(
 ) -> None:
     """Count users, items, interactions and subtopics after cleaning.
 
-    Examples: `recprism data stats ml-1m --preset paper --data-root ~/data --json`,
-    `recprism data stats my.csv --column user_id=userId --items movies.csv --subtopic-column genres`
+    Examples:
+
+    - `recprism data stats ml-1m --preset paper --data-root ~/data --json`
+    - `recprism data stats my.csv --column user_id=userId --items movies.csv --subtopic-column genres`
     """
     from recprism.study.data import open_data
 

@@ -114,10 +114,13 @@ def diversify(
     within it. Without: players search for a change (CMB). Beside it stand two controls, perturbations of the same kind
     that know nothing: what they reach too, was not learned.
 
-    Examples: `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`,
-    `recprism diversify runs/x --diversity sc --set side=user`,
-    `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`, `recprism diversify --resume runs/x`;
-    after a retraining: `recprism diversify runs/new --like runs/x --max-churn 0.2`
+    Examples:
+
+    - `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`
+    - `recprism diversify runs/x --diversity sc --set side=user`
+    - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
+    - `recprism diversify --resume runs/x`
+    - after a retraining: `recprism diversify runs/new --like runs/x --max-churn 0.2`
     """
     from recprism.counterfactual import CMB
     from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
@@ -254,6 +257,12 @@ def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | 
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
+def _note(step: Step) -> str:
+    """What the lists were worth, with the error where not all users were looked at."""
+    sampled = "" if step.users is None else f" ± {step.error:.4f} ({step.users:,} users)"
+    return f"psi {step.psi:.4f}{sampled}, reward {step.reward:.4f}"
+
+
 def _search_with_progress(run: Run) -> CMB:
     from recprism.counterfactual import CMB
     from recprism.study.diversify import diversify as search
@@ -264,7 +273,7 @@ def _search_with_progress(run: Run) -> CMB:
         task = progress.add_task("searching", total=total, note="")
 
         def show(step: Step) -> None:
-            progress.update(task, completed=step.iteration + 1, note=f"psi {step.psi:.4f}, reward {step.reward:.4f}")
+            progress.update(task, completed=step.iteration + 1, note=_note(step))
 
         try:
             return search(run, show)

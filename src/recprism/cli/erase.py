@@ -41,7 +41,10 @@ def erase(
     Erasing the largest takes the most away. So "matched" erases as much at random: only what "top" takes back beyond
     that speaks for the ranking of features. Below stand the controls, and whether anything may be said about factors.
 
-    Examples: `recprism erase runs/x`, `recprism erase runs/x --objective pc@10 --held-out-users 0.2 --json`
+    Examples:
+
+    - `recprism erase runs/x`
+    - `recprism erase runs/x --objective pc@10 --held-out-users 0.2 --json`
     """
     from recprism.study.erase import check_run, shown_features
     from recprism.study.pipeline import part_named

@@ -54,9 +54,12 @@ def evaluate(
 ) -> None:
     """Measure accuracy and diversity, with intervals.
 
-    Examples: `recprism evaluate runs/x`, `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,sc@20`,
-    `recprism evaluate runs/x --against runs/y`,
-    `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
+    Examples:
+
+    - `recprism evaluate runs/x`
+    - `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,sc@20`
+    - `recprism evaluate runs/x --against runs/y`
+    - `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
     """
     from recprism.metrics import compare
     from recprism.study.audit import Beside, audit_against_run, audit_lists

@@ -44,8 +44,11 @@ def experiment(
     worse by more than the budget", the goal for "better". With --budget or --guard those margins count; without, those
     that the run was diversified within.
 
-    Examples: `recprism experiment runs/x`, `recprism experiment runs/x --power 0.9 --share 0.1 --users-per-day 20000`,
-    `recprism experiment runs/x --budget 0.02 --guard recall@20=0.03 --json`
+    Examples:
+
+    - `recprism experiment runs/x`
+    - `recprism experiment runs/x --power 0.9 --share 0.1 --users-per-day 20000`
+    - `recprism experiment runs/x --budget 0.02 --guard recall@20=0.03 --json`
     """
     from recprism.study.cost import COST
     from recprism.study.experiment import plan

@@ -45,7 +45,11 @@ def explain(
     best promotion of items: only if it does, factors are spoken of. Directions are the axes of the change itself;
     factors are those of the model. What one is worth is what erasing it alone takes back.
 
-    Examples: `recprism explain runs/x`, `recprism explain runs/x --user 17`, `recprism explain runs/x --axes varimax`
+    Examples:
+
+    - `recprism explain runs/x`
+    - `recprism explain runs/x --user 17`
+    - `recprism explain runs/x --axes varimax`
     """
     from recprism.study.explain import explain_run
     from recprism.study.pipeline import part_named
@@ -114,6 +118,11 @@ def _on_file(run: Run, explanation: Explanation, part: str) -> str:
 
 
 def _print(explanation: Explanation) -> None:
+    """What was found in words, then the figures; the sentence of each row stands in explanation.json and the report."""
+    from recprism.explain import sentences
+
+    for line in sentences.found(explanation):
+        print_sentence(line)
     rows = [
         (name, explanation.base[name], explanation.after[name], _percent(row.relative), *_shares(row))
         for name, row in ((name, explanation.parts[name]) for name in explanation.base)
@@ -125,7 +134,7 @@ def _print(explanation: Explanation) -> None:
     for title, rows_of in (("direction", explanation.directions), ("factor", explanation.factors)):
         _print_rows(explanation, title, rows_of)
     _print_ends(explanation)
-    for line in explanation.sentences():
+    for line in sentences.summary(explanation):
         print_sentence(line)
 
 

@@ -57,9 +57,13 @@ def export(
     any other pair is refused. Where only user vectors changed, the items' version is the old one: the index stays as it
     is. `expected.json` holds lists to try an installation with.
 
-    Examples: `recprism export runs/x --to parquet`, `recprism export runs/x --to faiss -o index`,
-    `recprism export runs/x --alpha 0 -o rollback`, `recprism export runs/x --for-index ivfpq.faiss`,
-    `recprism export runs/x --adapter`
+    Examples:
+
+    - `recprism export runs/x --to parquet`
+    - `recprism export runs/x --to faiss -o index`
+    - `recprism export runs/x --alpha 0 -o rollback`
+    - `recprism export runs/x --for-index ivfpq.faiss`
+    - `recprism export runs/x --adapter`
     """
     from recprism.study.run import Run
 

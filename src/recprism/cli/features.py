@@ -50,8 +50,11 @@ def features(
     The matrices are made from all reviews. To judge a model, make them from the training part alone
     (`recprism.data.efm.mentions_of_pairs`): a test review tells who wrote it.
 
-    Examples: `recprism features reviews.json.gz -o features`, `recprism features --tuples found.csv --top 50`,
-    `recprism features --attributes items.csv`
+    Examples:
+
+    - `recprism features reviews.json.gz -o features`
+    - `recprism features --tuples found.csv --top 50`
+    - `recprism features --attributes items.csv`
     """
     given = {"REVIEWS": reviews, "--tuples": tuples, "--attributes": attributes}
     if sum(path is not None for path in given.values()) != 1:

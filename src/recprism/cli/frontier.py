@@ -22,7 +22,10 @@ def frontier(
 
     Hypervolume is the area under a method's points up to 10 % loss; p-values compare with ours, user by user.
 
-    Examples: `recprism frontier runs/x --goal sc`, `recprism frontier runs/x --goal pc --rivals mmr,exposure`
+    Examples:
+
+    - `recprism frontier runs/x --goal sc`
+    - `recprism frontier runs/x --goal pc --rivals mmr,exposure`
     """
     from recprism.errors import InputError
     from recprism.study.frontier import BUDGETS

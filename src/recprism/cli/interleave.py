@@ -35,7 +35,10 @@ def interleave(
     every user which team got more clicks, and tests whether users prefer one. It needs far fewer users than two arms;
     it says which list people choose from, not how much they would choose.
 
-    Examples: `recprism interleave runs/x -o mixed.parquet`, `recprism interleave mixed.parquet --clicks clicks.csv`
+    Examples:
+
+    - `recprism interleave runs/x -o mixed.parquet`
+    - `recprism interleave mixed.parquet --clicks clicks.csv`
     """
     if target.is_dir():
         if output is None or clicks is not None:

@@ -52,9 +52,11 @@ def monitor(
     needed. Users and items that the run does not know are counted. Exit code 0: the floor holds; 1: it does not, or
     nothing could be judged, or (with --held-out) NDCG@10 lost more than the run's budget; 2: a wrong question.
 
-    Examples: `recprism monitor runs/x --lists today.parquet`,
-    `recprism monitor runs/x --lists week.csv --floor 0.9 --each-segment --json`,
-    `recprism monitor runs/x --lists today.parquet --held-out taken.csv --junit monitor.xml`
+    Examples:
+
+    - `recprism monitor runs/x --lists today.parquet`
+    - `recprism monitor runs/x --lists week.csv --floor 0.9 --each-segment --json`
+    - `recprism monitor runs/x --lists today.parquet --held-out taken.csv --junit monitor.xml`
     """
     from recprism.data.files import write_text
     from recprism.metrics.evaluation import frame_of

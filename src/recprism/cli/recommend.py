@@ -28,7 +28,10 @@ def recommend(
 ) -> None:
     """Exact top-k lists, without what a user has already seen.
 
-    Examples: `recprism recommend runs/x -k 20 -o lists.csv`, `recprism recommend runs/x --users 1,42`
+    Examples:
+
+    - `recprism recommend runs/x -k 20 -o lists.csv`
+    - `recprism recommend runs/x --users 1,42`
     """
     import polars as pl
 

@@ -30,7 +30,10 @@ def report(
 
     A single HTML file that needs no network. A run that was not diversified gets an audit.
 
-    Examples: `recprism report runs/x`, `recprism report runs/x -o page.html --draws 99`
+    Examples:
+
+    - `recprism report runs/x`
+    - `recprism report runs/x -o page.html --draws 99`
     """
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run

@@ -39,8 +39,10 @@ def reproduce(
     The permuted delta (learned values shuffled among the players) and plain noise show how much of a row was learned
     at all.
 
-    Examples: `recprism reproduce --table tradeoff_bprmf --data-root ~/data`, `recprism reproduce --runs 5 --json >
-        paper.json`
+    Examples:
+
+    - `recprism reproduce --table tradeoff_bprmf --data-root ~/data`
+    - `recprism reproduce --runs 5 --json > paper.json`
     """
     from recprism.data.datasets import load_dataset
     from recprism.study.paper import TABLES, rows_of

@@ -34,7 +34,11 @@ def serve(
     lists. The path towards the run's goal is made once (half a minute on MovieLens-1M) and kept in the run. Needs
     `pip install 'recprism[serve]'`. Ctrl-C ends it.
 
-    Examples: `recprism serve runs/demo`, `recprism serve runs/a runs/b --open`, `recprism serve runs --port 0`
+    Examples:
+
+    - `recprism serve runs/demo`
+    - `recprism serve runs/a runs/b --open`
+    - `recprism serve runs --port 0`
     """
     try:
         import uvicorn

@@ -68,9 +68,12 @@ def train(
 ) -> None:
     """Train a base recommender: load, clean, split, fit; everything is kept in one run directory.
 
-    Examples: `recprism train`, `recprism train --data ml-1m --model lightgcn -o runs/gcn`,
-    `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`,
-    `recprism train --resume runs/gcn`
+    Examples:
+
+    - `recprism train`
+    - `recprism train --data ml-1m --model lightgcn -o runs/gcn`
+    - `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`
+    - `recprism train --resume runs/gcn`
     """
     from recprism.study.lock import held
     from recprism.study.run import Run

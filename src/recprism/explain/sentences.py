@@ -14,20 +14,40 @@ UNCHECKED = "No controls were run: what follows is a decomposition, and says not
 
 
 def of(explanation: Explanation) -> list[str]:
-    """Promotion first, then whether factors may be spoken of, then the directions and factors themselves."""
+    """All of them: what was found, every direction and factor where they may be spoken of, and how stable it is."""
+    rows = (*explanation.directions, *explanation.factors) if may_speak(explanation) else ()
+    return [*found(explanation), *(about(explanation, row) for row in rows), *summary(explanation)]
+
+
+def found(explanation: Explanation) -> list[str]:
+    """Promotion first, then whether factors may be spoken of."""
     lines = [explanation.parts.sentence(explanation.objective)]
     lines.append(UNCHECKED if explanation.verdict is None else explanation.verdict.sentence())
     lines += explanation.notes
     if explanation.verdict is not None and explanation.verdict.reason == "known users":
         lines.append(ARITHMETIC)
-    if explanation.verdict is None or explanation.verdict.reason in ("holds", "known users"):
-        for rows, together in zip((explanation.directions, explanation.factors), explanation.together, strict=True):
-            lines += [about(explanation, row) for row in rows]
-            if len(rows) > 1:
-                lines.append(f"All {len(rows)} {rows[0].kind}s together: {effect(explanation, together, 'them')}")
-    if explanation.agreement is not None:
-        lines.append(stability(explanation))
     return lines
+
+
+def may_speak(explanation: Explanation) -> bool:
+    """Of what single directions and factors do: unless controls reach the same."""
+    return explanation.verdict is None or explanation.verdict.reason in ("holds", "known users")
+
+
+def summary(explanation: Explanation) -> list[str]:
+    """What directions and factors do together, and whether the ranking comes out alike on other users."""
+    lines = together(explanation) if may_speak(explanation) else []
+    return lines if explanation.agreement is None else [*lines, stability(explanation)]
+
+
+def together(explanation: Explanation) -> list[str]:
+    """What erasing all directions that are shown undoes, and all factors."""
+    pairs = zip((explanation.directions, explanation.factors), explanation.together, strict=True)
+    return [
+        f"All {len(rows)} {rows[0].kind}s together: {effect(explanation, erased, 'them')}"
+        for rows, erased in pairs
+        if len(rows) > 1
+    ]
 
 
 def about(explanation: Explanation, row: Row) -> str:

@@ -57,7 +57,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told
         if verdict is None
         else tuple(Control(it.name, known(it.gain), known(it.share), known(it.corrected)) for it in verdict.figures),
         features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
-        together=_together(explanation),
+        together=tuple(sentences.together(explanation)),
         erased=_erased(erasure),
         erasure_sentences=tuple(erasure.sentence(by, _told(erasure)) for by in BY),
         heat=_cells(explanation, item_heat(explanation)),
@@ -83,15 +83,6 @@ def _feature(explanation: Explanation, row: Row) -> Feature:
 def _sided(explanation: Explanation, label: str, side: str) -> str:
     """A factor stands on both sides where both moved: then its label says which one is meant."""
     return f"{label} ({side})" if side and len(explanation.change.sides) > 1 else label
-
-
-def _together(explanation: Explanation) -> tuple[str, ...]:
-    pairs = zip((explanation.directions, explanation.factors), explanation.together, strict=True)
-    return tuple(
-        f"All {len(rows)} {rows[0].kind}s together: {sentences.effect(explanation, together, 'them')}"
-        for rows, together in pairs
-        if len(rows) > 1
-    )
 
 
 def _told(erasure: Erasure) -> int:
