@@ -72,7 +72,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
 
 @writing
 def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) -> Kept:
-    """The most diverse vectors within the budgets, certified on the run's test labels and kept in the run.
+    """The most diverse vectors within the budgets, certified on held-out labels of the run and kept in it.
 
     Nothing changes before they are found; ``overwrite`` then replaces the perturbation that was there.
     """
@@ -85,6 +85,7 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
         side=asked.side,
         rules=rules_of(asked.rules, factors),
         confidence=asked.confidence,
+        certify_on=asked.certify_on,
     )
     _keep(run, asked, kept, factors, kept.to_dict(), overwrite)
     return kept

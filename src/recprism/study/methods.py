@@ -38,6 +38,10 @@ class Situation:
         self.seen = split.seen_before(part)
         self._kept: dict[Any, Any] = {}
 
+    def on(self, part: Part) -> Situation:
+        """The same model about to serve lists that another part judges."""
+        return Situation(self.factors, self.split, self.subtopics, part, self.k)
+
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """What several trials of a method need, computed by the first of them."""
         if key not in self._kept:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual.bake import Baked, bake
 from recprism.counterfactual.space import Perturbation
+from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.ranking.threads import share_work
@@ -172,29 +173,33 @@ def within_budget(
     rules: Rules | None = None,
     confidence: float = 0.95,
     trade_offs: Sequence[float] | None = None,
+    certify_on: Part | None = None,
 ) -> Kept:
     """The most diverse vectors whose loss is certified to stay within all budgets.
 
     rules: what editors ask for, settings of ``recprism.rerank.Constrained`` (banned, pinned, min_share, max_share,
         tail_floor, appetite); what cannot be met is in ``violations``
+    certify_on: the part whose labels decide how far it goes, the situation's own unless named. "validation" leaves the
+        test unread: the path is walked as of then, and the point it ends at is made anew for the lists to serve
 
     Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
-    point that fails; nothing is made anew after the test.
+    point that fails; nothing is made anew after the test on the situation's own part.
     """
     for name in budgets:
         parse(name)
-    if not len(situation.split.part(situation.part)):
-        raise InputError(f"there are no {situation.part} labels to certify a budget on; audit without one")
+    judge = situation if certify_on in (None, situation.part) else situation.on(certify_on)
+    if not len(judge.split.part(judge.part)):
+        raise InputError(f"there are no {judge.part} labels to certify a budget on; audit without one")
     names = tuple(budgets)
     depth = max(int(name.partition("@")[2]) for name in names)
-    base = situation.judge(situation.factors.rank(depth, exclude=situation.seen)[0], names)
+    base = judge.judge(judge.factors.rank(depth, exclude=judge.seen)[0], names)
     passed: list[tuple[Baked, Lists]] = []
     tested: list[Values] = []
     certificate: Certificate | None = None
     steps = steps_towards(goal) if trade_offs is None else trade_offs
     for trade_off in steps:
-        baked, served = served_at(situation, goal, trade_off, side=side, rules=rules, depth=depth)
-        tested.append(situation.judge(served, names))
+        baked, served = served_at(judge, goal, trade_off, side=side, rules=rules, depth=depth)
+        tested.append(judge.judge(served, names))
         certificate = certify(base, tested, budgets, confidence=confidence)
         if certificate.last != len(tested) - 1:
             break
@@ -203,6 +208,8 @@ def within_budget(
     if not passed:
         return Kept(goal, side, 0.0, Perturbation(), certificate, None)
     (baked, served), trade_off = passed[-1], steps[len(passed) - 1]
+    if judge is not situation:
+        baked, served = served_at(situation, goal, trade_off, side=side, rules=rules)
     kept_rules = (
         rule_bound(situation, goal, trade_off, rules).report(served, features=situation.features) if rules else None
     )

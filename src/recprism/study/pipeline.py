@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -149,8 +149,8 @@ def metric_names(words: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def part_named(word: str) -> Part:
-    parts: dict[str, Part] = {"test": "test", "validation": "validation"}
+def part_named(word: str) -> Literal["test", "validation"]:
+    parts: dict[str, Literal["test", "validation"]] = {"test": "test", "validation": "validation"}
     if word not in parts:
         raise InputError(f"lists are judged on test or validation, not on {word!r}")
     return parts[word]
