@@ -1,39 +1,67 @@
-"""A few kills, one for each command; tests/faults/kill.py has the long run."""
+"""A few kills, one for each command, and disks that are full; kill.py and disk.py have the long runs."""
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from commands import finish
+from disk import judged
+from kill import JOBS, Harness, Job, damaged
+from long_run import MIB, Noted, handles_grow, slope
 
-spec = importlib.util.spec_from_file_location("kill", Path(__file__).with_name("kill.py"))
-assert spec is not None
-assert spec.loader is not None
-kill = importlib.util.module_from_spec(spec)
-sys.modules["kill"] = kill
-spec.loader.exec_module(kill)
+SHORT = tuple(job for job in JOBS if job.name != "train --overwrite")
 
 
 @pytest.fixture(scope="module")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> object:
-    return kill.Harness(tmp_path_factory.mktemp("kills"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(tmp_path_factory.mktemp("kills"), SHORT)
 
 
-@pytest.mark.parametrize("job", kill.JOBS, ids=lambda job: job.name)
-def test_a_killed_command_leaves_whole_files_and_goes_on_to_the_same_bits(harness: object, job: object) -> None:
-    outcome = harness.trial(job, random.Random(0))  # type: ignore[attr-defined]
+@pytest.mark.parametrize("job", SHORT, ids=lambda job: job.name)
+def test_a_killed_command_leaves_whole_files_and_goes_on_to_the_same_bits(harness: Harness, job: Job) -> None:
+    outcome = harness.trial(job, random.Random(0))
     assert outcome.bad == "", outcome
+    assert outcome.phase != "after its end"
+
+
+@pytest.mark.parametrize(("name", "largest"), [("train", 900), ("diversify --budget", 3000), ("report", 50_000)])
+def test_a_full_disk_is_one_sentence_and_no_end(harness: Harness, name: str, largest: int) -> None:
+    """No file may be larger: the system answers as a full disk does."""
+    job = next(job for job in SHORT if job.name == name)
+    harness.fresh(job)
+    code, _, err = finish(harness.words(job.start), harness.told, largest_file=largest)
+    assert code == 1
+    assert judged(code, err) == ""
+    assert damaged(harness.run) == ""
+    assert harness.goes_on(job) == ""
 
 
 def test_the_harness_notices(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    assert kill.damaged(run) == ""
+    assert damaged(run) == ""
     (run / "factors.json").write_text('{"user_ids": [1, 2', encoding="utf-8")
-    assert "factors.json is half written" in kill.damaged(run)
+    assert "factors.json is half written" in damaged(run)
     (run / "factors.json").unlink()
+    (run / "config.toml").write_text("seed = 0\n", encoding="utf-8")
+    assert "config.toml is half written" in damaged(run)
+    (run / "config.toml").unlink()
     (run / ".factors.json.abc.part").write_text("{", encoding="utf-8")
-    assert kill.damaged(run) == "", "a temporary name is no promise"
+    assert damaged(run) == "", "a temporary name is no promise"
+    assert judged(1, "Traceback (most recent call last)") != ""
+    assert judged(1, "error: something else\n") != ""
+    assert judged(0, "") == ""
+
+
+def test_a_leak_is_seen_and_noise_is_not() -> None:
+    noise = np.random.default_rng(0).normal(600, 20, 200) * MIB
+    flat, leaking = slope(noise), slope(noise + np.arange(200) * MIB / 2)
+    assert flat.low < 0 < flat.high
+    assert leaking.low < 50 < leaking.high
+    assert leaking.low > 0
+    open_files = [Noted(0, 0, handles, 1) for handles in (9, 10, 9, 10, 10, 9)]
+    assert not handles_grow(open_files)
+    assert handles_grow([*open_files, Noted(0, 0, 12, 1)])

@@ -3,7 +3,8 @@
 python tests/faults/truncate.py
 
 Each file is cut to nothing, one byte, a half and all but one byte. A command may refuse in one sentence that names the
-file or its run, or answer as it does for the undamaged run. Anything else is bad: a traceback, or another answer.
+file or its run, answer as it does for the undamaged run, or say in its answer that the file was cut short. Anything
+else is bad: a traceback, or another answer.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ GOING_ON = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """how: "refused", "the same" or "bad"."""
+    """how: "refused", "the same", "told" (answered, and said that the file is cut short) or "bad"."""
 
     file: str
     cut: str
@@ -97,6 +98,9 @@ def open_in_studio(run: Path) -> Answer:
         if state["phase"] == "broken":
             return 2, "", f"error: {state['message']}\n"
         asked = [client.get(f"/api/runs/{run.name}/{it}") for it in ("features", "paths/sc", "download/report")]
+    refused = [it.json()["detail"] for it in asked if it.status_code in (404, 409)]
+    if refused:
+        return 2, "", f"error: {refused[0]}\n"
     state.pop("standing")
     return 0, json.dumps([state, *(it.text for it in asked)]), ""
 
@@ -104,8 +108,8 @@ def open_in_studio(run: Path) -> Answer:
 class Reading:
     """Runs with every file that a run can have, and what the commands say of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.run, self.out = folder, folder / "trial" / "run", folder / "out"
+    def __init__(self, folder: Path, names: tuple[str, ...] = (*READERS, "serve", "resume")) -> None:
+        self.folder, self.run, self.out, self.names = folder, folder / "trial" / "run", folder / "out", names
         self.run.parent.mkdir()
         write_world(folder)
         self._must(*TRAIN)
@@ -117,8 +121,8 @@ class Reading:
         self.moving = {key: changing(self.expected[key][1], again[key][1]) for key in again}
 
     def questions(self) -> Iterator[tuple[str, str]]:
-        yield from (("whole", name) for name in (*READERS, "serve"))
-        yield from ((of, "resume") for of in GOING_ON)
+        yield from (("whole", name) for name in self.names if name != "resume")
+        yield from ((of, name) for of in GOING_ON for name in self.names if name == "resume")
 
     def files(self, of: str) -> list[str]:
         """Of an interrupted run only what the others do not have: its checkpoint, and what tells it how to go on."""
@@ -136,6 +140,8 @@ class Reading:
         wanted, moving = self.expected[key], self.moving[key]
         if code == wanted[0] and without(out, moving) == without(wanted[1], moving):
             return "the same", ""
+        if code == 0 and f"{file} was cut short" in out:
+            return "told", ""
         errors = [line for line in err.splitlines() if line.startswith("error:")]
         if code in (1, 2) and len(errors) == 1 and (file in errors[0] or str(self.run) in errors[0]):
             return "refused", errors[0]
@@ -152,7 +158,8 @@ class Reading:
         if name == "serve":
             return open_in_studio(self.run)
         code, out, err = call(self._words(READERS[name] if of == "whole" else GOING_ON[of]))
-        made = [*sorted(self.out.rglob("*")), *(self.run / it for it in ("factors.safetensors", "delta.safetensors"))]
+        trained = [self.run / it for it in ("factors.safetensors", "delta.safetensors") if of != "whole"]
+        made = [*sorted(self.out.rglob("*")), *trained]
         prints = [hashlib.sha256(it.read_bytes()).hexdigest() for it in made if it.is_file() and it.suffix != ".html"]
         return code, json.dumps([out, prints]) if code == 0 else out, err
 

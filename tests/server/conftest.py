@@ -30,7 +30,7 @@ def shelf(
     plain = Run(trained_run().path.rename(root / "plain"))
     plain.event("trained", model="bprmf")
     changed = searched_run(iterations=10).path.rename(root / "changed")
-    (changed / "report.html").write_text("<script>alert(1)</script>", encoding="utf-8")
+    (changed / "report.html").write_text("<script>alert(1)</script></html>", encoding="utf-8")
     unlabelled = Run.create(root / "unlabelled", RunConfig())
     unlabelled.save_data(data, replace(split.refit(), test=Incidence.empty(split.test.shape)))
     unlabelled.save_factors(plain.factors())

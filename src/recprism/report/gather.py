@@ -233,9 +233,18 @@ def _facts(
         "Item-to-item neighbours": _neighbours(run),
         "Settings": [(name, words.plain(value)) for name, value in _flat(config)],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
-        "What happened": [(_moment(event["time"]), str(event["event"])) for event in run.events(without=STEPS)],
+        "What happened": _happened(run),
         "Versions": [*examine()["versions"].items(), ("system", platform.system())],
     }
+
+
+def _happened(run: Run) -> list[tuple[str, str]]:
+    """The run's events; where they do not account for what is there, that as well."""
+    events = run.events(without=STEPS)
+    kinds = {str(event["event"]).split()[0] for event in events}
+    found = [(_moment(event["time"]), str(event["event"])) for event in events]
+    untold = not kinds & {"trained", "imported"} or (run.is_diversified() and "diversified" not in kinds)
+    return [*found, ("then", "lines are missing: events.jsonl was cut short")] if untold and run.has_events() else found
 
 
 def _neighbours(run: Run) -> list[tuple[str, str]]:

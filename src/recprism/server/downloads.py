@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import zipfile
@@ -43,7 +44,13 @@ def vectors_file(view: View, goal: str, point: int) -> FileResponse:
 
 
 def has_report(run: Run) -> bool:
-    return (run.path / REPORT).exists()
+    """Whether there is one, and whole."""
+    path = run.path / REPORT
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        file.seek(-min(100, path.stat().st_size), os.SEEK_END)
+        return file.read().rstrip().endswith(b"</html>")
 
 
 def report_file(run: Run) -> FileResponse:

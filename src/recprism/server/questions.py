@@ -163,5 +163,5 @@ async def download_vectors(at: At, studio: TheStudio) -> Response:
 async def download_report(one: Opened) -> Response:
     """The page that `recprism report` wrote for the run."""
     if not downloads.has_report(one.run):
-        raise HTTPException(404, "no report has been written for this run; `recprism report` does")
+        raise HTTPException(404, "there is no whole report.html in this run; `recprism report` writes one")
     return downloads.report_file(one.run)

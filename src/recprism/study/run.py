@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
@@ -121,6 +121,9 @@ class Run:
                 found.append(event)
         return found
 
+    def has_events(self) -> bool:
+        return (self.path / "events.jsonl").exists()
+
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def save_data(self, dataset: Dataset, split: Split) -> None:
@@ -195,6 +198,7 @@ class Run:
             try:
                 with (self.path / name).open("rb") as file:
                     digest.update(hashlib.file_digest(file, "sha256").digest())
+                    _require_whole_parquet(self.path / name, file)
             except FileNotFoundError:
                 raise InputError(f"{self.path}: has no {name}; run `recprism train --resume {self.path}`") from None
         return digest.hexdigest()
@@ -320,6 +324,15 @@ class Run:
     def _state(self) -> list[tuple[str, int, int]]:
         found = [(name, self.path / name) for name in STATE]
         return [(name, it.stat().st_mtime_ns, it.stat().st_size) for name, it in found if it.exists()]
+
+
+def _require_whole_parquet(path: Path, file: BinaryIO) -> None:
+    """A Parquet file ends as it begins; what is made from a damaged one would be bound to the damage."""
+    if path.suffix != ".parquet":
+        return
+    file.seek(-min(4, path.stat().st_size), os.SEEK_END)
+    if file.read() != b"PAR1":
+        raise InputError(f"{path}: damaged (its end is missing); make the run again, or put the file back")
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
