@@ -7,43 +7,27 @@ has to be paid for, so that players without a case stay at exactly 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual.arms import Arms
-from recprism.counterfactual.credit.marginal import MarginalCredit, to_items, to_users
-from recprism.counterfactual.ledger import Follow, Ledger, Outcome, Progress, either
-from recprism.counterfactual.objective import Objective
-from recprism.counterfactual.play import Keep
-from recprism.counterfactual.search import Found, sum_of_magnitudes
+from recprism.counterfactual.climbers import Climber, Climbers, ClimbSettings, Look, Pay
+from recprism.counterfactual.credit.marginal import MarginalCredit, joint_deviation
+from recprism.counterfactual.ledger import Follow, Ledger, Progress
+from recprism.counterfactual.objective import Number, Objective
+from recprism.counterfactual.sample import Sampling
+from recprism.counterfactual.search import Found, outcome_of, sum_of_magnitudes
+from recprism.counterfactual.shards import Crew, Recruit, Shard, local_crew, sharded
 from recprism.counterfactual.space import FactorSpace
-from recprism.errors import InputError
-from recprism.metrics import Context, Lists
-from recprism.ranking.threads import one_thread
+from recprism.metrics import Context
+from recprism.metrics.together import added
 
-
-@dataclass(frozen=True)
-class ClimbSettings:
-    """iterations: steps; k: length of the lists
-    rate: how far a player with an average, steady reward has come at the end, in units of the reach
-    price: what an arm must earn to be taken at all, in the same units; larger leaves more players at exactly 0
-    keep: the last iteration's perturbation, or that of the iteration with the highest reward
-    """
-
-    iterations: int = 40
-    k: int = 10
-    rate: float = 0.2
-    price: float = 0.0
-    keep: Keep = "last"
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1 or self.k < 1 or self.rate <= 0 or self.price < 0:
-            raise InputError(
-                f"iterations={self.iterations}, k={self.k} and rate={self.rate} must be above 0, "
-                f"price={self.price} not below"
-            )
+__all__ = ["ClimbSettings", "climb"]
 
 
 def climb(
@@ -56,61 +40,89 @@ def climb(
     *,
     follow: Follow | None = None,
     resume: Progress | None = None,
+    shards: int = 1,
+    recruit: Recruit = local_crew,
+    sampling: Sampling | None = None,
 ) -> Found:
-    """Run the players from zero, or from where ``resume`` stands."""
-    slopes = torch.zeros(space.n_players, device=context.device)
-    kept: Tensor | None = None
-    known = resume.steps if resume is not None else ()
-    ledger = Ledger(objective, known)
-    if resume is not None and known:
-        slopes, kept = (torch.as_tensor(resume.arrays[name]).to(slopes) for name in ("slopes", "kept"))
-    arm_values = arms.values.to(context.device)
-    for _ in range(len(known), settings.iterations):
-        values = _best_arms(slopes, arms, arm_values, settings)
-        outcome, reward = _look(space, context, objective, credit, values, settings)
-        is_best = ledger.add(outcome)
-        kept = values if kept is None or settings.keep == "last" else either(is_best, values, kept)
-        slopes = slopes + reward
+    """Run the players from zero, or from where ``resume`` stands.
+
+    shards, recruit: into how many shards users go, and who holds them; item players stay here, a user's with its shard
+    sampling: whose lists pay, where not all do
+    """
+    metrics = [metric for _, metric in objective.metrics]
+    parts = sharded(space, context, metrics, objective.needs_vectors, shards, sampling)
+    crew = recruit(partial(Climbers, credit, arms, settings), parts)
+    items, users = _start(space, parts, context.device, resume)
+    crew.start(users)
+    size: Number | None = None  # of what users' players were paid last, over all shards
+    ledger = Ledger(objective, resume.steps if resume is not None else ())
+    for number in range(len(ledger), settings.iterations):
+        of_items = None if items is None else items.best_arms(arms, settings)
+        posted = None if of_items is None else crew.post(of_items)
+        looks: list[Look] = crew.advance("look", number, posted, size)
+        moved = sum([look.size for look in looks], 0.0 if of_items is None else sum_of_magnitudes(of_items))
+        told = [look.parts for look in looks]
+        is_best = ledger.add(outcome_of(objective, told, moved, space.n_players, sampling, number))
+        exposure = _joint_exposure(looks)
+        spreads = (
+            [look.spreads for look in looks] if exposure is None else crew.advance("weigh", number, posted, exposure)
+        )
+        deviations = [joint_deviation(of_goal) for of_goal in zip(*spreads, strict=True)]
+        pays: list[Pay] = crew.advance("credit", number, posted, exposure, deviations, is_best)
+        if items is not None and of_items is not None:
+            items = _paid(items.keeping(of_items, is_best, settings.keep), pays)
+        size = _mean_of_users(pays, space)
         if follow is not None:
-            arrays = {"slopes": slopes.cpu().numpy(), "kept": kept.cpu().numpy()}
-            follow(Progress(ledger.steps(), arrays))
-    if settings.keep == "last":
-        kept = _best_arms(slopes, arms, arm_values, settings)
-    assert kept is not None
+            follow(Progress(ledger.steps(), _arrays(items, crew, size)))
+    players = _all_players(items, crew, size)
+    kept = players.best_arms(arms, settings) if settings.keep == "last" else players.kept
     return Found(kept, ledger.steps())
 
 
-def _best_arms(slopes: Tensor, arms: Arms, arm_values: Tensor, settings: ClimbSettings) -> Tensor:
-    """(n_players,) values: the best of each player's arms; arm_values: those of the arms, beside the slopes."""
-    scale = settings.rate * arms.reach / settings.iterations
-    wanted = slopes * scale
-    wanted = wanted.sign() * (wanted.abs() - settings.price * arms.reach).clamp(min=0)
-    gap = 2 * arms.reach / (arms.count - 1)
-    nearest = ((wanted.clamp(-arms.reach, arms.reach) + arms.reach) / gap).round().long()
-    return arm_values[nearest]
+def _start(
+    space: FactorSpace, shards: Sequence[Shard], device: torch.device, resume: Progress | None
+) -> tuple[Climber | None, list[Climber | None]]:
+    """Item players, and the players of each shard's users; None where a side has none."""
+    slopes = kept = torch.zeros(space.n_players, device=device)
+    if resume is not None and resume.steps:
+        slopes, kept = (torch.as_tensor(resume.arrays[name]).to(slopes) for name in ("slopes", "kept"))
+    n_items = len(space.item) * space.per_vector if "item" in space.sides else 0
+    items = Climber(slopes[:n_items], kept[:n_items]) if n_items else None
+    if "user" not in space.sides:
+        return items, [None] * len(shards)
+    ends = [(0, len(space.user)) if shard.users is None else shard.users for shard in shards]
+    cuts = [slice(*(n_items + user * space.per_vector for user in pair)) for pair in ends]
+    return items, [Climber(slopes[cut], kept[cut]) for cut in cuts]
 
 
-def _look(
-    space: FactorSpace,
-    context: Context,
-    objective: Objective,
-    credit: MarginalCredit,
-    values: Tensor,
-    settings: ClimbSettings,
-) -> tuple[Outcome, Tensor]:
-    """What the lists are worth under ``values``, and the reward of each player: 1 on average over a side's players."""
-    user, item = space.moved(values)
-    depth = min(settings.k + credit.candidates, space.item.shape[0])
-    items, scores = space.rank(user, item, depth)
-    judged = context.with_vectors(item) if objective.needs_vectors else context
-    psi = objective.psi(Lists(items[:, : settings.k], judged, check=False))
-    with one_thread():
-        pull = credit.pull(items, scores, space.base_scores(items), settings.k, context)
-        rewards = {"item": lambda: to_items(pull, items, user, len(item)), "user": lambda: to_users(pull, items, item)}
-        sides = [_of_size_one(space.of_players(rewards[side]())) for side in space.sides]
-    size = sum_of_magnitudes(values)
-    return Outcome(psi, size, objective.reward(psi, size, space.n_players)), torch.cat(sides)
+def _joint_exposure(looks: Sequence[Look]) -> Tensor | None:
+    """(n_items,) over all shards, where a goal asked for it."""
+    counts = [(look.exposure,) for look in looks if look.exposure is not None]
+    return added(counts)[0] if counts else None  # type: ignore[arg-type]
 
 
-def _of_size_one(reward: Tensor) -> Tensor:
-    return reward / reward.abs().mean().clamp(min=1e-20)
+def _paid(items: Climber, pays: Sequence[Pay]) -> Climber:
+    """Item players after what all shards pay them together, added in the order of the shards."""
+    (total,) = added([(pay.to_items,) for pay in pays if pay.to_items is not None])
+    return Climber(items.slopes, items.kept, total).after(total.abs().mean().clamp(min=1e-20))
+
+
+def _mean_of_users(pays: Sequence[Pay], space: FactorSpace) -> Tensor | None:
+    """The mean magnitude of what all users' players were paid, where there are any."""
+    magnitudes = [(pay.to_users,) for pay in pays if pay.to_users is not None]
+    if not magnitudes:
+        return None
+    (total,) = added(magnitudes)  # type: ignore[arg-type]
+    return (total / (len(space.user) * space.per_vector)).clamp(min=1e-20)
+
+
+def _all_players(items: Climber | None, crew: Crew, size: Number | None) -> Climber:
+    """Those of both sides, item side first, users in the order of their shards."""
+    users = [state.after(size) for state in crew.states() if state is not None]
+    everybody = [*(() if items is None else (items,)), *users]
+    return Climber(torch.cat([it.slopes for it in everybody]), torch.cat([it.kept for it in everybody]))
+
+
+def _arrays(items: Climber | None, crew: Crew, size: Number | None) -> dict[str, NDArray[Any]]:
+    players = _all_players(items, crew, size)
+    return {"slopes": players.slopes.cpu().numpy(), "kept": players.kept.cpu().numpy()}

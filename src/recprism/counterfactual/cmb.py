@@ -23,6 +23,7 @@ from recprism.counterfactual.objective import Goals, MetricLike, Objective, name
 from recprism.counterfactual.play import Keep, SearchSettings
 from recprism.counterfactual.players import Ties
 from recprism.counterfactual.policies import make_policy
+from recprism.counterfactual.sample import Sampling, UsersPerStep, require_users_per_step, sampling_for
 from recprism.counterfactual.search import Found, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scaling, Scorer, ScorerSpace, Side
 from recprism.data.files import atomic_path, write_text
@@ -85,6 +86,10 @@ class CMB:
     keep: the perturbation of the last iteration (exploration included: a share epsilon of it is noise), every player's
         best arm (none of the noise, but a combination that was never tried), or that of the best iteration
 
+    users_per_step: how many users at most an iteration looks at, drawn anew each time; the first iterations make do
+        with a quarter. None for all; "auto" for all up to 100,000 users and 20,000 beyond, where a sample can stand for
+        all (side="item", metrics with a value per user). ``history_`` tells the standard error of psi
+
     Where it runs:
 
     device: auto, cpu or cuda
@@ -125,6 +130,7 @@ class CMB:
     device: str = "auto"
     engine: str = "local"
     shards: int | None = None
+    users_per_step: UsersPerStep = "auto"
 
     delta_: Perturbation = field(init=False, repr=False)
     base_: Factors = field(init=False, repr=False)
@@ -144,6 +150,7 @@ class CMB:
 
         if self.engine not in ENGINES:
             raise InputError(f"engine is {' or '.join(ENGINES)}, not {self.engine!r}")
+        require_users_per_step(self.users_per_step)
         if self.shards is not None and self.shards < 1:
             raise InputError(f"shards is a number of parts, at least 1; got {self.shards}")
         if self.policy == "gradient" and (self.engine != "local" or self.shards not in (None, 1)):
@@ -211,7 +218,10 @@ class CMB:
         device = choose_device(self.device if self.engine == "local" else "cpu")
         seen = split.seen_before(self.reward_on)
         space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, only=self.only, device=device)
-        found = self._search(space, self._context(split, subtopics, factors.item, device), follow, resume)
+        possible = self.side == "item" and self.policy != "gradient" and self._objective.per_user
+        sampling = sampling_for(self.users_per_step, factors.n_users, self.iterations, self.seed, possible=possible)
+        context = self._context(split, subtopics, factors.item, device, all_users=sampling is None)
+        found = self._search(space, context, follow, resume, sampling)
         self._keep(found, space)
         self.base_, self.factors_ = factors, self.delta_.applied_to(factors)
         return self
@@ -230,15 +240,21 @@ class CMB:
             raise InputError(
                 "a scorer shows only scores: use CMB.preset('shared'), a bandit policy, side='item' and all features"
             )
+        sampling_for(self.users_per_step, scorer.n_users, self.iterations, self.seed, possible=False)
         space = ScorerSpace(scorer, split.seen_before(self.reward_on), scaling=self.scaling)
         context = self._context(split, subtopics, scorer.item_features, scorer.item_features.device)
         return self._keep(self._search(space, context, follow, resume), space)
 
     def _search(
-        self, space: FactorSpace | ScorerSpace, context: Context, follow: Follow | None, resume: Progress | None
+        self,
+        space: FactorSpace | ScorerSpace,
+        context: Context,
+        follow: Follow | None,
+        resume: Progress | None,
+        sampling: Sampling | None = None,
     ) -> Found:
         with ENGINES[self.engine](self.shards) as hired:
-            return self._searched_by(hired, space, context, follow, resume)
+            return self._searched_by(hired, space, context, follow, resume, sampling)
 
     def _searched_by(
         self,
@@ -247,6 +263,7 @@ class CMB:
         context: Context,
         follow: Follow | None,
         resume: Progress | None,
+        sampling: Sampling | None,
     ) -> Found:
         if isinstance(space, FactorSpace) and self.credit == "marginal":
             return climb(
@@ -254,6 +271,9 @@ class CMB:
                 self._climb_settings,
                 follow=follow,
                 resume=resume,
+                shards=hired.shards,
+                recruit=hired.recruit,
+                sampling=sampling,
             )
         if isinstance(space, FactorSpace) and self.policy == "gradient":
             ascent = GradientSettings(self.iterations, self.k, self.learning_rate, self.reach)
@@ -267,14 +287,24 @@ class CMB:
             resume=resume,
             shards=hired.shards,
             recruit=hired.recruit,
+            sampling=sampling,
         )
 
     def _context(
-        self, split: Split, subtopics: Subtopics | None, vectors: NDArray[Any] | Tensor, device: torch.device
+        self,
+        split: Split,
+        subtopics: Subtopics | None,
+        vectors: NDArray[Any] | Tensor,
+        device: torch.device,
+        *,
+        all_users: bool = True,
     ) -> Context:
         more: dict[str, Any] = {} if subtopics is None else {"subtopics": subtopics}
         if self.credit == "marginal" and not self._needs_labels:
             # Base scores stand in for accuracy: no label is looked at, whatever the part.
+            if not all_users and "history" not in self._objective.needs:
+                # What is known of each user would be worked out for all of them, and most are never looked at.
+                return Context(popularity=split.train.col_counts, vectors=vectors, device=device, **more)
             return Context(train=split.train, vectors=vectors, device=device, **more)
         if self.credit == "marginal" and self.reward_on == "test":
             raise InputError(f"{self._objective.name} looks at labels; those of the test are never for learning")

@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from recprism.counterfactual.shards import Crew, Recruit, Shard
 from recprism.errors import MissingDependencyError, RecprismError
+from recprism.metrics import METRICS, Metric
 
 HOW_TO_GET_IT = "engine 'ray' needs the package ray ({}); install it with pip install 'recprism[ray]'"
 
@@ -73,14 +73,19 @@ def ray_crews(ray: Any) -> Iterator[Recruit]:
 class Worker:
     """A member of a crew in a process of its own, with one shard, on one thread."""
 
-    def __init__(self, member: Callable[[Sequence[Shard]], Any], shard: Any) -> None:
+    def __init__(self, member: Callable[[Sequence[Shard]], Any], metrics: dict[str, Metric], shard: Any) -> None:
         import ray
 
         torch.set_num_threads(1)
+        METRICS.update(metrics)  # those that somebody registered over there
         self._member = member([ray.get(shard[0])])
 
     def ask(self, question: str, *message: Any) -> Any:
         return getattr(self._member, question)(*message)
+
+    def advance(self, question: str, states: Any, *message: Any) -> tuple[Any, Any]:
+        answers, states = getattr(self._member, question)(states, *message)
+        return answers, states
 
 
 class RayCrew:
@@ -91,22 +96,36 @@ class RayCrew:
         share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
         remote = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=-1)(Worker)
         self._stored = [ray.put(shard) for shard in shards]  # held here: who starts again reads it once more
-        self._workers = [remote.remote(member, [shard]) for shard in self._stored]
+        self._workers = [remote.remote(member, dict(METRICS), [shard]) for shard in self._stored]
+        self._states: list[Any] = []
 
     def ask(self, question: str, *message: Any) -> list[Any]:
-        asked = partial(_asked, question=question, message=self._posted(message))
-        return [answer for answers in self._got([asked(worker) for worker in self._workers]) for answer in answers]
+        return _in_order(self._got([worker.ask.remote(question, *message) for worker in self._workers]))
 
     def ask_one(self, question: str, *message: Any) -> Any:
-        return self._got([_asked(self._workers[0], question=question, message=self._posted(message))])[0]
+        return self._got([self._workers[0].ask.remote(question, *message)])[0]
+
+    def start(self, states: list[Any]) -> None:
+        self._states = [self._ray.put([state]) for state in states]
+
+    def advance(self, question: str, *message: Any) -> list[Any]:
+        """What members remember stays in the object store beside them, where it outlives them."""
+        asked = [
+            worker.advance.options(num_returns=2).remote(question, state, *message)
+            for worker, state in zip(self._workers, self._states, strict=True)
+        ]
+        self._states = [state for _, state in asked]
+        return _in_order(self._got([answers for answers, _ in asked]))
+
+    def states(self) -> list[Any]:
+        return _in_order(self._got(self._states))
+
+    def post(self, array: Tensor) -> Any:
+        return self._ray.put(array)
 
     def dismiss(self) -> None:
         for worker in self._workers:
             self._ray.kill(worker)
-
-    def _posted(self, message: tuple[Any, ...]) -> list[Any]:
-        """Arrays are put into the object store once for all workers; the rest is small and goes with the question."""
-        return [self._ray.put(it) if isinstance(it, Tensor) else it for it in message]
 
     def _got(self, answers: list[Any]) -> list[Any]:
         try:
@@ -118,5 +137,5 @@ class RayCrew:
         return found
 
 
-def _asked(worker: Any, *, question: str, message: list[Any]) -> Any:
-    return worker.ask.remote(question, *message)
+def _in_order(answers: list[list[Any]]) -> list[Any]:
+    return [answer for of_worker in answers for answer in of_worker]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from recprism.counterfactual.credit.worth import worth_of
+from recprism.counterfactual.credit.worth import ByExposure, worth_of
 from recprism.counterfactual.objective import MetricLike
 from recprism.errors import InputError
 from recprism.metrics import Context
@@ -39,18 +40,39 @@ class MarginalCredit:
         if self.candidates < 1 or self.width <= 0:
             raise InputError(f"candidates={self.candidates} and width={self.width} must be above 0")
 
-    def pull(self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, context: Context) -> Tensor:
+    @property
+    def needs_exposure(self) -> bool:
+        """Whether a goal hangs on how often items are shown to all users."""
+        return any(isinstance(worth_of(goal), ByExposure) for goal in self.goals)
+
+    def worths(self, items: Tensor, k: int, context: Context, exposure: Tensor | None = None) -> list[Tensor]:
+        """(n_users, k + m) for each goal, around 0 for each user.
+
+        exposure: (n_items,) of all users, where these are not all and a goal needs it
+        """
+        real, found = items >= 0, []
+        for goal in self.goals:
+            worth = worth_of(goal)
+            if isinstance(worth, ByExposure) and exposure is not None:
+                found.append(_centred(worth.of(exposure, items, k), real))
+            else:
+                found.append(_centred(worth(items, k, context), real))
+        return found
+
+    def pull(
+        self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, worths: list[Tensor], spreads: list[Tensor]
+    ) -> Tensor:
         """(n_users, k + m) float32: which way each candidate should move, and how much it matters.
 
         items: candidates by falling ``scores`` under the perturbation, -1 in empty places; base_scores: of the same
+        spreads: () of each goal's worths over all users
         """
         real = items >= 0
         edge = self._at_the_edge(scores, real, k)
         wanted = self.accuracy * _standard(base_scores, real)
-        for metric, weight in self.goals.items():
-            worth = _centred(worth_of(metric)(items, k, context), real)
+        for weight, worth, spread in zip(self.goals.values(), worths, spreads, strict=True):
             # One unit for all users: a user whose list has little to gain must not shout as loud as the others.
-            wanted = wanted + (1 - self.accuracy) * weight * worth / _spread(worth, real).clamp(min=1e-12)
+            wanted = wanted + (1 - self.accuracy) * weight * worth / spread.clamp(min=1e-12)
         # A list has a fixed length: what one item wins another loses, so pulls add up to nothing.
         mean = (wanted * edge).sum(1, keepdim=True) / edge.sum(1, keepdim=True).clamp(min=1e-12)
         return (wanted - mean) * edge
@@ -98,12 +120,33 @@ def _centred(values: Tensor, real: Tensor) -> Tensor:
     return torch.where(real, values - values.sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1), 0.0)
 
 
-def _spread(values: Tensor, real: Tensor) -> Tensor:
-    """Standard deviation of the values in real places; they are 0 elsewhere."""
+class Spread(NamedTuple):
+    """Number, mean and standard deviation of some users' worths; () each."""
+
+    n: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+
+def spread_of(values: Tensor, items: Tensor) -> Spread:
+    """Of the values in real places; they are 0 elsewhere."""
+    real = items >= 0
+    n = real.sum()
+    mean = values.sum() / n
     if values.device.type == "cpu":
-        return values[real].std()
-    n = real.sum()  # to pick the values out, a GPU would have to be asked how many there are
-    return ((torch.where(real, values - values.sum() / n, 0.0) ** 2).sum() / (n - 1)).sqrt()
+        return Spread(n, mean, values[real].std())
+    # to pick the values out, a GPU would have to be asked how many there are
+    return Spread(n, mean, ((torch.where(real, values - mean, 0.0) ** 2).sum() / (n - 1)).sqrt())
+
+
+def joint_deviation(parts: Sequence[Spread]) -> Tensor:
+    """() the standard deviation of all parts together, from theirs (Chan, Golub and LeVeque, 1979)."""
+    if len(parts) == 1:
+        return parts[0].deviation
+    n, mean, deviation = (torch.stack(column).to(torch.float64).nan_to_num(0.0) for column in zip(*parts, strict=True))
+    total = n.sum()
+    squares = deviation**2 * (n - 1).clamp(min=0) + n * (mean - (n * mean).sum() / total) ** 2
+    return (squares.sum() / (total - 1)).sqrt().to(parts[0].deviation.dtype)
 
 
 def _standard(values: Tensor, real: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ asked, by judging the lists with one item changed; the metrics that are asked mo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,6 +20,19 @@ from recprism.metrics.kernels import discounts
 from recprism.metrics.tables import Vectors
 
 Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
+
+
+@dataclass(frozen=True)
+class ByExposure:
+    """A worth that hangs on how often each item is shown to all users, these candidates' and others.
+
+    of: (exposure, candidates, k) -> (n_users, k + m) float32; exposure: (n_items,) int64 lists with the item
+    """
+
+    of: Callable[[Tensor, Tensor, int], Tensor]
+
+    def __call__(self, candidates: Tensor, k: int, context: Context) -> Tensor:
+        return self.of(exposure_of(candidates[:, :k], context.n_items), candidates, k)
 
 
 def worth_of(metric: MetricLike) -> Worth:
@@ -96,30 +110,31 @@ def _distance(vectors: Callable[[Context], Vectors]) -> Worth:
     return worth
 
 
-def _by_exposure(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> Worth:
+def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> ByExposure:
     """For metrics of how often each item is shown: the slope at the present exposure, the same for every user."""
 
-    def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
+    def worth(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:  # noqa: ARG001
         with torch.enable_grad():
             # Half a list more for everybody: an item that nobody shows has a slope, too.
-            exposure = (_exposure(candidates[:, :k], context.n_items) + 0.5).to(torch.float64).requires_grad_()
-            (slope,) = torch.autograd.grad(value(exposure), exposure)
+            present = (exposure + 0.5).to(torch.float64).requires_grad_()
+            (slope,) = torch.autograd.grad(value(present), present)
         return sign * slope.to(torch.float32)[candidates.clamp(min=0)]
 
-    return worth
+    return ByExposure(worth)
 
 
-def _first_shown(candidates: Tensor, k: int, context: Context) -> Tensor:
+def _first_shown(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
     """Inside: the item's share in being shown at all; outside: what one more list would make of that share.
 
     Strictly, only the very first showing counts, and no single list would be paid for an item that two lists show.
     """
-    exposure = _exposure(candidates[:, :k], context.n_items).to(torch.float32)[candidates.clamp(min=0)]
-    exposure[:, k:] += 1
-    return 1 / exposure.clamp(min=1)
+    lists = exposure.to(torch.float32)[candidates.clamp(min=0)]
+    lists[:, k:] += 1
+    return 1 / lists.clamp(min=1)
 
 
-def _exposure(lists: Tensor, n_items: int) -> Tensor:
+def exposure_of(lists: Tensor, n_items: int) -> Tensor:
+    """(n_items,) int64: in how many of the lists each item stands."""
     place = torch.where(
         lists >= 0, lists, n_items
     ).flatten()  # counted in a place of their own, since to leave them out
@@ -133,9 +148,9 @@ WORTHS: dict[str, Worth] = {
     "ilad": _distance(lambda context: context.vectors),
     "ilad_subtopics": _distance(lambda context: context.subtopic_vectors),
     "ilad_attributes": _distance(lambda context: context.attributes),
-    "pc": _first_shown,
-    "gini": _by_exposure(gini, -1.0),
-    "exposure_entropy": _by_exposure(exposure_entropy),
-    "personalisation": _by_exposure(lambda exposure: personalisation(exposure, 2)),
+    "pc": ByExposure(_first_shown),
+    "gini": _slope(gini, -1.0),
+    "exposure_entropy": _slope(exposure_entropy),
+    "personalisation": _slope(lambda exposure: personalisation(exposure, 2)),
 }
 """The shorter ways, by metric; of personalisation only the slope's direction counts, so any number of lists will do."""
