@@ -53,6 +53,13 @@ class Sampling:
         return np.sort(generator.choice(self.n_users, self.size_at(iteration), replace=False, shuffle=False))
 
 
+def require_users_per_step(users: object) -> None:
+    if users is None or users == "auto":
+        return
+    if not isinstance(users, int) or users < FEWEST:
+        raise InputError(f"users_per_step is a number of users, at least {FEWEST}, None or 'auto'; got {users!r}")
+
+
 def sampling_for(
     users_per_step: UsersPerStep, n_users: int, iterations: int, seed: int, *, possible: bool
 ) -> Sampling | None:
