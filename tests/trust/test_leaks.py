@@ -1,0 +1,138 @@
+"""What is learned and chosen does not change when the test labels are replaced by random ones; the paper's preset does.
+
+One reading is on purpose: ``within_budget`` on the test part ends its path where the test labels say so, and tells it
+in the certificate. ``certify_on="validation"`` leaves the test unread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recprism.counterfactual import CMB
+from recprism.data import Dataset
+from recprism.data.split import Split
+from recprism.models import BPRMF, Factors, LightGCN
+from recprism.study import compare as grid
+from recprism.study.cost import cost_of_diversity
+from recprism.study.frontier import frontier
+from recprism.study.methods import RIVALS, Situation, planned
+from recprism.study.path import served_at, steps_towards, within_budget
+
+FEW = {"epochs": 12, "dim": 6}
+
+
+def same(a: Factors, b: Factors) -> bool:
+    return np.array_equal(a.user, b.user) and np.array_equal(a.item, b.item)
+
+
+@pytest.fixture(scope="module")
+def factors(split: Split) -> Factors:
+    return BPRMF(**FEW).fit(split, seed=0, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def situations(factors: Factors, split: Split, other: Split, world: Dataset) -> tuple[Situation, Situation]:
+    """Before the test labels that are, and before the random ones."""
+    return tuple(Situation(factors, it, world.subtopics, "test") for it in (split, other))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("model", [BPRMF, LightGCN])
+def test_the_chosen_epoch_and_the_vectors(model: type, split: Split, other: Split) -> None:
+    one, two = (model(**FEW).fit(it, seed=0, device="cpu") for it in (split, other))
+    assert one.settings["best_epoch"] == two.settings["best_epoch"]
+    assert same(one, two)
+
+
+def test_the_paper_presets_model_reads_the_test(split: Split, other: Split) -> None:
+    one, two = (BPRMF.preset("paper", epochs=2, dim=6).fit(it, seed=0, device="cpu") for it in (split, other))
+    assert not same(one, two), "its negatives keep clear of held-out items"
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [("default", {}), ("default", {"side": "user"}), ("shared", {"accuracy": "recall", "iterations": 60})],
+)
+def test_the_delta_that_players_find(
+    preset: str, settings: dict[str, str], factors: Factors, split: Split, other: Split, world: Dataset
+) -> None:
+    one, two = (
+        CMB.preset(preset, **{"diversity": "sc", "iterations": 6, "device": "cpu", **settings}).fit(
+            factors, it, world.subtopics
+        )
+        for it in (split, other)
+    )
+    assert same(one.factors_, two.factors_)
+    assert not same(one.factors_, factors), "something moved"
+
+
+def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split, other: Split, world: Dataset) -> None:
+    # without its price of size, which settles every choice of so few iterations by itself
+    settings = {"diversity": "sc", "accuracy": "recall", "lambda1": 0.0, "iterations": 30, "device": "cpu"}
+    one, two = (CMB.preset("paper", **settings).fit(factors, it, world.subtopics) for it in (split, other))
+    assert not same(one.factors_, two.factors_)
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_every_point_of_the_path_to_vectors(side: str, situations: tuple[Situation, Situation]) -> None:
+    for trade_off in steps_towards("sc")[::3]:
+        (one, first), (two, second) = (served_at(it, "sc", trade_off, side=side) for it in situations)  # type: ignore[arg-type]
+        assert np.array_equal(first, second)
+        assert same(*(it.perturbation.applied_to(situations[0].factors) for it in (one, two)))
+
+
+def test_the_point_of_a_budget(situations: tuple[Situation, Situation]) -> None:
+    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}, certify_on="validation") for it in situations)
+    assert one.baked is not None
+    assert one.to_dict() == two.to_dict()
+    assert same(*(it.perturbation.applied_to(situations[0].factors) for it in (one, two)))
+
+
+def test_a_certificate_on_the_test_is_the_one_reading(situations: tuple[Situation, Situation]) -> None:
+    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}) for it in situations)
+    assert one.certificate.figures() != two.certificate.figures()
+
+
+def test_the_fronts(situations: tuple[Situation, Situation]) -> None:
+    """Coverage needs no labels, so equal gains on the test are equal choices; what they cost there is read anew."""
+    few = {"budgets": (0.05, 0.2), "rivals": ("xquad_uniform",)}
+    one, two = (frontier(it.on("validation"), it, "sc", **few) for it in situations)  # type: ignore[arg-type]
+    gains, losses = (
+        [[getattr(point, name) for front in fronts for point in front.points] for fronts in (one, two)]
+        for name in ("gain", "loss")
+    )
+    assert gains[0] == gains[1]
+    assert losses[0] != losses[1]
+    assert len(gains[0]) > 3
+
+
+def test_what_compare_tunes(
+    world: Dataset,
+    factors: Factors,
+    split: Split,
+    other: Split,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("mmr", "exposure")}
+    few["ours:sc"] = replace(planned("sc"), choices=planned("sc").choices[:1])
+    monkeypatch.setattr(grid, "methods", lambda: iter(few.items()))
+    monkeypatch.setattr("recprism.study.methods.TRADE_OFFS", (0.1, 0.4))
+    picked = []
+    for name, parts in (("one", split), ("two", other)):
+        ground = grid.Ground(grid.World("made", "bprmf", 0), world, tmp_path / name, "cpu")
+        ground.split, ground.factors = parts, factors  # in the place of what it would compute
+        picked.append(grid._picks(ground, lambda _: None))
+    assert picked[0] == picked[1]
+    assert sum(map(len, picked[0].values())) > 4
+
+
+def test_the_paths_of_an_audit(situations: tuple[Situation, Situation]) -> None:
+    one, two = (cost_of_diversity(it, ("sc", "pc")) for it in situations)
+    for goal in ("sc", "pc"):
+        for first, second in zip(one.paths[goal].points, two.paths[goal].points, strict=True):
+            assert np.array_equal(first.lists, second.lists)
+    assert one.now["ndcg@10"].mean > 1.5 * two.now["ndcg@10"].mean, "what it measures is the test"
