@@ -8,6 +8,7 @@ writes; afterwards the disk is made larger and the command taken up again.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -90,14 +91,18 @@ def judged(code: int, err: str) -> str:
 
 
 def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--command", help="this one alone")
+    wanted = options.parse_args().command
+    jobs = tuple(job for job in (*WRITERS, FRONTIER) if wanted in (None, job.name))
     with tempfile.TemporaryDirectory() as folder:
-        harness = Harness(Path(folder), (*WRITERS, FRONTIER))
+        harness = Harness(Path(folder), jobs)
         outcomes = []
         with small_disk(harness.run.parent):
-            for job in (*WRITERS, FRONTIER):
+            for job in jobs:
                 outcomes += [trial(harness, job, room) for room in (ROOMS if job is not FRONTIER else (0,))]
     sys.stdout.write("| command | trials | ran out of space | bad |\n|---|---|---|---|\n")
-    for job in (*WRITERS, FRONTIER):
+    for job in jobs:
         of = [it for it in outcomes if it.job == job.name]
         sys.stdout.write(
             f"| {job.name} | {len(of)} | {sum(it.refused for it in of)} | {sum(it.bad != '' for it in of)} |\n"

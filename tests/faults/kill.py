@@ -211,7 +211,10 @@ def damaged(run: Path) -> str:
         ".html": lambda path: path.read_text(encoding="utf-8").rstrip().endswith("</html>") or 1 / 0,
         ".md": whole("\n"),
     }
-    for path in sorted(run.glob("[!.]*")) if run.exists() else []:
+    files = [path for path in sorted(run.rglob("*")) if path.is_file()]
+    for path in files:
+        if any(part.startswith(".") for part in path.relative_to(run).parts):
+            continue
         try:
             readers.get(path.suffix, Path.read_bytes)(path)  # type: ignore[operator]
         except Exception as problem:
@@ -235,6 +238,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--log", type=Path, help="one line of JSON for each kill")
     given = options.parse_args()
     luck = random.Random(given.seed)
     outcomes = []
@@ -243,8 +247,9 @@ def main() -> None:
         for number in range(given.kills):
             aimed = bool(number // len(JOBS) % 2)
             outcomes.append(harness.trial(JOBS[number % len(JOBS)], luck, aimed=aimed))
-            if outcomes[-1].bad:
-                sys.stderr.write(f"{number}: {outcomes[-1]}\n")
+            if given.log is not None:
+                with given.log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(vars(outcomes[-1])) + "\n")
     known = {(job.name, phase) for job in JOBS for phase in harness.phases_of(job)}
     missed = sorted(f"{job}: {phase}" for job, phase in known - set(harness.hits))
     bad = [it for it in outcomes if it.bad]

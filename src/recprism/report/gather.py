@@ -241,7 +241,7 @@ def _facts(
 def _happened(run: Run) -> list[tuple[str, str]]:
     """The run's events; where they do not account for what is there, that as well."""
     events = run.events(without=STEPS)
-    kinds = {str(event["event"]).split()[0] for event in events}
+    kinds = {str(event["event"]).partition(" ")[0] for event in events}
     found = [(_moment(event["time"]), str(event["event"])) for event in events]
     untold = not kinds & {"trained", "imported"} or (run.is_diversified() and "diversified" not in kinds)
     return [*found, ("then", "lines are missing: events.jsonl was cut short")] if untold and run.has_events() else found
