@@ -1,15 +1,24 @@
-"""Users on the workers of a Ray cluster: the same bits as in one process with the same shards, whatever dies."""
+"""Users on the workers of a Ray cluster: the same bits as in one process with the same shards, whatever dies.
+
+Workers take seconds to start, so few tests use them, and each is disturbed where it can be.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from recprism.counterfactual import CMB
+from recprism.counterfactual import CMB, Progress
 from recprism.data import Incidence, Split, Subtopics
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists
 from recprism.models import Factors
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
@@ -47,8 +56,80 @@ def shared(**settings: object) -> CMB:
     return CMB.preset("shared", **{"accuracy": "recall", "k": 5, "iterations": 12, "epsilon": 0.3, **settings})
 
 
-def test_two_workers_find_what_one_process_with_two_shards_finds() -> None:
-    local, remote = (shared(engine=engine, shards=2).fit(*world()) for engine in ("local", "ray"))
+def learner(**settings: object) -> CMB:
+    return CMB(**{"side": "both", "k": 5, "candidates": 10, "iterations": 6, "keep": "best", **settings})
+
+
+def test_players_with_one_reward_end_with_the_same_bits_though_a_worker_is_killed() -> None:
+    killed: list[int] = []
+
+    def follow(progress: Progress) -> None:
+        if len(progress.steps) == 4:
+            killed.append(kill_a_worker())
+
+    local = shared(engine="local", shards=2).fit(*world())
+    remote = shared(engine="ray", shards=2).fit(*world(), follow=follow)
+    assert killed
     assert same_bits(local, remote)
-    assert remote.delta_.item is not None
-    assert remote.delta_.item.any(), "something was found"
+    assert bool(remote.delta_.item.any()), "something was found"
+
+
+def test_the_learner_ends_with_the_same_bits_though_a_worker_dies_at_work(tmp_path: Path) -> None:
+    """Players of both sides; one goal hangs on what all users are shown, the other is nothing that workers import."""
+    armed, died = tmp_path / "armed", tmp_path / "died"
+
+    def deadly(lists: Lists, context: Context) -> Tensor:
+        if len(context.user_subtopics) == 33 and armed.exists() and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return (lists.items % 3 == 0).sum(1).double()
+
+    def follow(progress: Progress) -> None:
+        if len(progress.steps) == 3:
+            armed.touch()
+
+    goals = {deadly: 1.0, "pc": 0.5}
+    local = learner(diversity=goals, engine="local", shards=2).fit(*world())
+    remote = learner(diversity=goals, engine="ray", shards=2).fit(*world(), follow=follow)
+    assert died.exists()
+    assert same_bits(local, remote)
+    assert bool(remote.delta_.item.any())
+    assert bool(remote.delta_.user.any())
+
+
+def kill_a_worker() -> int:
+    """SIGKILL to the first worker process of this cluster, whose processes are children of this one's."""
+    titles = {int(entry.name): _title(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    workers = [pid for pid, title in titles.items() if title.startswith("ray::Worker") and _is_below(pid, os.getpid())]
+    os.kill(min(workers), signal.SIGKILL)
+    return min(workers)
+
+
+def _title(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""  # it has ended meanwhile
+
+
+def _is_below(pid: int, ancestor: int) -> bool:
+    while pid > 1 and pid != ancestor:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        pid = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
+    return pid == ancestor
+
+
+def test_a_worker_says_in_a_sentence_what_is_wrong() -> None:
+    def one_number(lists: Lists, context: Context) -> Tensor:
+        return lists.lengths.mean()
+
+    with pytest.raises(InputError, match="one_number gives one number for all lists"):
+        shared(diversity=one_number, engine="local", shards=2).fit(*world())
+    with pytest.raises(InputError, match="68 shards for 67 users"):
+        shared(engine="ray", shards=68).fit(*world())
+    with pytest.raises(InputError, match="rank on processors; drop device='cuda'"):
+        shared(engine="ray", device="cuda")
+    with pytest.raises(InputError, match="engine is local or ray, not 'spark'"):
+        shared(engine="spark")
+    with pytest.raises(InputError, match="one gradient of all lists"):
+        shared(diversity="ilad", accuracy=None, policy="gradient", shards=2)
