@@ -26,6 +26,7 @@ from recprism.counterfactual.policies import make_policy
 from recprism.counterfactual.sample import Sampling, UsersPerStep, require_users_per_step, sampling_for
 from recprism.counterfactual.search import Found, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scaling, Scorer, ScorerSpace, Side
+from recprism.data.bound import hash_of, note, noted_in_tensors, require_bound
 from recprism.data.files import atomic_path, write_text
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
@@ -300,12 +301,12 @@ class CMB:
         all_users: bool = True,
     ) -> Context:
         more: dict[str, Any] = {} if subtopics is None else {"subtopics": subtopics}
+        # Of a sample's users nothing is worked out that no metric asks for: most users are never looked at.
+        lean = not all_users and self._objective.needs.isdisjoint({"history", "user_subtopics", "anything"})
+        of_users: dict[str, Any] = {"popularity": split.train.col_counts} if lean else {"train": split.train}
         if self.credit == "marginal" and not self._needs_labels:
             # Base scores stand in for accuracy: no label is looked at, whatever the part.
-            if not all_users and "history" not in self._objective.needs:
-                # What is known of each user would be worked out for all of them, and most are never looked at.
-                return Context(popularity=split.train.col_counts, vectors=vectors, device=device, **more)
-            return Context(train=split.train, vectors=vectors, device=device, **more)
+            return Context(**of_users, vectors=vectors, device=device, **more)
         if self.credit == "marginal" and self.reward_on == "test":
             raise InputError(f"{self._objective.name} looks at labels; those of the test are never for learning")
         if not len(split.part(self.reward_on)):
@@ -313,6 +314,8 @@ class CMB:
                 f"the split has no {self.reward_on} part to take the reward from;"
                 " split with one, or pass reward_on='test' as the paper does"
             )
+        if lean:
+            return Context(**of_users, relevant=split.part(self.reward_on), vectors=vectors, device=device, **more)
         return Context.from_split(split, self.reward_on, vectors=vectors, device=device, **more)
 
     @property
@@ -404,23 +407,28 @@ class CMB:
         plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
         return {name: _plain(value) for name, value in plain.items()}
 
-    def save(self, folder: str | Path) -> None:
-        """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder."""
+    def save(self, folder: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
+        """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder.
+
+        made_from: hashes of other files that the base factors belong with (see ``data.bound``)
+        """
         from safetensors.numpy import save_file
 
         folder = Path(folder)
         self._require_fitted()
         sides = {"item": self.delta_.item, "user": self.delta_.user}
         arrays = {name: np.ascontiguousarray(side.cpu().numpy()) for name, side in sides.items() if side is not None}
-        self.base_.save(folder / "factors.safetensors")
-        with atomic_path(folder / "delta.safetensors") as temporary:
-            save_file(arrays, temporary)
         about = {
             "settings": self.settings(),
             "history": Progress(self.history_).to_json(),
             "converged": self.converged_,
         }
-        write_text(folder / "cmb.json", json.dumps(about))
+        text = json.dumps(about)
+        self.base_.save(folder / "factors.safetensors", made_from=made_from)
+        write_text(folder / "cmb.json", text)
+        bound = {"cmb.json": hash_of(text.encode()), "factors.safetensors": hash_of(folder / "factors.safetensors")}
+        with atomic_path(folder / "delta.safetensors") as temporary:
+            save_file(arrays, temporary, note(**bound))
 
     @classmethod
     def load(cls, folder: str | Path) -> CMB:
@@ -429,9 +437,12 @@ class CMB:
         from safetensors.numpy import load_file
 
         folder = Path(folder)
+        delta = folder / "delta.safetensors"
+        beside = {name: hash_of(folder / name) for name in ("cmb.json", "factors.safetensors")}
+        require_bound(delta, noted_in_tensors(delta), beside, "run `recprism diversify` again with --overwrite")
         try:
             about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
-            sides = {name: torch.from_numpy(array) for name, array in load_file(folder / "delta.safetensors").items()}
+            sides = {name: torch.from_numpy(array) for name, array in load_file(delta).items()}
             model = cls(**about["settings"])
             model.history_ = Progress.from_json(about["history"]).steps
             model.converged_ = bool(about["converged"])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.data.bound import hash_of, note, noted_in_tensors, require_bound
 from recprism.data.files import atomic_path, readable, write_text
 from recprism.data.ids import as_id_array, id_positions, show
 from recprism.data.incidence import Incidence
@@ -140,22 +141,27 @@ class Factors:
         ids[numbers < 0] = missing
         return (ids[0], scores[0]) if single else (ids, scores)
 
-    def save(self, path: str | Path) -> None:
-        """Write ``path`` (safetensors) and, beside it, the same name with .json for ids and settings."""
+    def save(self, path: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
+        """Write ``path`` (safetensors) and, beside it, the same name with .json for ids and settings.
+
+        made_from: hashes of other files that the vectors belong with (see ``data.bound``)
+        """
         from safetensors.numpy import save_file
 
         path = Path(path)
         tensors = {"user": self.user, "item": self.item}
         if self.item_bias is not None:
             tensors["item_bias"] = self.item_bias
-        with atomic_path(path) as temporary:
-            save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, temporary)
         about = {
             "user_ids": _written(self.user_ids),
             "item_ids": _written(self.item_ids),
             "settings": dict(self.settings),
         }
-        write_text(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False))
+        beside, text = path.with_suffix(".json"), json.dumps(about, ensure_ascii=False)
+        bound = note(**{beside.name: hash_of(text.encode()), **(made_from or {})})
+        write_text(beside, text)
+        with atomic_path(path) as temporary:
+            save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, temporary, bound)
 
     @classmethod
     def load(cls, path: str | Path, *, mapped: bool = False) -> Factors:
@@ -170,13 +176,15 @@ class Factors:
         beside = "factors are a .safetensors file with a .json file beside it; train or export them again"
         with readable(path, "not factors written by recprism", beside):
             tensors = mapped_tensors(path) if mapped else load_file(path)
-            about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            ids = path.with_suffix(".json")
+            require_bound(path, noted_in_tensors(path), {ids.name: hash_of(ids)}, beside)
+            about = json.loads(ids.read_text(encoding="utf-8"))
             user, item = tensors["user"], tensors["item"]
             user_ids, item_ids, settings = about["user_ids"], about["item_ids"], dict(about.get("settings", {}))
             bias = tensors.get("item_bias")
         if mapped:
-            ids = _ids_for(user_ids, len(user), "user"), _ids_for(item_ids, len(item), "item")
-            return cls(user, item, *ids, bias, settings)
+            both = _ids_for(user_ids, len(user), "user"), _ids_for(item_ids, len(item), "item")
+            return cls(user, item, *both, bias, settings)
         return cls.from_arrays(
             user,
             item,

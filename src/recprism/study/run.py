@@ -20,6 +20,7 @@ metrics.parquet        metric, k, part, mean, low, high, ...
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import logging
 import os
@@ -34,6 +35,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
+from recprism.data.bound import hash_of, note, noted_in_table, noted_in_tensors, require_bound
 from recprism.data.dataset import Dataset
 from recprism.data.files import atomic_path, readable, storable, write_text
 from recprism.data.frames import number_ids, subtopics_from_frame
@@ -50,6 +52,9 @@ log = logging.getLogger(__name__)
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 STEPS = ("epoch", "step")
 """Events that tell how far something has come: done of total."""
+BOUND = "made_from"
+SERVED = ("split.parquet", "factors.safetensors", "delta.safetensors")
+"""What the lists of a run come from; whatever is said of them records the hashes of these."""
 STATE = ("config.toml", "split.parquet", "factors.safetensors", "delta.safetensors", "cmb.json", "certificate.json")
 """Files that a page or an explanation must find all of the same moment."""
 
@@ -128,9 +133,13 @@ class Run:
 
     def save_data(self, dataset: Dataset, split: Split) -> None:
         """Keep the split, the attributes and the subtopics: a run stands without the original files."""
-        self._write_frame("items", dataset.attributes)
-        self._write_frame("subtopics", _long_subtopics(dataset.subtopics, split.item_ids))
-        self._write_frame("split", _long_split(split))
+        parts = io.BytesIO()
+        _long_split(split).write_parquet(parts)
+        bound = note(**{"split.parquet": hash_of(parts.getvalue())})
+        self._write_frame("items", dataset.attributes, bound)
+        self._write_frame("subtopics", _long_subtopics(dataset.subtopics, split.item_ids), bound)
+        with atomic_path(self.path / "split.parquet") as temporary:
+            temporary.write_bytes(parts.getvalue())
 
     def has_data(self) -> bool:
         return (self.path / "split.parquet").exists()
@@ -176,7 +185,7 @@ class Run:
         return self.path / f"{step}.checkpoint.safetensors"
 
     def save_factors(self, factors: Factors) -> None:
-        factors.save(self.path / "factors.safetensors")
+        factors.save(self.path / "factors.safetensors", made_from=self._hashes("split.parquet"))
 
     def has_factors(self) -> bool:
         return (self.path / "factors.safetensors").exists()
@@ -185,7 +194,12 @@ class Run:
         """The trained model's."""
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
-        return Factors.load(self.path / "factors.safetensors")
+        path, now = self.path / "factors.safetensors", self._hashes("split.parquet")
+        require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
+        return Factors.load(path)
+
+    def _hashes(self, *names: str) -> dict[str, str]:
+        return {name: hash_of(self.path / name) for name in names}
 
     def served_factors(self, *, base: bool = False) -> Factors:
         """What the run serves: perturbed where it was diversified, unless ``base`` asks for the trained model's."""
@@ -236,10 +250,15 @@ class Run:
         write_config(self.path / "config.toml", self.config.model_copy(update={"diversify": config}))
 
     def save_cmb(self, cmb: CMB) -> None:
-        cmb.save(self.path)
+        measured = self.metrics() if (self.path / "metrics.parquet").exists() else None
+        before = self._hashes("factors.safetensors")
+        cmb.save(self.path, made_from=self._hashes("split.parquet"))
+        if measured is not None and before != self._hashes("factors.safetensors"):
+            self.save_metrics(measured)  # the base was turned onto other axes: other bytes, the same lists
 
     def save_certificate(self, facts: Mapping[str, Any]) -> None:
-        write_text(self.path / "certificate.json", json.dumps(facts, indent=1))
+        bound = {BOUND: self._hashes(*SERVED)}
+        write_text(self.path / "certificate.json", json.dumps({**facts, **bound}, indent=1))
 
     def is_diversified(self) -> bool:
         return (self.path / "delta.safetensors").exists()
@@ -255,7 +274,8 @@ class Run:
 
     def save_explanation(self, facts: Mapping[str, Any]) -> Path:
         path = self.path / "explanation.json"
-        write_text(path, json.dumps(facts, indent=1, ensure_ascii=False))
+        bound = {BOUND: self._hashes(*SERVED)}
+        write_text(path, json.dumps({**facts, **bound}, indent=1, ensure_ascii=False))
         return path
 
     def explanation(self) -> dict[str, Any] | None:
@@ -265,13 +285,13 @@ class Run:
     # -- results ------------------------------------------------------------------------------------------------------
 
     def save_recommendations(self, frame: pl.DataFrame) -> Path:
-        return self._write_frame("recommendations", frame)
+        return self._write_frame("recommendations", frame, note(**self._hashes(*SERVED)))
 
     def save_metrics(self, frame: pl.DataFrame) -> Path:
-        return self._write_frame("metrics", frame)
+        return self._write_frame("metrics", frame, note(**self._hashes("factors.safetensors", "split.parquet")))
 
     def metrics(self) -> pl.DataFrame:
-        return self._read_frame("metrics")
+        return self._read_frame("metrics", f"run `recprism evaluate {self.path}` again")
 
     def save_card(self, text: str) -> None:
         write_text(self.path / "CARD.md", text)
@@ -280,17 +300,19 @@ class Run:
     def report_path(self) -> Path:
         return self.path / "report.html"
 
-    def _write_frame(self, name: str, frame: pl.DataFrame) -> Path:
+    def _write_frame(self, name: str, frame: pl.DataFrame, bound: Mapping[str, str]) -> Path:
         path = self.path / f"{name}.parquet"
         with atomic_path(path) as temporary:
-            frame.write_parquet(temporary)
+            frame.write_parquet(temporary, metadata=dict(bound))
         return path
 
-    def _read_frame(self, name: str) -> pl.DataFrame:
+    def _read_frame(self, name: str, advice: str = "put this run's own back, or make the run again") -> pl.DataFrame:
         path = self.path / f"{name}.parquet"
         if not path.exists():
             raise InputError(f"{path}: no such file; this run has not come so far, or lost it")
         with readable(path, "damaged", f"run the command that made it again, or another run in place of {self.path}"):
+            made_from = noted_in_table(pl.read_parquet_metadata(path))
+            require_bound(path, made_from, self._hashes(*(it for it in SERVED if it in made_from)), advice)
             return pl.read_parquet(path)
 
     def _read_json(self, name: str, command: str) -> dict[str, Any] | None:
@@ -302,6 +324,10 @@ class Run:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(found, dict):
                 raise TypeError("not an object")
+            made_from = found.pop(BOUND, {})
+            if not isinstance(made_from, dict):
+                raise TypeError(f"{BOUND} is not an object")
+        require_bound(path, made_from, self._hashes(*SERVED), f"run `recprism {command} {self.path}` again")
         return found
 
     def _clear(self) -> None:
