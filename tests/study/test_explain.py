@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from recprism.data.planted import make_planted
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors
 from recprism.rerank import Features, Optimal
-from recprism.study.explain import checked, stability
+from recprism.study.explain import checked, explain_run, stability
+from recprism.study.kept_controls import kept_checks
+from recprism.study.run import Run
 
 NULL = {"n_planted": 0}
 
@@ -84,3 +87,23 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     assert agreement.mean > chance.mean
     item = CMB.holding(base, Perturbation(item=model.delta_.user[: base.n_items].new_ones(base.item.shape)))
     assert stability(item, made.split, made.subtopics) is None, "no search can be done again"
+
+
+def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) -> None:
+    """``report`` after ``explain`` says the same without running them again; another question finds nothing kept."""
+    run, ran = searched_run(), list[int]()
+
+    def asked() -> Any:
+        ran.clear()
+        return explain_run(run, draws=40, on_step=lambda done, _total: ran.append(done))
+
+    first = asked()
+    assert ran
+    run.save_explanation({**first.explanation.to_dict(), **first.kept})
+    assert asked().explanation.to_dict() == first.explanation.to_dict()
+    assert not ran
+    question = first.kept["checked"]["asked"]
+    assert kept_checks(run, question) is not None
+    assert kept_checks(run, {**question, "seed": 1}) is None
+    (run.path / "explanation.json").write_text("{")
+    assert kept_checks(run, question) is None

@@ -79,7 +79,7 @@ def explain(
         else:
             _print_view(view, checked, run_directory)
         return
-    path = run.save_explanation({**found.explanation.to_dict(), "part": part})
+    path = run.save_explanation({**found.explanation.to_dict(), "part": part, **found.kept})
     if as_json:
         print_json({"run": str(run_directory), "part": part, **found.explanation.to_dict()})
         return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,7 @@ from recprism.explain.judge import METRICS, Judge, metric_name
 from recprism.explain.naming import Labels
 from recprism.study.catalogue import titles_of
 from recprism.study.erase import divided_users, learned_promotion, own_objective, refitted
+from recprism.study.kept_controls import Checks, kept_checks, question
 from recprism.study.run import Run
 
 GROUPS = 4  # of users, on each of which factors are ranked
@@ -34,10 +36,14 @@ Told = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """An explanation and the judge it was made with, which single users are looked at through."""
+    """An explanation and the judge it was made with, which single users are looked at through.
+
+    kept: what explanation.json holds beyond the explanation itself, so that its controls serve once more
+    """
 
     explanation: Explanation
     judge: Judge
+    kept: Mapping[str, Any]
 
 
 def explain_run(
@@ -51,17 +57,18 @@ def explain_run(
     seed: int = 0,
     on_step: Told | None = None,
 ) -> Explained:
-    """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again."""
+    """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again.
+
+    Controls that explanation.json holds already, for just this question, are not run again.
+    """
     require_enough(draws)
     model, split, subtopics = run.cmb(), run.split(), run.subtopics()
     wanted, axes = metric_name(objective or own_objective(model)), axes or usual_axes(model.base_)
     judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
-    controls: Controls | None = None
-    notes: tuple[str, ...] = ()
+    checks = None
+    asked = question(run, model, objective=wanted, axes=axes, part=part, draws=draws, seed=seed)
     if draws:
-        controls, notes = checked(
-            model, split, subtopics, wanted, axes=axes, part=part, draws=draws, seed=seed, on_step=on_step
-        )
+        checks = kept_checks(run, asked) or _checks(model, split, subtopics, wanted, axes, part, draws, seed, on_step)
     found = explain(
         Change.of(model.base_, model.delta_),
         judge,
@@ -71,11 +78,30 @@ def explain_run(
         titles=titles_of(run.items()),
         top=top,
         draws=0,
-        controls=controls,
-        agreement=stability(model, split, subtopics, axes, seed) if draws else None,
+        controls=None if checks is None else checks.controls,
+        agreement=None if checks is None else checks.agreement,
         seed=seed,
     )
-    return Explained(replace(found, notes=notes), judge)
+    if checks is None:
+        return Explained(found, judge, {})
+    return Explained(replace(found, notes=checks.notes), judge, checks.to_keep(asked))
+
+
+def _checks(
+    model: CMB,
+    split: Split,
+    subtopics: Subtopics,
+    objective: str,
+    axes: str,
+    part: Part,
+    draws: int,
+    seed: int,
+    on_step: Told | None,
+) -> Checks:
+    controls, notes = checked(
+        model, split, subtopics, objective, axes=axes, part=part, draws=draws, seed=seed, on_step=on_step
+    )
+    return Checks(controls, notes, stability(model, split, subtopics, axes, seed))
 
 
 def require_enough(draws: int) -> None:
