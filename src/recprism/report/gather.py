@@ -227,7 +227,11 @@ def _facts(
         "judged on": part,
         "factors": f"{situation.factors.dim:,}",
     }
-    report = {"made": _moment(time.time()), "seconds it took": f"{time.perf_counter() - started:.0f}"}
+    report = {
+        "made": _moment(time.time()),
+        "made from": run.fingerprint()[:16],
+        "seconds it took": f"{time.perf_counter() - started:.0f}",
+    }
     return {
         "Data": list(data.items()),
         "Item-to-item neighbours": _neighbours(run),
