@@ -56,6 +56,11 @@ def rights() -> tuple[str, ...] | None:
     return HELD if done.returncode else None
 
 
+def is_usage_error(done: subprocess.CompletedProcess[str]) -> bool:
+    """What the command line says of a folder that it is given and may not enter."""
+    return done.returncode == 2 and "is not readable." in " ".join(done.stderr.replace("│", " ").split())
+
+
 def trial(harness: Harness, before: tuple[str, ...], case: tuple[str, str, int, tuple[str, ...]]) -> Outcome:
     what, name, mode, words = case
     harness.fresh(JOBS[-1])
@@ -71,8 +76,8 @@ def trial(harness: Harness, before: tuple[str, ...], case: tuple[str, str, int, 
     if done.returncode == 0:
         return Outcome(what, words[0], "not needed", "")
     said = errors[0] if errors else done.stderr[-300:]
-    fine = done.returncode == 1 and len(errors) == 1 and "permission denied" in said and str(harness.run) in said
-    refused = fine and not changed and "Traceback" not in done.stderr
+    denied = done.returncode == 1 and len(errors) == 1 and "permission denied" in said and str(harness.run) in said
+    refused = (denied or is_usage_error(done)) and not changed and "Traceback" not in done.stderr
     return Outcome(what, words[0], "refused" if refused else "bad", f"{said} {changed or ''}")
 
 

@@ -8,12 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from permissions import rights
 from safetensors.numpy import save_file
 
 from recprism.data.files import atomic_folder, atomic_path, readable, storable
@@ -92,3 +93,31 @@ def test_somebody_without_rights_is_told(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
     assert "a: permission denied; change the permissions" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("factors.safetensors", ("evaluate", "--bootstrap", "0")),
+        ("delta.safetensors", ("evaluate", "--bootstrap", "0")),
+        ("events.jsonl", ("diversify", "--set", "iterations=2", "--overwrite")),
+    ],
+)
+def test_a_file_without_rights_is_named_and_nothing_is_lost(
+    searched_run: Callable[..., Run], name: str, words: tuple[str, ...]
+) -> None:
+    """permissions.py has every file and more commands."""
+    before = rights()
+    if before is None:
+        pytest.skip("permissions do not count for this user, and setpriv is not to be had")
+    run = searched_run(iterations=2)
+    run.event("made")
+    kept = (run.path / "delta.safetensors").read_bytes()
+    (run.path / name).chmod(0o444 if name == "events.jsonl" else 0)
+    command = [*before, sys.executable, "-m", "recprism", words[0], str(run.path), *words[1:]]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    (run.path / name).chmod(0o644)
+    assert done.returncode == 1
+    assert f"{run.path / name}: permission denied; change the permissions" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (run.path / "delta.safetensors").read_bytes() == kept

@@ -74,6 +74,12 @@ def storable(where: str | Path) -> Iterator[None]:
         raise
 
 
+def require_rights(path: Path, *, write: bool = False) -> None:
+    """Refuse a file that is there and may not be read (or written); some readers take it for missing."""
+    if path.exists() and not os.access(path, os.W_OK if write else os.R_OK):
+        raise StorageError(refusal(path, errno.EACCES))
+
+
 def refusal(where: str | Path, number: int | None) -> str:
     """What a system error with this number means for ``where``, and what to do."""
     if number in FULL:

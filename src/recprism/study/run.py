@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from recprism.counterfactual import CMB
 from recprism.data.bound import hash_of, note, noted_in_table, noted_in_tensors, require_bound
 from recprism.data.dataset import Dataset
-from recprism.data.files import atomic_path, readable, storable, write_text
+from recprism.data.files import atomic_path, readable, require_rights, storable, write_text
 from recprism.data.frames import number_ids, subtopics_from_frame
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
@@ -194,6 +194,7 @@ class Run:
         """The trained model's."""
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
+        require_rights(self.path / "factors.safetensors")
         path, now = self.path / "factors.safetensors", self._hashes("split.parquet")
         require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
         return Factors.load(path)
@@ -243,6 +244,7 @@ class Run:
     def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
         """Note what is about to be searched for; a run holds one perturbation."""
         self.require_undiversified(overwrite=overwrite)
+        require_rights(self.path / "events.jsonl", write=True)  # before anything goes
         if self.config.diversify is not None:
             self.drop_checkpoint("search")
             for name in ("delta.safetensors", "cmb.json", "certificate.json", "explanation.json", "report.html"):
@@ -266,6 +268,7 @@ class Run:
     def cmb(self) -> CMB:
         if not self.is_diversified():
             raise InputError(f"{self.path}: holds no perturbation yet; run `recprism diversify {self.path}`")
+        require_rights(self.path / "delta.safetensors")
         return CMB.load(self.path)
 
     def certificate(self) -> dict[str, Any] | None:
