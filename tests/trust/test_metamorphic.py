@@ -1,0 +1,200 @@
+"""Changes of the input that must not change the answer, or must change it in a known way.
+
+Relabelling: ids are put in order, and seeds count rows in that order. So names that keep the order change nothing, and
+names in another order are another draw of the same world: with the vectors given, lists are the same by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recprism.counterfactual import CMB
+from recprism.data import Dataset
+from recprism.data.split import Split
+from recprism.explain import Change, Judge, explain
+from recprism.models import BPRMF, Factors
+from recprism.study.methods import Situation
+from recprism.study.path import served_at, within_budget
+
+FEW = {"epochs": 8, "dim": 6}
+METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
+
+
+@pytest.fixture(scope="module")
+def factors(split: Split) -> Factors:
+    return BPRMF(**FEW).fit(split, seed=0, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def situation(factors: Factors, split: Split, world: Dataset) -> Situation:
+    return Situation(factors, split, world.subtopics, "test")
+
+
+def written(folder: Path, interactions: Sequence[str], subtopics: Sequence[str]) -> tuple[Path, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / "a.csv", folder / "s.csv"
+    for path, rows in zip(paths, (interactions, subtopics), strict=True):
+        path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return paths
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def shuffled(rows: Sequence[str]) -> list[str]:
+    head, *rest = rows
+    return [head, *np.random.default_rng(3).permutation(rest).tolist()]
+
+
+def renamed(rows: Sequence[str], rename: Callable[[str, str], str]) -> list[str]:
+    names, *rest = (row.split(",") for row in rows)
+    kept = [[rename(name, cell) for name, cell in zip(names, row, strict=True)] for row in rest]
+    return [",".join(row) for row in (names, *kept)]
+
+
+def as_text(column: str, cell: str) -> str:
+    """Ids as words that sort as the numbers did."""
+    return f"{column[0]}-{int(cell):06d}" if column.endswith("_id") else cell
+
+
+def larger(column: str, cell: str) -> str:
+    return str(3 * int(cell) + 7) if column.endswith("_id") else cell
+
+
+@pytest.mark.parametrize("change", ["reordered rows", "larger numbers", "text"])
+def test_files_through_the_command_line(
+    change: str, files: object, call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same split, vectors to the bit, figures and lists, up to the names."""
+    tables = (files.interactions, files.subtopics)  # type: ignore[attr-defined]
+    how = {
+        "reordered rows": shuffled,
+        "larger numbers": lambda rows: renamed(rows, larger),
+        "text": lambda rows: renamed(rows, as_text),
+    }[change]
+    lists, vectors, figures = [], [], []
+    for name, both in (("before", tables), ("after", tuple(map(how, tables)))):
+        data, topics = written(tmp_path / name, *both)
+        run = tmp_path / name / "run"
+        words = ("--data", data, "--subtopics", topics, "--device", "cpu", "--set", "epochs=4", "--set", "dim=5")
+        assert call("train", "-o", run, *words) == 0, capsys.readouterr().err
+        assert call("diversify", run, "--budget", "0.5", "-m", "sc@10") == 0, capsys.readouterr().err
+        assert call("recommend", run, "-o", tmp_path / name / "lists.parquet") == 0
+        assert call("evaluate", run, "--bootstrap", "0", "-o", tmp_path / name / "m.parquet") == 0
+        vectors.append(Factors.load(run / "factors.safetensors"))
+        lists.append(pl.read_parquet(tmp_path / name / "lists.parquet"))
+        figures.append(pl.read_parquet(tmp_path / name / "m.parquet"))
+    capsys.readouterr()
+    before, after = vectors
+    assert np.array_equal(before.user, after.user)
+    assert np.array_equal(before.item, after.item)
+    assert figures[0].equals(figures[1])
+    assert lists[0]["score"].equals(lists[1]["score"])
+    for side in ("user_id", "item_id"):
+        numbers = [column.rank("dense") for column in (lists[0][side], lists[1][side])]
+        assert numbers[0].equals(numbers[1])
+
+
+def test_another_order_of_ids_gives_the_same_lists_by_id(factors: Factors, split: Split) -> None:
+    rng = np.random.default_rng(0)
+    users, items = rng.permutation(factors.n_users), rng.permutation(factors.n_items)
+    moved = factors.of_users(users).of_items(items)
+    seen = split.of_users(users).of_items(items).seen_before("test")
+    before, after = factors.rank(10, exclude=split.seen_before("test"))[0], moved.rank(10, exclude=seen)[0]
+    assert np.array_equal(factors.item_ids[before[users]], moved.item_ids[after])
+
+
+# -- users ------------------------------------------------------------------------------------------------------------
+
+
+def test_users_counted_twice(situation: Situation, factors: Factors, split: Split, world: Dataset) -> None:
+    """Every user's list, and every mean over users; a twin's list is the user's."""
+    n = factors.n_users
+    rows = np.concatenate([np.arange(n), np.arange(n)])
+    ids = np.arange(2 * n)
+    twice = replace(split.of_users(rows), user_ids=ids)
+    doubled = replace(factors.of_users(rows), user_ids=ids)
+    twins = Situation(doubled, twice, world.subtopics, "test")
+    assert np.array_equal(twins.base_lists, np.tile(situation.base_lists, (2, 1)))
+    for trade_off in (0.1, 0.3):
+        one, two = (served_at(it, "sc", trade_off)[1] for it in (situation, twins))
+        assert np.array_equal(two, np.tile(one, (2, 1)))
+        means = [
+            {name: np.nanmean(value) for name, value in it.judge(lists, METRICS).items()}
+            for it, lists in ((situation, one), (twins, two))
+        ]
+        assert means[0] == pytest.approx(means[1], rel=1e-9)
+
+
+# -- axes and scale ---------------------------------------------------------------------------------------------------
+
+
+def on_other_axes(dim: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """An invertible matrix for users, not too near a singular one, and the one for items that undoes it."""
+    rng = np.random.default_rng(seed)
+    left, _, right = np.linalg.svd(rng.normal(size=(dim, dim)))
+    matrix = left @ np.diag(rng.uniform(0.3, 3.0, dim)) @ right
+    return matrix, np.linalg.inv(matrix).T
+
+
+def turned(factors: Factors, seed: int) -> Factors:
+    user, item = on_other_axes(factors.dim, seed)
+    return factors.with_vectors(
+        user=(factors.user @ user).astype(np.float32), item=(factors.item @ item).astype(np.float32)
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_axes_change_no_list_and_no_budget(seed: int, situation: Situation) -> None:
+    other = Situation(turned(situation.factors, seed), situation.split, situation.subtopics, "test")
+    assert np.array_equal(situation.base_lists, other.base_lists)
+    one, two = (within_budget(it, "sc", {"ndcg@10": 0.3}) for it in (situation, other))
+    assert one.trade_off == two.trade_off > 0
+    lists = [
+        kept.perturbation.applied_to(it.factors).rank(10, exclude=it.seen)[0]
+        for kept, it in ((one, situation), (two, other))
+    ]
+    # a baked list stands at a margin: which of two items comes first may turn on the last digit
+    assert np.mean(np.sort(lists[0]) == np.sort(lists[1])) > 0.995
+    first, second = (kept.certificate.figures()["ndcg@10"] for kept in (one, two))
+    assert first == pytest.approx(second, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_explanation_on_canonical_axes_stays(seed: int, situation: Situation, world: Dataset) -> None:
+    model = CMB(diversity="sc", iterations=8, device="cpu").fit(situation.factors, situation.split, world.subtopics)
+    user, item = on_other_axes(situation.factors.dim, seed)
+    change = Change.of(model.base_, model.delta_)
+    maps = {"user": user, "item": item}
+    moved = {side: (values @ maps[side]).astype(np.float32) for side, values in change.sides.items()}
+    same = Change(turned(situation.factors, seed), **moved)
+    told = [
+        explain(it, Judge.on(situation.split, "test", it.base, world.subtopics, METRICS), axes="svd", draws=0)
+        for it in (change, same)
+    ]
+    assert told[0].base == pytest.approx(told[1].base, rel=1e-6)
+    assert told[0].after == pytest.approx(told[1].after, rel=1e-6)
+    for rows in ("factors", "directions"):
+        one, two = (getattr(it, rows) for it in told)
+        assert [(row.label, row.side, row.raised, row.lowered) for row in one] == [
+            (row.label, row.side, row.raised, row.lowered) for row in two
+        ]
+        assert [row.size for row in one] == pytest.approx([row.size for row in two], rel=1e-3)
+
+
+@pytest.mark.parametrize("factor", [4.0, 0.125, 3.7, 1e-3])
+def test_the_scale_of_scores_changes_nothing(factor: float, situation: Situation) -> None:
+    scaled = situation.factors.with_vectors(user=(situation.factors.user * np.float32(factor)))
+    other = Situation(scaled, situation.split, situation.subtopics, "test")
+    assert np.array_equal(situation.base_lists, other.base_lists)
+    judged = [it.judge(it.base_lists, METRICS) for it in (situation, other)]
+    assert all(np.array_equal(judged[0][name], judged[1][name], equal_nan=True) for name in METRICS)
+    one, two = (within_budget(it, "sc", {"ndcg@10": 0.3}) for it in (situation, other))
+    assert one.trade_off == two.trade_off > 0
+    assert one.certificate.figures() == two.certificate.figures()
