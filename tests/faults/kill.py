@@ -74,11 +74,12 @@ JOBS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a killed command; bad: what is wrong, "" if nothing."""
+    """What became of a killed command; bad: what is wrong, "" if nothing; killed: False if it had ended before."""
 
     job: str
     phase: str
     bad: str
+    killed: bool = True
 
 
 class Harness:
@@ -129,11 +130,11 @@ class Harness:
         time.sleep(share * self.taken[job.name][number][1])
         process.kill()
         process.join()
-        phase = (phases(self.told) or [(0.0, "starting")])[-1][1] if process.exitcode else "after its end"
-        self.hits[job.name, phase] += 1
+        phase, killed = (phases(self.told) or [(0.0, "starting")])[-1][1], process.exitcode == -signal.SIGKILL
+        self.hits[job.name, phase] += killed
         lost = [name for name, was in before.items() if results(self.run, "", (name,))[name] != was]
         bad = damaged(self.run) or (f"lost: {', '.join(lost)}" if lost else "") or self.goes_on(job)
-        return Outcome(job.name, phase, bad)
+        return Outcome(job.name, phase, bad, killed)
 
     def any_moment(self, job: Job, luck: random.Random) -> tuple[int, float]:
         """Of the whole time that the command takes: the number of a piece of it, and a share of that piece."""
@@ -225,7 +226,7 @@ def damaged(run: Path) -> str:
 def table(outcomes: list[Outcome]) -> str:
     """For docs/reliability.md."""
     counts: dict[str, collections.Counter[str]] = {}
-    for it in outcomes:
+    for it in (it for it in outcomes if it.killed):
         counts.setdefault(it.job, collections.Counter())[it.phase] += 1
     lines = ["| command | kills | of them while |", "|---|---|---|"]
     for job, of in counts.items():
@@ -241,10 +242,11 @@ def main() -> None:
     options.add_argument("--log", type=Path, help="one line of JSON for each kill")
     given = options.parse_args()
     luck = random.Random(given.seed)
-    outcomes = []
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder:
         harness = Harness(Path(folder))
-        for number in range(given.kills):
+        while sum(it.killed for it in outcomes) < given.kills:
+            number = len(outcomes)
             aimed = bool(number // len(JOBS) % 2)
             outcomes.append(harness.trial(JOBS[number % len(JOBS)], luck, aimed=aimed))
             if given.log is not None:
@@ -257,7 +259,8 @@ def main() -> None:
     sys.stdout.write(f"{len(known)} phases, not hit: {'; '.join(missed) or 'none'}\n")
     for it in bad:
         sys.stdout.write(f"BAD {it.job}, {it.phase}: {it.bad}\n")
-    sys.stdout.write(f"{len(outcomes)} kills, {len(bad)} bad\n")
+    kills = sum(it.killed for it in outcomes)
+    sys.stdout.write(f"{kills} kills, {len(outcomes) - kills} came too late; {len(bad)} bad\n")
     sys.exit(bool(bad))
 
 

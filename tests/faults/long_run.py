@@ -3,15 +3,17 @@
 python tests/faults/long_run.py --minutes 60
 
 Each round trains a small model, diversifies it twice (players; within a budget), writes the report, and asks the
-studio, all in this one process through the commands themselves. After it, memory (resident), file handles and threads
-are noted. The slope of memory over rounds is that of a straight line through the rounds after a warm-up; its interval
-comes from a bootstrap of blocks of residuals, as neighbouring rounds are alike.
+studio, all in this one process through the commands themselves. After it, memory, file handles and threads are noted:
+memory in use, which is what malloc has given out and not got back, and resident memory, which has the gaps between as
+well and wanders with them. The slope over rounds is that of a straight line through the rounds after a warm-up; its
+interval comes from a bootstrap of blocks of residuals, as neighbouring rounds are alike.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -33,9 +35,10 @@ ASKED = ("lists?user={user}&budget=0.05", "served?user={user}", "search?q=1", "f
 
 @dataclass(frozen=True)
 class Noted:
-    """After one round: seconds since the start, resident bytes, open file handles, threads."""
+    """After one round: seconds since the start, bytes in use and resident, open file handles, threads."""
 
     seconds: float
+    in_use: int
     memory: int
     handles: int
     threads: int
@@ -50,10 +53,10 @@ class Slope:
     high: float
     rounds: int
 
-    def sentence(self) -> str:
+    def sentence(self, what: str) -> str:
         sign = "no growth to be seen" if self.low <= 0 <= self.high else "grows" if self.low > 0 else "shrinks"
         return (
-            f"memory: {self.value:+.2f} MiB per 100 rounds ({self.low:+.2f} to {self.high:+.2f}), over {self.rounds} "
+            f"{what}: {self.value:+.2f} MiB per 100 rounds ({self.low:+.2f} to {self.high:+.2f}), over {self.rounds} "
             f"rounds after the warm-up: {sign}"
         )
 
@@ -98,13 +101,46 @@ def ask_the_studio(run: Path) -> None:
                 raise SystemExit(f"{question}: {answer.status_code} {answer.text[:200]}")
 
 
+class Malloc(ctypes.Structure):
+    """What glibc's mallinfo2 tells."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+def in_use() -> int:
+    """Bytes that malloc has given out; -1 without glibc."""
+    try:
+        tell = ctypes.CDLL("libc.so.6").mallinfo2
+    except (OSError, AttributeError):
+        return -1
+    tell.restype = Malloc
+    told = tell()
+    return int(told.uordblks + told.hblkhd)
+
+
 def note(started: float) -> Noted:
+    gc.unfreeze()  # the studio freezes what it has opened
     gc.collect()
     status = dict(
         line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if ":" in line
     )
     return Noted(
         round(time.perf_counter() - started, 1),
+        in_use(),
         int(status["VmRSS"].split()[0]) * 1024,
         len(list(Path("/proc/self/fd").iterdir())),
         int(status["Threads"]),
@@ -149,8 +185,10 @@ def main() -> None:
     first, last = noted[0], noted[-1]
     sys.stdout.write(f"{len(noted)} rounds in {last.seconds / 60:.0f} minutes\n")
     if len(noted) >= 4 * BLOCK:
-        sys.stdout.write(slope(np.array([it.memory for it in noted], float)).sentence() + "\n")
-    sys.stdout.write(f"memory after the first and the last: {first.memory / MIB:.0f}, {last.memory / MIB:.0f} MiB\n")
+        sys.stdout.write(slope(np.array([it.in_use for it in noted], float)).sentence("in use") + "\n")
+        sys.stdout.write(slope(np.array([it.memory for it in noted], float)).sentence("resident") + "\n")
+    sys.stdout.write(f"in use after the first and the last: {first.in_use / MIB:.1f}, {last.in_use / MIB:.1f} MiB\n")
+    sys.stdout.write(f"resident after the first and the last: {first.memory / MIB:.0f}, {last.memory / MIB:.0f} MiB\n")
     sys.stdout.write(f"file handles: {first.handles}, {last.handles}; threads: {first.threads}, {last.threads}\n")
     sys.exit(handles_grow(noted))
 

@@ -22,9 +22,13 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
 
 @pytest.mark.parametrize("job", SHORT, ids=lambda job: job.name)
 def test_a_killed_command_leaves_whole_files_and_goes_on_to_the_same_bits(harness: Harness, job: Job) -> None:
-    outcome = harness.trial(job, random.Random(0))
-    assert outcome.bad == "", outcome
-    assert outcome.phase != "after its end"
+    luck = random.Random(0)
+    for _ in range(5):  # it may be faster than it was when nobody disturbed it, and end before
+        outcome = harness.trial(job, luck)
+        assert outcome.bad == "", outcome
+        if outcome.killed:
+            return
+    pytest.fail("five kills came too late")
 
 
 @pytest.mark.parametrize(("name", "largest"), [("train", 900), ("diversify --budget", 3000), ("report", 50_000)])
@@ -62,6 +66,6 @@ def test_a_leak_is_seen_and_noise_is_not() -> None:
     assert flat.low < 0 < flat.high
     assert leaking.low < 50 < leaking.high
     assert leaking.low > 0
-    open_files = [Noted(0, 0, handles, 1) for handles in (9, 10, 9, 10, 10, 9)]
+    open_files = [Noted(0, 0, 0, handles, 1) for handles in (9, 10, 9, 10, 10, 9)]
     assert not handles_grow(open_files)
-    assert handles_grow([*open_files, Noted(0, 0, 12, 1)])
+    assert handles_grow([*open_files, Noted(0, 0, 0, 12, 1)])
