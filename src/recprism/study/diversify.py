@@ -53,7 +53,8 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     def follow(progress: Progress) -> None:
         run.save_checkpoint(progress.arrays, {"steps": progress.to_json()}, "search")
         step = progress.steps[-1]
-        run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward)
+        sampled = {} if step.users is None else {"error": step.error, "users": step.users}
+        run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled)
         if on_step is not None:
             on_step(step)
 
