@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint docs bench wheel clean
+.PHONY: help demo test lint docs errors bench wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -20,6 +20,9 @@ lint: $(VENV)/.lint       ## ruff and mypy --strict
 
 docs: $(VENV)/.docs       ## these pages as a site, in docs/_build; any warning is an error
 	@$(BIN)/sphinx-build -W -n -E --keep-going -q docs docs/_build && echo "docs/_build/index.html"
+
+errors: $(VENV)/.test     ## write docs/errors.md: what is said to bad input, from the cases of the tests
+	@$(BIN)/python tests/trust/errors.py --write
 
 bench: $(VENV)/.bench     ## every benchmark, one after the other (benchmarks/RESULTS.md has the recorded figures)
 	@for script in topk metrics rerank cmb certificate train; do echo "== benchmarks/$$script.py"; $(BIN)/python benchmarks/$$script.py; done

@@ -153,7 +153,7 @@ def diversify(
             certify_on=part_named(certify_on),
             rules=RulesConfig(
                 banned=[_typed_id(word) for word in (ban or "").split(",") if word.strip()],
-                pinned={place: _typed_id(item) for place, item in key_values(pin or [], "--pin").items()},
+                pinned=_pins(pin or []),
                 min_share=_amounts(min_share, "--min-share"),
                 max_share=_amounts(max_share, "--max-share"),
                 tail_floor=tail_floor,
@@ -195,6 +195,14 @@ def _typed_id(word: str) -> int | str:
     """Ids are whole numbers or text, as in the data."""
     word = word.strip()
     return int(word) if word.lstrip("-").isdigit() else word
+
+
+def _pins(words: list[str]) -> dict[str, int | str]:
+    pairs = key_values(words, "--pin")
+    for place in pairs:
+        if not place.isdigit() or int(place) < 1:
+            raise InputError(f"--pin {place}={pairs[place]}: write PLACE=ITEM with 1 for the top place, as in 1=318")
+    return {place: _typed_id(item) for place, item in pairs.items()}
 
 
 def _amounts(words: list[str] | None, option: str) -> dict[str, float]:

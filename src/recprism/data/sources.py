@@ -71,7 +71,7 @@ def read_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             return _gunzip(file, str(path)) if path.suffix == ".gz" else file.read()
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file; check the name and the folder") from None
     except IsADirectoryError:
         raise InputError(f"{path}: is a folder; name a file in it") from None
     except PermissionError:

@@ -44,4 +44,4 @@ def _subtopics(beside: Beside, factors: Factors) -> Subtopics:
         )
     else:
         raise InputError("what the items are about is needed: --subtopics FILE, or --items FILE --subtopic-column NAME")
-    return subtopics_from_frame(table, factors.item_ids)
+    return subtopics_from_frame(table, factors.item_ids, where=str(beside.subtopics or beside.items))

@@ -1,0 +1,353 @@
+"""Bad input and what is said to it: the table behind docs/errors.md.
+
+python tests/trust/errors.py --write     writes the page anew
+
+Every row runs here: a command line in a folder of small files, good and bad, or a line of Python. The page shows what
+was printed, without the box that usage errors come in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import io
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
+HEAD = """# What is said to bad input
+
+Every error is one sentence: what is wrong, where, and what to do. Exit codes: 2 for input and usage, 1 for a failure
+that is not the caller's, 0 for success; Python raises `recprism.errors.InputError` (a `ValueError`) with the same
+sentence. Usage errors (a missing argument, a number out of range) also name the command's `--help`.
+
+This page is written by `make errors` from the cases of `tests/trust/errors.py`, which the tests run: each input below
+was given, and each message printed.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """shown: the input as typed; message: what was said; code: the exit code, None in Python."""
+
+    group: str
+    shown: str
+    message: str
+    code: int | None
+
+
+COMMANDS = """
+Files of interactions
+train --data nothing.csv -o new
+train --data empty.csv -o new
+train --data header.csv -o new
+train --data nocolumn.csv -o new
+train --data ragged.csv -o new
+train --data latin.csv -o new
+train --data short.csv.gz -o new
+train --data noise.parquet -o new
+train --data rating.csv -o new
+train --data missing.csv -o new
+train --data one.csv -o new
+train --data untyped.inter -o new
+train --data a.xlsx -o new
+train --data netflix -o new
+train --data a.csv --column item_id=sku -o new
+train --data a.csv --column item_id -o new
+train --data a.csv --subtopics nothing.csv -o new
+train --data a.csv --subtopics a.csv -o new
+train --data a.csv --items items.csv --subtopic-column genre -o new
+train --data a.csv --subtopic-column genre -o new
+train --data a.csv --threshold high -o new
+train --data a.csv --min-user 1000 -o new
+train -o run --data a.csv
+train -o a.csv --data a.csv
+train -o other --data a.csv
+train -o new --data a.csv --model svd
+train -o new --data a.csv --model-preset best
+train -o new --data a.csv --set factors=3
+train -o new --data a.csv --set dim=0
+train -o new --data a.csv --set dim
+train -o new --data a.csv --split half
+train -o new --data a.csv --metric euclid
+train -o new --data a.csv --device tpu
+train -o new --data a.csv --seed abc
+train --resume nowhere
+train --nope
+Lists and figures
+recommend
+recommend nowhere
+recommend untrained
+recommend run -k 0
+recommend run --users 999
+recommend run -o lists.doc
+evaluate nowhere
+evaluate run -m accuracy@10
+evaluate run -m ndcg@ten
+evaluate run --part train
+evaluate twice.csv
+evaluate norank.csv
+evaluate lists.csv --held-out nothing.csv
+evaluate run --against nowhere
+Audits and diversity
+audit
+audit nowhere
+audit run --goal novelty
+audit run --guard recall@20
+audit run --guard recall@20=much
+audit run --confidence 2
+audit --user-vectors u.npy --item-vectors i.npy
+audit --user-vectors u.npy --item-vectors wide.npy --subtopics s.csv
+audit --user-vectors pickled.npy --item-vectors i.npy --subtopics s.csv
+audit --user-vectors nan.npy --item-vectors i.npy --subtopics s.csv
+audit --user-vectors u.txt --item-vectors i.npy --subtopics s.csv
+diversify
+diversify untrained
+diversify found
+diversify run --diversity beauty
+diversify run --budget 3
+diversify run --budget 0.1 --goal beauty
+diversify run --budget 0.1 --side both
+diversify run --budget 0.1 --certify-on train
+diversify run --budget 0.1 --ban 999
+diversify run --budget 0.1 --pin top=5
+diversify run --budget 0.1 --min-share k0=most
+diversify run --preset best
+diversify run --set iterations=0
+diversify run --max-churn 0.2
+diversify run --like run
+diversify --resume run
+frontier run --goal beauty
+frontier run --rivals nobody
+compare --grid ml-1m
+adjust run -f 0=0
+adjust found -f one=0
+explain run
+explain found --axes nice
+erase run
+check found
+check run --max-ndcg-loss 0.1
+Reports, exports and serving
+report nowhere
+report found --draws 5
+export run --to word
+export run --to npz -o other
+export run --to npz --metric cosine -o new
+export run --alpha 2
+serve nowhere
+serve run --port 99999
+monitor found nothing.csv
+monitor run lists.csv
+experiment run
+interleave run
+interleave nowhere run
+features nothing.json -o new
+reproduce --table 9
+data show netflix
+data fetch netflix
+Damaged and mixed runs
+evaluate damaged
+evaluate badconfig
+evaluate mixed
+evaluate nometa
+Unknown words
+nope
+"""
+
+
+def folder_of_files(folder: Path) -> None:
+    """Small files, good and bad, and four runs."""
+    pairs = [(u, i) for u in range(30) for i in range(20) if (3 * u + 7 * i + u * i) % 4]
+    rows = "".join(f"{u},{i}\n" for u, i in pairs)
+    texts = {
+        "a.csv": "user_id,item_id\n" + rows,
+        "s.csv": "item_id,subtopic\n" + "".join(f"{i},k{i % 3}\n" for i in range(20)),
+        "items.csv": "item_id,title\n" + "".join(f"{i},Film {i}\n" for i in range(20)),
+        "empty.csv": "",
+        "header.csv": "user_id,item_id\n",
+        "nocolumn.csv": "user,item\n1,2\n",
+        "ragged.csv": "user_id,item_id\n1,2\n1,2,3,4\n",
+        "rating.csv": "user_id,item_id,rating\n1,2,5\n1,3,good\n",
+        "missing.csv": "user_id,item_id\n1,2\n,3\n",
+        "one.csv": "user_id,item_id\n1,2\n",
+        "untyped.inter": "user_id\titem_id\n1\t2\n",
+        "a.xlsx": "no workbook",
+        "twice.csv": "user_id,item_id,rank\n1,2,1\n1,2,2\n",
+        "norank.csv": "user_id,item_id\n1,2\n",
+        "lists.csv": "user_id,item_id,rank\n1,2,1\n1,3,2\n",
+        "u.txt": "1 2 3\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "latin.csv").write_bytes("user_id,item_id\n1,caf\u00e9\n".encode("latin-1"))
+    (folder / "short.csv.gz").write_bytes(gzip.compress(texts["a.csv"].encode())[:-20])
+    (folder / "noise.parquet").write_bytes(bytes(range(256)))
+    vectors = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    np.save(folder / "u.npy", vectors)
+    np.save(folder / "i.npy", vectors[:20])
+    np.save(folder / "wide.npy", np.hstack([vectors, vectors])[:20])
+    np.save(folder / "nan.npy", np.where(vectors > 2, np.nan, vectors) if (vectors > 2).any() else vectors * np.nan)
+    np.save(folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    (folder / "other").mkdir()
+    (folder / "other" / "notes.txt").write_text("mine", encoding="utf-8")
+    _runs(folder)
+
+
+def _runs(folder: Path) -> None:
+    from recprism.counterfactual import CMB
+    from recprism.data import load_files
+    from recprism.models import BPRMF
+    from recprism.study.config import DiversifyConfig, RunConfig
+    from recprism.study.run import Run
+
+    data = load_files(folder / "a.csv", subtopics=folder / "s.csv")
+    for name, seed in (("untrained", 0), ("run", 0), ("second", 1)):
+        split = data.split(seed=seed)
+        run = Run.create(folder / name, RunConfig(seed=seed, device="cpu"))
+        run.save_data(data, split)
+        run.event("data", name="made")
+        if name != "untrained":
+            run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=seed, device="cpu"))
+    for copy in ("found", "damaged", "badconfig", "mixed", "nometa"):
+        shutil.copytree(folder / "run", folder / copy)
+    found = Run.open(folder / "found")
+    found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
+    found.save_cmb(CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics()))
+    whole = (folder / "run" / "factors.safetensors").read_bytes()
+    (folder / "damaged" / "factors.safetensors").write_bytes(whole[: len(whole) // 2])
+    (folder / "badconfig" / "config.toml").write_text("seed = nothing", encoding="utf-8")
+    shutil.copy(folder / "second" / "factors.safetensors", folder / "mixed" / "factors.safetensors")
+    (folder / "nometa" / "factors.json").unlink()
+
+
+# -- what is tried in Python ------------------------------------------------------------------------------------------
+
+PYTHON = """
+Factors.from_arrays([1, 2], [[1, 2]])
+Factors.from_arrays([[1, 2]], [[1, 2, 3]])
+Factors.from_arrays([[float("nan")]], [[1]])
+Factors.from_arrays([[1]], [[1]], user_ids=["a", "b"])
+Factors.from_arrays([[1], [2]], [[1]], user_ids=["a", "a"])
+Factors.from_arrays([[1]], [[1]]).recommend("nobody")
+Factors.from_arrays([[1]], [[1]]).rank(0)
+Factors.load("nothing.safetensors")
+BPRMF(dim=0)
+BPRMF(learning_rate=-1)
+BPRMF(loss="hinge")
+LightGCN(layers=-1)
+CMB(diversity="beauty").require_known_goals()
+CMB(iterations=0)
+load_dataset("netflix")
+load_files("nothing.csv")
+evaluate([[0, 1]])
+evaluate([[0, 9]], Context(relevant=[[1, 0]]), ["ndcg@2"])
+evaluate([[0, 0]], Context(relevant=[[1, 0]]), ["ndcg@2"])
+evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["ndcg@5"])
+evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["sc@2"])
+evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["beauty@2"])
+Run.open("nowhere")
+"""
+
+
+def in_python(line: str) -> Row:
+    from recprism import BPRMF, CMB, Factors, LightGCN, evaluate, load_dataset, load_files
+    from recprism.errors import RecprismError
+    from recprism.metrics import Context
+    from recprism.study import Run
+
+    names = {"BPRMF": BPRMF, "CMB": CMB, "Factors": Factors, "LightGCN": LightGCN, "evaluate": evaluate}
+    names |= {"load_dataset": load_dataset, "load_files": load_files, "Context": Context, "Run": Run}
+    try:
+        eval(line, names)
+    except RecprismError as refused:
+        return Row("In Python", line, str(refused), None)
+    raise AssertionError(f"{line}: was accepted")
+
+
+def on_command_line(group: str, line: str) -> Row:
+    from recprism.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ, COLUMNS="1000", NO_COLOR="1"),
+        patch.object(sys, "argv", ["recprism", *shlex.split(line)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code: object = 0
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code
+    shutil.rmtree("new", ignore_errors=True)  # a run that was begun before the error showed
+    if not code:
+        raise AssertionError(f"recprism {line}: was accepted")
+    return Row(group, f"recprism {line}", said(err.getvalue()), int(str(code)))
+
+
+def said(text: str) -> str:
+    """The sentence: after "error:", or inside the box of a usage error."""
+    lines = text.splitlines()
+    if any(line.startswith("\u256d") for line in lines):
+        inside = [line.strip("\u2502 ") for line in lines if line.startswith("\u2502")]
+        return " ".join(inside)
+    at = max((n for n, line in enumerate(lines) if line.startswith("error:")), default=0)
+    return " ".join(line.strip() for line in lines[at:]).removeprefix("error:").strip()
+
+
+def table(folder: Path, tell: Callable[[str], None] | None = None) -> Iterator[Row]:
+    """Every row, run in ``folder``."""
+    before, group = Path.cwd(), ""
+    os.chdir(folder)
+    try:
+        for line in COMMANDS.strip().splitlines():
+            if line[0].isupper():
+                group = line
+                continue
+            if tell is not None:
+                tell(line)
+            yield on_command_line(group, line)
+        for line in PYTHON.strip().splitlines():
+            yield in_python(line)
+    finally:
+        os.chdir(before)
+
+
+def page(rows: list[Row]) -> str:
+    text, group = HEAD, ""
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            text += f"\n## {group}\n\n| input | message | exit code |\n|---|---|---|\n"
+        message = row.message.replace("|", "\\|").replace("<", "\\<").replace("`", "'")
+        code = "" if row.code is None else row.code
+        text += f"| `{row.shown}` | {message} | {code} |\n"
+    return text
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--write", action="store_true")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder_of_files(folder)
+        text = page(list(table(folder)))
+    if given.write:
+        PAGE.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
