@@ -17,7 +17,7 @@ from torch import Tensor
 
 from recprism.counterfactual.shards import Crew, Recruit, Shard
 from recprism.errors import MissingDependencyError, RecprismError
-from recprism.metrics import METRICS, Metric
+from recprism.metrics import METRICS
 
 HOW_TO_GET_IT = "engine 'ray' needs the package ray ({}); install it with pip install 'recprism[ray]'"
 
@@ -73,12 +73,14 @@ def ray_crews(ray: Any) -> Iterator[Recruit]:
 class Worker:
     """A member of a crew in a process of its own, with one shard, on one thread."""
 
-    def __init__(self, member: Callable[[Sequence[Shard]], Any], metrics: dict[str, Metric], shard: Any) -> None:
+    def __init__(self, stored: list[Any]) -> None:
+        """stored: a reference in a list; a bare one Ray would warn of, since it must outlive a restart, as it does."""
         import ray
 
         torch.set_num_threads(1)
+        member, metrics, shard = ray.get(stored[0])
         METRICS.update(metrics)  # those that somebody registered over there
-        self._member = member([ray.get(shard[0])])
+        self._member = member([shard])
 
     def ask(self, question: str, *message: Any) -> Any:
         return getattr(self._member, question)(*message)
@@ -95,8 +97,9 @@ class RayCrew:
         self._ray = ray
         share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
         remote = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=-1)(Worker)
-        self._stored = [ray.put(shard) for shard in shards]  # held here: who starts again reads it once more
-        self._workers = [remote.remote(member, dict(METRICS), [shard]) for shard in self._stored]
+        # held here: who starts again reads it once more
+        self._stored = [ray.put((member, dict(METRICS), shard)) for shard in shards]
+        self._workers = [remote.remote([stored]) for stored in self._stored]
         self._states: list[Any] = []
 
     def ask(self, question: str, *message: Any) -> list[Any]:

@@ -1,0 +1,157 @@
+"""Two one-thread workers of a Ray cluster against one, on the shape of ML-10M (51,692 users x 7,135 items, d = 50).
+
+    python benchmarks/scale.py [--json] [--quick]
+
+Factors, interactions and subtopics are made, as in benchmarks/cmb.py. An iteration of the paper's search is: every
+worker replays the players, ranks its users and tells sums of SC and Recall (k = 20, 61 arms). An iteration of the
+learner: rank, tell the spread of worths, hear it for all users, tell what item players are paid (110 candidates). Crews
+of one and of two workers take turns in one run. What an iteration costs beside work on users is timed as well: with two
+users in all, and with members that answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from cmb import ARMS, EPSILON, LAMBDA1, SHAPES, K, World, make
+from harness import Claim, interleaved, parser, report
+from recprism.counterfactual.arms import Arms
+from recprism.counterfactual.climbers import Climber, Climbers, ClimbSettings, Pay
+from recprism.counterfactual.credit import MarginalCredit
+from recprism.counterfactual.credit.marginal import joint_deviation
+from recprism.counterfactual.objective import Objective
+from recprism.counterfactual.play import Play, SearchSettings
+from recprism.counterfactual.policies import EpsilonGreedy
+from recprism.counterfactual.ray_crew import RayCrew
+from recprism.counterfactual.search import Answer, Searchers
+from recprism.counterfactual.shards import Shard, sharded
+from recprism.counterfactual.space import FactorSpace
+from recprism.metrics import Context
+
+ITERATIONS = 200
+BAR = 1.7
+
+
+class Echo:
+    """A member that answers at once, with an answer of the usual size."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        del shards
+
+    def judge(self, rewards: Sequence[float]) -> list[Answer]:
+        del rewards
+        return [Answer(0.0, [(torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.int64))] * 2)]
+
+
+class Search:
+    """The paper's search on a crew, one iteration a call."""
+
+    def __init__(self, world: World, ray: Any, workers: int, users: int | None = None, member: Any = None) -> None:
+        self.space, context = space_of(world, users), context_of(world, users)
+        self.objective = Objective("sc", "recall", LAMBDA1, 0.9, "sum")
+        metrics = [metric for _, metric in self.objective.metrics]
+        settings = SearchSettings(ITERATIONS, K, "first", "last")
+        play = partial(Play, self.space.n_players, EpsilonGreedy(EPSILON), Arms(0.3, ARMS), settings, 0, "cpu")
+        self.crew = RayCrew(
+            ray, member or partial(Searchers, play, K), sharded(self.space, context, metrics, False, workers)
+        )
+        self.rewards: list[float] = []
+
+    def __call__(self) -> None:
+        answers = self.crew.ask("judge", self.rewards)
+        psi = self.objective.psi_of([answer.parts for answer in answers])
+        self.rewards.append(float(self.objective.reward(psi, answers[0].size, self.space.n_players)))
+
+
+class Learner:
+    """The learner on a crew, one iteration a call: item side, SC."""
+
+    def __init__(self, world: World, ray: Any, workers: int) -> None:
+        self.space, context = space_of(world), context_of(world)
+        self.objective, self.arms, self.settings = Objective("sc"), Arms(0.05, 2001), ClimbSettings(40, K)
+        credit = MarginalCredit(self.objective.goals, 0.7, 90, 0.5)
+        shards = sharded(self.space, context, [metric for _, metric in self.objective.metrics], False, workers)
+        self.crew = RayCrew(ray, partial(Climbers, credit, self.arms, self.settings), shards)
+        self.crew.start([None] * workers)
+        nothing = torch.zeros(self.space.n_players)
+        self.players, self.number = Climber(nothing, nothing), 0
+
+    def __call__(self) -> None:
+        values = self.crew.post(self.players.best_arms(self.arms, self.settings))
+        looks = self.crew.advance("look", self.number, values, None)
+        self.objective.psi_of([look.parts for look in looks])
+        spreads = [joint_deviation(of_goal) for of_goal in zip(*(look.spreads for look in looks), strict=True)]
+        pays: list[Pay] = self.crew.advance("credit", self.number, values, None, spreads, True)
+        total = torch.stack([pay.to_items for pay in pays if pay.to_items is not None]).sum(0)
+        self.players = replace(self.players, reward=total).after(total.abs().mean())
+        self.number += 1
+
+
+def space_of(world: World, users: int | None = None) -> FactorSpace:
+    space = FactorSpace(world.factors, world.split.train)
+    return space if users is None else space.of_users(torch.arange(users).numpy())
+
+
+def context_of(world: World, users: int | None = None) -> Context:
+    context = Context.from_split(world.split, "test", subtopics=world.subtopics, vectors=world.factors.item)
+    return context if users is None else context.of_users(torch.arange(users).numpy())
+
+
+def measure(world: World, ray: Any, quick: bool) -> tuple[list[Claim], dict[str, float]]:
+    repeats = 3 if quick else 12
+    one, two = Search(world, ray, 1), Search(world, ray, 2)
+    seconds = interleaved({"one worker": one, "two workers": two}, repeats)
+    bare = Search(world, ray, 2, 2, Echo)
+    bare.rewards = list(two.rewards)
+    seconds |= interleaved({"two users": Search(world, ray, 2, 2), "answered at once": bare}, repeats)
+    claims = [
+        Claim("search: two workers over one", seconds["one worker"] / seconds["two workers"], BAR, "higher"),
+        Claim("search: ms of an iteration, one worker", 1e3 * seconds["one worker"], None),
+        Claim("search: ms of an iteration, two workers", 1e3 * seconds["two workers"], None),
+        Claim("search: ms of an iteration without users: messages, players", 1e3 * seconds["two users"], None),
+        Claim("search: ms of it for messages alone", 1e3 * seconds["answered at once"], None),
+        Claim("search: bytes to a worker in iteration 200", len(ray.cloudpickle.dumps([0.1] * ITERATIONS)), None),
+        Claim("search: bytes from a worker", len(ray.cloudpickle.dumps(Echo([]).judge([]))), None),
+    ]
+    for crew in (one.crew, two.crew, bare.crew):
+        crew.dismiss()
+    return claims, seconds
+
+
+def measure_learner(world: World, ray: Any, quick: bool) -> tuple[list[Claim], dict[str, float]]:
+    one, two = Learner(world, ray, 1), Learner(world, ray, 2)
+    seconds = interleaved({"learner, one worker": one, "learner, two workers": two}, 1 if quick else 5, 1)
+    for crew in (one.crew, two.crew):
+        crew.dismiss()
+    ratio = seconds["learner, one worker"] / seconds["learner, two workers"]
+    values = len(ray.cloudpickle.dumps(torch.zeros(one.space.n_players)))
+    return [
+        Claim("learner: two workers over one", ratio, BAR, "higher"),
+        Claim("learner: s of an iteration, one worker", seconds["learner, one worker"], None),
+        Claim("learner: s of an iteration, two workers", seconds["learner, two workers"], None),
+        Claim("learner: bytes to all workers, and from each", values, None),
+    ], seconds
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--quick", action="store_true", help="ML-1M's shape, few repeats")
+    options.add_argument("--learner", action="store_true", help="the learner instead of the paper's search")
+    words = options.parse_args()
+    world = make(SHAPES[0 if words.quick else 1])
+    ray = importlib.import_module("ray")
+    # Seven workers are there at a time, of which two at most have anything to do.
+    ray.init(address="local", num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="error")
+    claims, details = (measure_learner if words.learner else measure)(world, ray, words.quick)
+    ray.shutdown()
+    report(claims, as_json=words.json, packages=("ray",), details=details)
+
+
+if __name__ == "__main__":
+    main()
