@@ -108,7 +108,8 @@ def made_ratings(rows: int) -> pl.DataFrame:
     while len(keys) < rows:  # pairs that are drawn twice are drawn anew
         user = np.repeat(np.arange(N_USERS), counts) if not len(keys) else rng.integers(N_USERS, size=rows - len(keys))
         item = (N_ITEMS * rng.random(len(user)) ** 3).astype(np.int64)
-        keys = np.unique(np.concatenate([keys, user * N_ITEMS + item]))
+        keys = np.sort(np.concatenate([keys, user * N_ITEMS + item]))
+        keys = keys[np.diff(keys, prepend=-1) != 0]
     keys = rng.permutation(keys)[:rows]
     return pl.DataFrame(
         {
