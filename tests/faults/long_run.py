@@ -4,9 +4,10 @@ python tests/faults/long_run.py --minutes 60
 
 Each round trains a small model, diversifies it twice (players; within a budget), writes the report, and asks the
 studio, all in this one process through the commands themselves. After it, memory, file handles and threads are noted:
-memory in use, which is what malloc has given out and not got back, and resident memory, which has the gaps between as
-well and wanders with them. The slope over rounds is that of a straight line through the rounds after a warm-up; its
-interval comes from a bootstrap of blocks of residuals, as neighbouring rounds are alike.
+memory in use, which is what malloc has given out and not got back, and resident memory, after malloc has given back to
+the system what lies free (malloc_trim): the gaps between would make it wander. The slope over rounds is that of a
+straight line through the rounds after a warm-up; its interval comes from a bootstrap of blocks of residuals, as
+neighbouring rounds are alike.
 """
 
 from __future__ import annotations
@@ -104,27 +105,16 @@ def ask_the_studio(run: Path) -> None:
 class Malloc(ctypes.Structure):
     """What glibc's mallinfo2 tells."""
 
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in [
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        ]
-    ]
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")]
+    _fields_ += [(name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
 
 
 def in_use() -> int:
-    """Bytes that malloc has given out; -1 without glibc."""
+    """Bytes that malloc has given out, once it has given back to the system what it can; -1 without glibc."""
     try:
-        tell = ctypes.CDLL("libc.so.6").mallinfo2
+        libc = ctypes.CDLL("libc.so.6")
+        libc.malloc_trim(0)
+        tell = libc.mallinfo2
     except (OSError, AttributeError):
         return -1
     tell.restype = Malloc
