@@ -129,12 +129,13 @@ def _batches(
 
 def _put(user: NDArray[np.int32], item: NDArray[np.int32], entries: NDArray[np.int32], free: NDArray[np.int64]) -> None:
     """Write each item to the next free place of its user, and move the places on."""
-    order = np.argsort(user, kind="stable")
-    sorted_users = user[order]
+    pairs = (user.astype(np.int64) << 32) | item  # sorted as one number each: far faster than an order by users
+    pairs.sort()
+    sorted_users = pairs >> 32
     first = np.flatnonzero(np.diff(sorted_users, prepend=-1))
     counts = np.diff(np.append(first, len(sorted_users)))
     within = np.arange(len(sorted_users)) - np.repeat(first, counts)
-    entries[free[sorted_users] + within] = item[order]
+    entries[free[sorted_users] + within] = pairs & 0xFFFFFFFF
     free[sorted_users[first]] += counts
 
 
