@@ -36,6 +36,16 @@ class Arms:
             values[self.count // 2] = 0.0
         return values.to(torch.float32)
 
+    def on(self, device: torch.device) -> Tensor:
+        """``values`` on a device, carried there once: a search must not wait for them in every iteration."""
+        if device not in self._carried:
+            self._carried[device] = self.values.to(device)
+        return self._carried[device]
+
+    @cached_property
+    def _carried(self) -> dict[torch.device, Tensor]:
+        return {}
+
     @property
     def nearest_to_zero(self) -> int:
         return int(self.values.abs().argmin())

@@ -74,7 +74,7 @@ class Climber:
         wanted = wanted.sign() * (wanted.abs() - settings.price * arms.reach).clamp(min=0)
         gap = 2 * arms.reach / (arms.count - 1)
         nearest = ((wanted.clamp(-arms.reach, arms.reach) + arms.reach) / gap).round().long()
-        return arms.values.to(self.slopes.device)[nearest]
+        return arms.on(self.slopes.device)[nearest]
 
     def keeping(self, values: Tensor, is_best: bool | Tensor, keep: Keep) -> Climber:
         return replace(self, kept=values if keep == "last" else either(is_best, values, self.kept))

@@ -70,7 +70,7 @@ class Play:
             device=device,
         )
         self._policy, self._keep, self._seed = policy, settings.keep, seed
-        self._arms = arms.values.to(device)
+        self._arms = arms.on(device)
         self._best = Best()
         self._heard = 0
         self._chosen: Tensor | None = None  # of this iteration, once somebody asked
