@@ -36,8 +36,9 @@ class Arms:
             values[self.count // 2] = 0.0
         return values.to(torch.float32)
 
-    def on(self, device: torch.device) -> Tensor:
+    def on(self, device: torch.device | str) -> Tensor:
         """``values`` on a device, carried there once: a search must not wait for them in every iteration."""
+        device = torch.device(device)
         if device not in self._carried:
             self._carried[device] = self.values.to(device)
         return self._carried[device]
