@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable, shares
-from recprism.cli.output import AsJson, next_step, print_json, print_table, say
+from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, say
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def audit(
     guard: Guards = None,
     confidence: Annotated[float, typer.Option(help="Of the certificates.", min=0.5, max=0.999)] = 0.95,
     show: Annotated[float, typer.Option(help="The budget at which to show who pays.", min=0.0001, max=0.5)] = 0.01,
+    engine: Engine = "local",
     as_json: AsJson = False,
 ) -> None:
     """The first thing to run on a recommender: nothing is trained, nothing is changed.
@@ -79,7 +80,9 @@ def audit(
         else situation_from_files(str(user_vectors), str(item_vectors), beside, user_ids=user_ids, item_ids=item_ids)
     )
     goals = [word.strip() for word in goal.split(",") if word.strip()]
-    found = cost_of_diversity(situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show)
+    found = cost_of_diversity(
+        situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show, engine=engine
+    )
     if as_json:
         print_json({"target": None if target is None else str(target), **found.to_dict()})
         return

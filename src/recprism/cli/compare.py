@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, DataRoot, Device, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import AsJson, DataRoot, Device, Engine, next_step, print_json, print_table, progress_bar, say
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def compare(
     ] = Path("runs/compare"),
     data_root: DataRoot = None,
     device: Device = "auto",
+    engine: Engine = "local",
     as_json: AsJson = False,
 ) -> None:
     """Tune every re-ranker and ours alike on validation, read the test once, and say who won each cell.
@@ -53,6 +54,7 @@ def compare(
                 split=split,
                 device=device,
                 on_step=lambda note: progress.update(task, advance=1, note=note),
+                engine=engine,
             )
         except KeyboardInterrupt:
             say("stopped; the same command goes on where it was")

@@ -99,6 +99,14 @@ def diversify(
             "--set", help="A setting of CMB, as in iterations=500 or policy=ucb; repeatable.", show_default=False
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="local, or ray: players' users on a Ray cluster (extra [ray]).", show_default="local"),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Parts that users go into; the same number, the same result.", min=1, show_default=False),
+    ] = None,
     metrics: Annotated[
         str | None,
         typer.Option("-m", "--metrics", help="What to report, as in ndcg@10,sc@10.", show_default="a dozen at 10"),
@@ -119,6 +127,7 @@ def diversify(
     - `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`
     - `recprism diversify runs/x --diversity sc --set side=user`
     - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
+    - `recprism diversify runs/x --engine ray --shards 8`
     - `recprism diversify --resume runs/x`
     - after a retraining: `recprism diversify runs/new --like runs/x --max-churn 0.2`
     """
@@ -173,7 +182,8 @@ def diversify(
     else:
         run = Run.open(run_directory or "")
         chosen = {"diversity": diversity, **typed_values(settings or [], "--set")}
-        chosen |= {} if accuracy is None else {"accuracy": accuracy}
+        asked_for = {"accuracy": accuracy, "engine": engine, "shards": shards}
+        chosen |= {name: value for name, value in asked_for.items() if value is not None}
         CMB.preset(preset, **chosen).require_known_goals()
         run.factors()
     with held(run.path), followed(run, sink):

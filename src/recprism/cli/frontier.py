@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, progress_bar, say
 
 
 def frontier(
@@ -16,6 +16,7 @@ def frontier(
     rivals: Annotated[
         str | None, typer.Option(help="Names of re-rankers with commas between.", show_default="all of them")
     ] = None,
+    engine: Engine = "local",
     as_json: AsJson = False,
 ) -> None:
     """The front of ours and of every rival: tuned alike on validation, read once on the test.
@@ -49,6 +50,7 @@ def frontier(
             check_goal(goal),
             rivals=chosen,
             on_method=lambda name: progress.update(task, advance=1, note=name),
+            engine=engine,
         )
     if as_json:
         print_json({"run": str(run.path), "goal": goal, "fronts": [front.to_dict() for front in fronts]})

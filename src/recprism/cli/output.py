@@ -21,6 +21,9 @@ from rich.text import Text
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Engine = Annotated[
+    str, typer.Option(help="local, or ray: on a Ray cluster, that of RAY_ADDRESS or one started here (extra [ray]).")
+]
 DataRoot = Annotated[
     str | None, typer.Option(help="Folder of named data sets; searched before RECPRISM_DATA.", show_default=False)
 ]

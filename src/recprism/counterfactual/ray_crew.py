@@ -49,6 +49,26 @@ def _ray() -> Any:
     return ray
 
 
+@contextmanager
+def said_plainly(ray: Any) -> Iterator[None]:
+    """An error that a worker raised for a person to read is raised here as it was there."""
+    try:
+        yield
+    except ray.exceptions.RayTaskError as failed:
+        if isinstance(failed.cause, RecprismError):
+            raise failed.cause from None
+        raise
+
+
+def stored_copy(ray: Any, thing: Any) -> Any:
+    """A reference to bytes in the object store, for ``cloudpickle.loads``.
+
+    Ray would share arrays with all workers of a machine, as arrays that cannot be written to: other code would be
+    compiled for them than in this process.
+    """
+    return ray.put(ray.cloudpickle.dumps(thing))
+
+
 def worker_count(ray: Any) -> int:
     """As many as the cluster has processors."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -71,23 +91,32 @@ def ray_crews(ray: Any) -> Iterator[Recruit]:
 
 
 class Worker:
-    """A member of a crew in a process of its own, with one shard, on one thread."""
+    """A member of a crew in a process of its own, with one shard, on one thread.
 
-    def __init__(self, stored: list[Any]) -> None:
-        """stored: a reference in a list; a bare one Ray would warn of, since it must outlive a restart, as it does."""
-        import ray
+    Every question names where the shard is stored, in a list so that Ray does not fetch it each time: a worker that has
+    just started, as the first or in the place of one that died, takes it from there.
+    """
 
+    def __init__(self) -> None:
         torch.set_num_threads(1)
-        member, metrics, shard = ray.get(stored[0])
-        METRICS.update(metrics)  # those that somebody registered over there
-        self._member = member([shard])
+        self._member: Any = None
 
-    def ask(self, question: str, *message: Any) -> Any:
-        return getattr(self._member, question)(*message)
+    def ask(self, stored: list[Any], question: str, *message: Any) -> Any:
+        return getattr(self._ready(stored), question)(*message)
 
-    def advance(self, question: str, states: Any, *message: Any) -> tuple[Any, Any]:
-        answers, states = getattr(self._member, question)(states, *message)
+    def advance(self, stored: list[Any], question: str, states: Any, *message: Any) -> tuple[Any, Any]:
+        answers, states = getattr(self._ready(stored), question)(states, *message)
         return answers, states
+
+    def _ready(self, stored: list[Any]) -> Any:
+        if self._member is None:
+            import ray
+            from ray import cloudpickle
+
+            member, metrics, shard = cloudpickle.loads(ray.get(stored[0]))
+            METRICS.update(metrics)  # those that somebody registered over there
+            self._member = member([shard])
+        return self._member
 
 
 class RayCrew:
@@ -98,15 +127,16 @@ class RayCrew:
         share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
         remote = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=-1)(Worker)
         # held here: who starts again reads it once more
-        self._stored = [ray.put((member, dict(METRICS), shard)) for shard in shards]
-        self._workers = [remote.remote([stored]) for stored in self._stored]
+        stored = [stored_copy(ray, (member, dict(METRICS), shard)) for shard in shards]
+        self._workers = [(remote.remote(), [it]) for it in stored]
         self._states: list[Any] = []
 
     def ask(self, question: str, *message: Any) -> list[Any]:
-        return _in_order(self._got([worker.ask.remote(question, *message) for worker in self._workers]))
+        return _in_order(self._got([worker.ask.remote(stored, question, *message) for worker, stored in self._workers]))
 
     def ask_one(self, question: str, *message: Any) -> Any:
-        return self._got([self._workers[0].ask.remote(question, *message)])[0]
+        worker, stored = self._workers[0]
+        return self._got([worker.ask.remote(stored, question, *message)])[0]
 
     def start(self, states: list[Any]) -> None:
         self._states = [self._ray.put([state]) for state in states]
@@ -114,8 +144,8 @@ class RayCrew:
     def advance(self, question: str, *message: Any) -> list[Any]:
         """What members remember stays in the object store beside them, where it outlives them."""
         asked = [
-            worker.advance.options(num_returns=2).remote(question, state, *message)
-            for worker, state in zip(self._workers, self._states, strict=True)
+            worker.advance.options(num_returns=2).remote(stored, question, state, *message)
+            for (worker, stored), state in zip(self._workers, self._states, strict=True)
         ]
         self._states = [state for _, state in asked]
         return _in_order(self._got([answers for answers, _ in asked]))
@@ -127,16 +157,12 @@ class RayCrew:
         return self._ray.put(array)
 
     def dismiss(self) -> None:
-        for worker in self._workers:
+        for worker, _ in self._workers:
             self._ray.kill(worker)
 
     def _got(self, answers: list[Any]) -> list[Any]:
-        try:
+        with said_plainly(self._ray):
             found: list[Any] = self._ray.get(answers)
-        except self._ray.exceptions.RayTaskError as failed:
-            if isinstance(failed.cause, RecprismError):
-                raise failed.cause from None
-            raise
         return found
 
 

@@ -8,7 +8,7 @@ new vectors. Every finished piece is a file, so a stopped comparison goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from recprism.data.split import Part, Split
 from recprism.models import Factors, make_model
 from recprism.models.popularity import popularity
 from recprism.study.controls import control_perturbations
+from recprism.study.fleet import Fleet, fleet
 from recprism.study.methods import RIVALS, Lists, Method, Situation, Tried, Yardstick, best_within, planned, tune
 from recprism.study.popularity import POPULARITY
 from recprism.study.promotion import promoted
@@ -104,17 +105,22 @@ def compare(
     split: str = "random",
     device: str = "auto",
     on_step: Callable[[str], None] | None = None,
+    engine: str = "local",
 ) -> None:
-    """Run what is missing; ``verdict.table`` reads the outcome."""
+    """Run what is missing; ``verdict.table`` reads the outcome.
+
+    engine: "local", or "ray": methods are tuned and judged by the workers of a Ray cluster, one each; files are written
+        here
+    """
     say = on_step or (lambda _: None)
-    for name, model in grid:
-        dataset = load(name)
-        first = Ground(World(name, model, 0, split), dataset, folder, device)
-        picks = _picks(first, say)
-        for seed in range(seeds):
-            ground = first if seed == 0 else Ground(World(name, model, seed, split), dataset, folder, device)
-            for method, make in _entrants(ground, picks):
-                _judged(ground, method, make, say)
+    with fleet(engine) as workers:
+        for name, model in grid:
+            dataset = load(name)
+            first = Ground(World(name, model, 0, split), dataset, folder, device)
+            picks = _picks(first, say, workers)
+            for seed in range(seeds):
+                ground = first if seed == 0 else Ground(World(name, model, seed, split), dataset, folder, device)
+                _judge_all(ground, list(_entrants(ground, picks)), say, workers)
 
 
 Make = Callable[[Situation], dict[str, Lists]]
@@ -141,15 +147,18 @@ def key(goal: str, budget: float) -> str:
     return f"{goal}|{budget:g}"
 
 
-def _picks(ground: Ground, say: Callable[[str], None]) -> dict[str, dict[str, Tried]]:
+def _picks(ground: Ground, say: Callable[[str], None], workers: Fleet) -> dict[str, dict[str, Tried]]:
     """method -> cell -> what was best on validation; tuned once, on the first seed."""
-    picks = {}
-    for name, method in methods():
-        path = ground.folder / "tuned" / f"{_file(name)}.json"
-        if not path.exists():
+    paths = {name: ground.folder / "tuned" / f"{_file(name)}.json" for name, _ in methods()}
+    missing = {name: method for name, method in methods() if not paths[name].exists()}
+    if missing:
+        tuned = workers.each(_tuned, ground.situation("validation"), list(missing.values()))
+        for name in missing:
             say(f"{ground.world.slug}: tuning {name}")
-            tried = tune(method, ground.situation("validation"), BUDGETS)
-            write_text(path, json.dumps([{**asdict(it), "choice": dict(it.choice)} for it in tried]))
+            rows = [{**asdict(it), "choice": dict(it.choice)} for it in next(tuned)]
+            write_text(paths[name], json.dumps(rows))
+    picks = {}
+    for name, path in paths.items():
         trials = [Tried(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
         found = {key(g, b): best_within(trials, b, g) for g in YARDSTICK.goals for b in BUDGETS}
         picks[name] = {cell: it for cell, it in found.items() if it is not None}
@@ -197,20 +206,35 @@ def _paper_rows(ground: Ground, situation: Situation) -> dict[str, Lists]:
     }
 
 
-def _judged(ground: Ground, name: str, make: Make, say: Callable[[str], None]) -> None:
-    """Judge a method's lists on the test, once, and keep the values of every user."""
-    path = ground.folder / "test" / f"{_file(name)}.npz"
-    if path.exists():
+def _tuned(validation: Situation, method: Method) -> list[Tried]:
+    # A situation of its own: what one method's trials keep there would be in the way of the others.
+    return tune(method, validation.on(validation.part), BUDGETS)
+
+
+def _judge_all(
+    ground: Ground, entrants: Sequence[tuple[str, Make]], say: Callable[[str], None], workers: Fleet
+) -> None:
+    """Judge every method's lists on the test, once, and keep the values of every user."""
+    paths = {name: ground.folder / "test" / f"{_file(name)}.npz" for name, _ in entrants}
+    missing = [(name, make) for name, make in entrants if not paths[name].exists()]
+    if not missing:
         return
-    say(f"{ground.world.slug}, seed {ground.world.seed}: {name}")
-    situation = ground.on_test
+    found = workers.each(_judged, ground.on_test, [make for _, make in missing])
+    for name, _ in missing:
+        say(f"{ground.world.slug}, seed {ground.world.seed}: {name}")
+        arrays = next(found)
+        paths[name].parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(paths[name]) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _judged(situation: Situation, make: Make) -> dict[str, NDArray[Any]]:
+    """cell/metric -> the values of every user."""
     arrays: dict[str, NDArray[Any]] = {}
     for cell, lists in make(situation).items():
         values = situation.judge(lists, (*YARDSTICK.names, *GUARDS))
         arrays |= {f"{cell}/{metric}": value.astype(np.float32) for metric, value in values.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+    return arrays
 
 
 def read_judged(folder: Path, world: World, name: str) -> dict[str, NDArray[np.float32]]:

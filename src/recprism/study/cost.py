@@ -8,6 +8,7 @@ from typing import Any
 
 from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
 from recprism.study.certificate import Certificate
+from recprism.study.fleet import fleet
 from recprism.study.methods import Situation
 from recprism.study.path import Path, PathPoint, walk
 from recprism.study.popularity import beside_popularity
@@ -89,18 +90,26 @@ def cost_of_diversity(
     guards: Mapping[str, float] | None = None,
     confidence: float = 0.95,
     show: float = 0.01,
+    engine: str = "local",
 ) -> Cost:
     """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
 
     guards: further metrics and the share of them that may be lost at any budget
     show: the budget whose point (of the first goal) is broken down by segments
+    engine: "local", or "ray": the points of a path are made by the workers of a Ray cluster, one each
     """
     has_labels = len(situation.split.part(situation.part)) > 0
     labelled = (COST, *GUARDS, *(guards or {})) if has_labels else ()
-    paths = {
-        goal: walk(situation, goal, tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k)))))
-        for goal in goals
-    }
+    with fleet(engine) as workers:
+        paths = {
+            goal: walk(
+                situation,
+                goal,
+                tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k)))),
+                workers=None if engine == "local" else workers,
+            )
+            for goal in goals
+        }
     reaches = {
         goal: tuple(_reach(path, budget, guards or {}, confidence) for budget in budgets) if has_labels else ()
         for goal, path in paths.items()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.models.popularity import popularity
+from recprism.study.fleet import fleet
 from recprism.study.methods import RIVALS, Method, Situation, Yardstick, best_within, planned, tune
 from recprism.study.popularity import POPULARITY
 from recprism.study.verdict import paired
@@ -50,20 +51,27 @@ def frontier(
     budgets: Sequence[float] = BUDGETS,
     rivals: Sequence[str] = tuple(RIVALS),
     on_method: Callable[[str], None] | None = None,
+    engine: str = "local",
 ) -> list[Front]:
-    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first, the popularity baseline last."""
+    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first, the popularity baseline last.
+
+    engine: "local", or "ray": methods are tuned by the workers of a Ray cluster, one each
+    """
     yardstick = Yardstick(goals=(f"{goal}@{test.k}",))
     base = test.judge(test.base_lists, yardstick.names)
     fronts: list[Front] = []
     ours: dict[float, NDArray[np.float64]] = {}
-    for method in (planned(goal), *(RIVALS[name] for name in rivals)):
-        if on_method is not None:
-            on_method(method.name)
-        values = _on_test(method, validation, test, tuple(budgets), yardstick)
-        points = tuple(_point(budget, values[budget], base, ours, yardstick) for budget in values)
-        if not fronts:
-            ours.update({budget: it[yardstick.goals[0]] for budget, it in values.items()})
-        fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
+    methods = (planned(goal), *(RIVALS[name] for name in rivals))
+    with fleet(engine) as workers:
+        found = workers.each(_on_test, (validation, test, tuple(budgets), yardstick), methods)
+        for method in methods:
+            if on_method is not None:
+                on_method(method.name)
+            values = next(found)
+            points = tuple(_point(budget, values[budget], base, ours, yardstick) for budget in values)
+            if not fronts:
+                ours.update({budget: it[yardstick.goals[0]] for budget, it in values.items()})
+            fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
     fronts.append(_popularity(test, base, yardstick))
     return fronts
 
@@ -75,8 +83,10 @@ def _popularity(test: Situation, base: dict[str, NDArray[np.float64]], yardstick
 
 
 def _on_test(
-    method: Method, validation: Situation, test: Situation, budgets: tuple[float, ...], yardstick: Yardstick
+    shared: tuple[Situation, Situation, tuple[float, ...], Yardstick], method: Method
 ) -> dict[float, dict[str, NDArray[np.float64]]]:
+    """Tuned for each budget on validation; shared: validation, test, budgets, yardstick."""
+    validation, test, budgets, yardstick = shared
     tried = tune(method, validation, budgets, yardstick)
     picks = {budget: best_within(tried, budget, yardstick.goals[0]) for budget in budgets}
     return {

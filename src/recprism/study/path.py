@@ -21,6 +21,7 @@ from recprism.ranking.threads import share_work
 from recprism.rerank.constraints import Constrained, Violations
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, Optimal
 from recprism.study.certificate import Certificate, certify
+from recprism.study.fleet import Fleet
 from recprism.study.methods import Lists, Situation
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
@@ -124,20 +125,33 @@ def rule_bound(situation: Situation, goal: str, trade_off: float, rules: Rules) 
     return Constrained(inner, **{**known, **rules})
 
 
-def walk(situation: Situation, goal: str, metrics: Sequence[str], trade_offs: Sequence[float] | None = None) -> Path:
-    """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts)."""
+def walk(
+    situation: Situation,
+    goal: str,
+    metrics: Sequence[str],
+    trade_offs: Sequence[float] | None = None,
+    workers: Fleet | None = None,
+) -> Path:
+    """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts).
 
-    def point(trade_off: float, lists: Lists) -> PathPoint:
-        return PathPoint(trade_off, lists, situation.judge(lists, tuple(metrics)))
-
+    workers: who makes the points; the threads of this process unless given
+    """
     steps = steps_towards(goal) if trade_offs is None else trade_offs
-    base = point(0.0, situation.base_lists)
+    base = PathPoint(0.0, situation.base_lists, situation.judge(situation.base_lists, tuple(metrics)))
+    shared = situation, goal, tuple(metrics)
+    if workers is not None:
+        return Path(goal, base, tuple(workers.each(_point, shared, steps)))
     # Lists that hang together are searched by one thread: then each trade-off has its own.
     at_once = 1 if TIED_TOGETHER in goal.split("+") else len(steps)
-    made = share_work(
-        lambda first, last: [point(t, lists_at(situation, goal, t)) for t in steps[first:last]], len(steps), at_once
-    )
+    made = share_work(lambda first, last: [_point(shared, t) for t in steps[first:last]], len(steps), at_once)
     return Path(goal, base, tuple(point for run in made for point in run))
+
+
+def _point(shared: tuple[Situation, str, tuple[str, ...]], trade_off: float) -> PathPoint:
+    """shared: situation, goal, metrics."""
+    situation, goal, metrics = shared
+    lists = lists_at(situation, goal, trade_off)
+    return PathPoint(trade_off, lists, situation.judge(lists, metrics))
 
 
 @dataclass(frozen=True, eq=False)

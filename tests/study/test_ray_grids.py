@@ -1,0 +1,77 @@
+"""Audit, frontier and compare on a Ray cluster: the same results as without, whoever did which piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import recprism.study.compare as grid
+from recprism.data import Dataset
+from recprism.data.synthetic import make_world
+from recprism.errors import InputError
+from recprism.models import make_model
+from recprism.study.cost import cost_of_diversity
+from recprism.study.frontier import frontier
+from recprism.study.methods import RIVALS, Situation, planned
+
+ray = pytest.importorskip("ray", reason="needs the extra [ray]")
+ENGINES = ("local", "ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """One local cluster for all tests of the module: to start one takes seconds."""
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return make_world(150, 60, seed=1).dataset()
+
+
+@pytest.fixture(scope="module")
+def situation(data: Dataset) -> Situation:
+    split = data.split("random", seed=0)
+    return Situation(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.subtopics, "test")
+
+
+def test_an_audit_is_the_same(situation: Situation) -> None:
+    local, remote = (cost_of_diversity(situation, ("sc", "pc"), engine=engine).to_dict() for engine in ENGINES)
+    assert local == remote
+
+
+def test_fronts_are_the_same(situation: Situation) -> None:
+    validation, told = situation.on("validation"), []
+    local, remote = (
+        frontier(validation, situation, "sc", rivals=("exposure",), on_method=told.append, engine=engine)
+        for engine in ENGINES
+    )
+    assert local == remote
+    assert told == ["ours", "exposure"] * 2
+
+
+def test_a_comparison_writes_the_same_files(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"exposure": replace(RIVALS["exposure"], choices=RIVALS["exposure"].choices[:1])}
+    monkeypatch.setattr(grid, "RIVALS", few)
+    monkeypatch.setattr(grid, "planned", lambda goal: replace(planned(goal), choices=planned(goal).choices[:1]))
+    for engine in ENGINES:
+        grid.compare((("made", "bprmf"),), lambda _: data, tmp_path / engine, seeds=1, device="cpu", engine=engine)
+    local, remote = (
+        {it.relative_to(tmp_path / engine): it.read_bytes() for it in files(tmp_path / engine)} for engine in ENGINES
+    )
+    assert len(local) > 20
+    assert local == remote
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.suffix in (".npz", ".json") and path.parent.name != "seed-0"]
+
+
+def test_an_engine_that_is_not_there(situation: Situation) -> None:
+    with pytest.raises(InputError, match="engine is local or ray, not 'dask'"):
+        cost_of_diversity(situation, ("sc",), engine="dask")
