@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from recprism.models.sparse import Graph
+from recprism.ranking.threads import one_thread
 
 Start = Literal["spectral", "normal", "xavier"]
 STARTS: tuple[Start, ...] = ("spectral", "normal", "xavier")
@@ -75,12 +76,15 @@ def _principal(basis: Tensor) -> tuple[Tensor, Tensor]:
     """Squared singular values, largest first and none quite zero, and right singular vectors of a tall matrix.
 
     By way of the small Gram matrix: its products are quick where QR and SVD of the tall one wait for threads, and the
-    accuracy that squaring costs is not needed.
+    accuracy that squaring costs is not needed. On one thread: a long sum that is cut among threads comes out otherwise
+    in its last digit, and the sign of a singular vector may hang on that.
     """
-    squares, directions = torch.linalg.eigh((basis.T @ basis).double())
+    with one_thread():
+        squares, directions = torch.linalg.eigh((basis.T @ basis).double())
     squares = squares.clamp_min(squares[-1] * SMALLEST_SHARE).clamp_min(torch.finfo(basis.dtype).tiny)
     return squares.flip(0).to(basis.dtype), directions.flip(1).to(basis.dtype)
 
 
 def root_mean_square(vectors: Tensor) -> Tensor:
-    return vectors.square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)
+    with one_thread():
+        return vectors.square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)

@@ -1,0 +1,76 @@
+"""Nothing in the package runs what a file says, and every package it needs has a reason in SECURITY.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FORBIDDEN_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+NOT_AT_RUNTIME = {"test", "lint", "docs"}
+
+
+def faults(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [it.name for it in node.names]
+            yield from (f"imports {name}" for name in names if name.partition(".")[0] in FORBIDDEN_IMPORTS)
+        if isinstance(node, ast.Call):
+            yield from _bad_call(node)
+
+
+def _bad_call(node: ast.Call) -> Iterator[str]:
+    called = ast.unparse(node.func)
+    given = {it.arg: ast.unparse(it.value) for it in node.keywords}
+    if called in FORBIDDEN_CALLS or called in ("os.system", "os.popen"):
+        yield f"calls {called}"
+    if given.get("shell", "False") != "False":
+        yield f"{called}(shell={given['shell']})"
+    if given.get("allow_pickle", "False") != "False":
+        yield f"{called}(allow_pickle={given['allow_pickle']})"
+    if called in ("np.load", "numpy.load") and "allow_pickle" not in given:
+        yield f"{called} without allow_pickle=False"
+    if called == "torch.load" and given.get("weights_only") != "True":
+        yield "torch.load without weights_only=True"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.stem)
+def test_no_file_runs_what_it_reads(path: Path) -> None:
+    assert list(faults(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "from yaml import load",
+        "eval(text)",
+        "exec(text)",
+        "subprocess.run(words, shell=True)",
+        "np.load(path, allow_pickle=True)",
+        "np.load(path)",
+        "torch.load(path)",
+        "os.system(words)",
+    ],
+)
+def test_the_check_can_fail(line: str) -> None:
+    assert list(faults(line))
+    assert not list(faults("torch.load(path, weights_only=True)\nnp.load(path, allow_pickle=False)\nmodel.eval()"))
+
+
+def test_every_dependency_has_a_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(it for name in extras.keys() - NOT_AT_RUNTIME for it in extras[name])]
+    names = {re.split(r"[<>=\[; ]", it, maxsplit=1)[0].lower() for it in wanted} - {"recprism"}
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in security.splitlines() if line.startswith("| ") and "---" not in line]
+    told = {name.strip().lower(): row[2].strip() for row in rows for name in re.sub(r"\(.*?\)", "", row[1]).split(",")}
+    assert sorted(names - told.keys()) == []
+    assert all(told[name] for name in names)

@@ -1,0 +1,68 @@
+"""The same bits on one thread and on two: training, search, vectors within a budget, fronts, lists and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+WORK = """
+import hashlib, json, sys
+import numpy as np
+import torch
+from recprism.counterfactual import CMB
+from recprism.data import load_dataset
+from recprism.models import BPRMF, LightGCN
+from recprism.study import methods
+from recprism.study.frontier import frontier
+from recprism.study.methods import Situation
+from recprism.study.path import within_budget
+
+methods.TRADE_OFFS, methods.SHARPNESS, methods.TASTES = (0.1, 0.3), (1.0,), (0.1,)
+data = load_dataset("ml-latest-small")
+split = data.split(seed=0)
+found = {"threads": torch.get_num_threads()}
+
+
+def told(name, *arrays):
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    found[name] = digest.hexdigest()
+
+
+for model in (BPRMF(dim=16, epochs=2), LightGCN(dim=16, epochs=1)):
+    factors = model.fit(split, seed=0, device="cpu")
+    told(f"train {model.name}", factors.user, factors.item)
+factors = BPRMF(dim=16, epochs=2).fit(split, seed=0, device="cpu")
+test, validation = (Situation(factors, split, data.subtopics, part) for part in ("test", "validation"))
+told("lists", *test.candidates)
+judged = test.judge(test.base_lists, ("ndcg@10", "sc@10", "ilad@10", "alpha_ndcg@10"))
+told("figures", *judged.values())
+for side in ("item", "user"):
+    model = CMB(diversity="sc", side=side, iterations=3, device="cpu").fit(factors, split, data.subtopics)
+    told(f"search, {side} side", model.factors_.user, model.factors_.item)
+kept = within_budget(test, "sc", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16))
+vectors = kept.perturbation.applied_to(factors)
+told("budget", vectors.user, vectors.item)
+fronts = frontier(validation, test, "sc", budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
+told("frontier", *[np.array([point.loss, point.gain]) for front in fronts for point in front.points])
+print(json.dumps(found))
+"""
+
+
+def on(threads: int) -> dict[str, object]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, str(threads))}
+    done = subprocess.run([sys.executable, "-c", WORK], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, object] = json.loads(done.stdout)
+    assert found.pop("threads") == threads
+    return found
+
+
+def test_one_thread_and_two_give_the_same_bits() -> None:
+    one, two = on(1), on(2)
+    assert [name for name in one if one[name] != two[name]] == []
+    assert len(one) == 8
