@@ -20,6 +20,8 @@ def faults(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [it.name for it in node.names]
+            if [it.name for it in node.names] == ["UnpicklingError"]:
+                continue  # what torch raises for a file that holds more than tensors
             yield from (f"imports {name}" for name in names if name.partition(".")[0] in FORBIDDEN_IMPORTS)
         if isinstance(node, ast.Call):
             yield from _bad_call(node)
