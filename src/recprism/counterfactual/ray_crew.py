@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.counterfactual.shards import Crew, Recruit, Shard
-from recprism.errors import MissingDependencyError, RecprismError
+from recprism.errors import InputError, MissingDependencyError, RecprismError
 from recprism.metrics import METRICS
 
 HOW_TO_GET_IT = "engine 'ray' needs the package ray ({}); install it with pip install 'recprism[ray]'"
@@ -36,7 +36,13 @@ def ray_session() -> Iterator[Any]:
         return
     address = os.environ.get("RAY_ADDRESS") or "local"
     own = {"include_dashboard": False} if address == "local" else {}
-    ray.init(address=address, log_to_driver=False, logging_level="warning", **own)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster started here tells nobody that it was
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error", **own)
+    except ConnectionError:
+        raise InputError(
+            f"no Ray cluster answers at RAY_ADDRESS={address}; start it, or unset RAY_ADDRESS for a local one"
+        ) from None
     try:
         yield ray
     finally:
