@@ -12,8 +12,8 @@ help:            ## this list
 demo: $(VENV)/.core       ## install into .venv, then train a recommender on real data and measure its lists
 	@$(BIN)/recprism demo
 
-test: $(VENV)/.test       ## install what the tests need and run them, a file to each processor
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+test: $(VENV)/.test       ## install what the tests need and run them on all processors
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 lint: $(VENV)/.lint       ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

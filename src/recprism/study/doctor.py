@@ -16,9 +16,11 @@ from recprism.data.datasets import NAMED, data_roots, locate
 
 EXTRAS = {
     "adapters": ("implicit", "cornac"),
+    "ann": ("faiss",),
     "export": ("faiss", "onnx"),
     "lenskit": ("lenskit",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+    "ray": ("ray",),
     "serve": ("fastapi", "uvicorn"),
     "text": ("textblob", "vaderSentiment"),
     "test": ("pytest", "hypothesis", "ranx", "ir_measures", "pyversity", "sklearn", "nbclient", "ipykernel"),
