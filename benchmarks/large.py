@@ -1,6 +1,6 @@
 """More than memory: a hundred million interactions, five million users, half a million items, on two cores.
 
-    python benchmarks/large.py --folder /tmp/large [--json]
+    python benchmarks/large.py --folder FOLDER [--json]
 
 Everything is made, nothing trained: interactions in Parquet files, vectors in one safetensors file. They are written
 once into the folder (about 2.5 GB; remove it afterwards), and a stage that is recorded there is not run again. Then,

@@ -138,6 +138,17 @@ def test_nothing_leaves_the_gpu_while_players_climb(goal: str) -> None:
     assert watch.calls == 10
 
 
+@pytest.mark.parametrize("preset", ["default", "shared"])
+def test_a_sample_of_users_is_judged_as_on_the_processor(preset: str) -> None:
+    here, there = (
+        CMB.preset(preset, iterations=5, users_per_step=20, k=10, device=device).fit(*world())
+        for device in ("cpu", "cuda")
+    )
+    assert [step.users for step in there.history_] == [step.users for step in here.history_]
+    assert there.history_[0].psi == pytest.approx(here.history_[0].psi, rel=1e-6)
+    assert there.history_[0].error == pytest.approx(here.history_[0].error, rel=1e-6)
+
+
 def test_who_follows_sees_every_step() -> None:
     factors, split, subtopics = world()
     seen: list[Progress] = []

@@ -130,13 +130,17 @@ def test_large_data_is_sampled_unless_told_otherwise(
 ) -> None:
     monkeypatch.setattr(sample, "ALL_UP_TO", 50)
     monkeypatch.setattr(sample, "AUTO_SAMPLE", 10)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.WARNING):
         model = CMB(iterations=4, device="cpu").fit(*world)
     assert model.history_[-1].users == 10
     assert "60 users: each step looks at up to 10 of them; users_per_step=None takes all" in caplog.text
     assert CMB(iterations=4, device="cpu", users_per_step=None).fit(*world).history_[-1].users is None
-    # A value of all lists together does not follow from some of them: all users, then.
-    assert CMB(iterations=4, device="cpu", diversity="pc").fit(*world).history_[-1].users is None
+    # A value of all lists together does not follow from some of them, and what a function of one's own looks at nobody
+    # knows: all users, then. The paper's settings are as they were.
+    for diversity in ("pc", lambda lists, _: lists.lengths.double().mean()):
+        whole = CMB.preset("shared", iterations=4, device="cpu", diversity=diversity).fit(*world)
+        assert whole.history_[-1].users is None
+    assert CMB.preset("paper", iterations=4, device="cpu").fit(*world).history_[-1].users is None
 
 
 @pytest.mark.parametrize("settings", [{"side": "user"}, {"diversity": "pc"}, {"diversity": {"sc": 1.0, "gini": 1.0}}])

@@ -33,7 +33,11 @@ def test_the_least_of_machine_container_and_own_limit_counts(tmp_path: Path, mon
     monkeypatch.setattr(room, "CGROUP", group)
     assert free_bytes() == 8000 * 1024
     group.mkdir()
-    files = {"memory.max": "max\n", "memory.current": "1000000\n", "memory.stat": "anon 5\ninactive_file 300000\n"}
+    files = {
+        "memory.max": "max\n",
+        "memory.current": "1000000\n",
+        "memory.stat": "anon 5\ninactive_file 100000\nactive_file 200000\n",
+    }
     for name, text in files.items():
         (group / name).write_text(text, encoding="ascii")
     assert free_bytes() == 8000 * 1024, "no limit"

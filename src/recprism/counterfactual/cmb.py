@@ -220,7 +220,11 @@ class CMB:
         seen = split.seen_before(self.reward_on)
         space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, only=self.only, device=device)
         possible = self.side == "item" and self.policy != "gradient" and self._objective.per_user
-        sampling = sampling_for(self.users_per_step, factors.n_users, self.iterations, self.seed, possible=possible)
+        sampling = sampling_for(
+            *(self.users_per_step, factors.n_users, self.iterations, self.seed),
+            possible=possible,
+            certain=self._objective.surely_per_user,
+        )
         context = self._context(split, subtopics, factors.item, device, all_users=sampling is None)
         found = self._search(space, context, follow, resume, sampling)
         self._keep(found, space)
@@ -506,5 +510,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "k": 20,
         "ties": "first",
         "keep": "last",
+        "users_per_step": None,
     },
 }

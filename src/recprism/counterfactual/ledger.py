@@ -22,9 +22,9 @@ class Step:
     size: float
     reward: float
     error: float | None = None
-    """Standard error of psi, and"""
+    """Standard error of psi; None where all users paid."""
     users: int | None = None
-    """of how many users it is, where not all of them paid."""
+    """How many users paid; None for all."""
 
 
 @dataclass(frozen=True, eq=False)

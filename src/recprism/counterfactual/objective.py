@@ -111,10 +111,18 @@ class Objective:
 
     @property
     def per_user(self) -> bool:
-        """Whether psi is a mean over users; that of a function of your own is seen when it is called."""
+        """Whether psi can be a mean over users; that of a function of your own is seen when it is called."""
+        return all(part.per_user for part in self._parts if isinstance(part, Metric))
+
+    @property
+    def surely_per_user(self) -> bool:
+        """Whether psi is a mean over users, whose lists are judged one by one: known of registered metrics only."""
+        return self.per_user and all(isinstance(part, Metric) for part in self._parts)
+
+    @property
+    def _parts(self) -> list[Metric | OwnMetric]:
         parts = [*self.goals, *(() if self.accuracy is None else (self.accuracy,))]
-        known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
-        return all(part.per_user for part in known if isinstance(part, Metric))
+        return [parse(part)[0] if isinstance(part, str) else part for part in parts]
 
     def reward(self, psi: Number, size: Number, n_players: int, error: Number = 0.0) -> Number:
         """size: the sum of |delta| over all players

@@ -61,16 +61,18 @@ def require_users_per_step(users: object) -> None:
 
 
 def sampling_for(
-    users_per_step: UsersPerStep, n_users: int, iterations: int, seed: int, *, possible: bool
+    users_per_step: UsersPerStep, n_users: int, iterations: int, seed: int, *, possible: bool, certain: bool = True
 ) -> Sampling | None:
     """The sampling that a setting asks for, or None for all users.
 
-    possible: whether a sample can stand for all users; where it cannot, "auto" takes all of them
+    possible: whether a sample may stand for all users; certain: whether it surely does. "auto" samples only then
     """
     if users_per_step == "auto":
-        if n_users <= ALL_UP_TO or not possible:
+        if n_users <= ALL_UP_TO or not (possible and certain):
             return None
-        log.info("%d users: each step looks at up to %d of them; users_per_step=None takes all", n_users, AUTO_SAMPLE)
+        log.warning(
+            "%d users: each step looks at up to %d of them; users_per_step=None takes all", n_users, AUTO_SAMPLE
+        )
         return Sampling(n_users, AUTO_SAMPLE, iterations, seed)
     if users_per_step is None or users_per_step >= n_users:
         return None
@@ -91,7 +93,7 @@ def mean_and_error(weights: Sequence[float], values: Sequence[Tensor], n_users: 
     variance, the smaller the more of all users were drawn. (Where not everybody can be judged, in the limit.)
     """
     n = len(values[0])
-    psi, residual = torch.zeros((), dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+    psi, residual = values[0].new_zeros(()), values[0].new_zeros(n)
     for weight, of_users in zip(weights, values, strict=True):
         mean = of_users.nanmean()
         judged = ~of_users.isnan()

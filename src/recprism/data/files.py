@@ -124,6 +124,8 @@ def readable(where: str | Path, what: str, advice: str) -> Iterator[None]:
         if not isinstance(broken, Exception) and type(broken).__name__ != "PanicException":
             raise
         said = (str(broken).splitlines() or [""])[0][:200] or type(broken).__name__
+        if isinstance(broken, MemoryError):  # a damaged header asks for any size, and a whole file for its own
+            what = f"{what}, or larger than the memory that is free"
         raise InputError(f"{where}: {what} ({said}); {advice}") from None
 
 

@@ -11,6 +11,7 @@ from recprism.errors import TooLargeError
 SMALL = 1 << 26  # bytes; less is not worth a look at the system
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
+RECLAIMED = ("inactive_file", "active_file", "slab_reclaimable")
 
 
 def require_room(
@@ -40,7 +41,8 @@ def free_bytes(device: str = "cpu") -> int | None:
     if device.startswith("cuda"):
         import torch
 
-        return int(torch.cuda.mem_get_info(device)[0])
+        own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # kept by torch for its next use
+        return int(torch.cuda.mem_get_info(device)[0] + own)
     limits = [limit for limit in (_machine(), _container(), _own_limit()) if limit is not None]
     return max(0, min(limits)) if limits else None
 
@@ -79,9 +81,9 @@ def _container() -> int | None:
 
 
 def _given_back(stat: Path) -> int:
-    """Pages of files that nobody has touched lately."""
+    """Pages of files and caches, which the kernel takes back before it refuses or kills anything."""
     words = [line.split() for line in stat.read_text(encoding="ascii").splitlines()]
-    return sum(int(value) for name, value in words if name == "inactive_file")
+    return sum(int(value) for name, value in words if name in RECLAIMED)
 
 
 def _own_limit() -> int | None:

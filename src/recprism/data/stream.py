@@ -45,7 +45,7 @@ def stream_parquet(
     user_ids, item_ids: the users and items that are wanted (those of factors, say), in that order; interactions of
         others are passed over. None takes all there are.
     rows: how many interactions are held at a time; memory is that of the matrix (4 bytes an interaction, 8 a user) and
-        of one such batch. The file is read twice.
+        of one such batch. The file is read once to count, once to fill, and before that for ids that are not given.
     """
     columns = columns or Columns()
     where = str(path)

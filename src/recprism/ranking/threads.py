@@ -34,6 +34,10 @@ def share_work(task: Callable[[int, int], R], n: int, step: int) -> list[R]:
     helpers = [_threads(threads - 1).submit(work) for _ in range(threads - 1)]
     try:
         work()
+    except BaseException:
+        for _ in waiting:  # the others end what they have begun, and begin nothing more
+            pass
+        raise
     finally:
         for helper in helpers:
             if not helper.cancel():  # one that has not begun by now is not needed

@@ -114,7 +114,10 @@ END = "# end\n"
 
 
 def write_config(path: Path, config: RunConfig) -> None:
-    """With a last line by which a file that was cut short is known: what is left of it may be valid TOML."""
+    """With a last line by which a file that was cut short is known: what is left of it may be valid TOML.
+
+    Who edits the file may write behind that line, too.
+    """
     write_text(path, HEAD + tomli_w.dumps(config.model_dump(exclude_none=True)) + END)
 
 
@@ -123,8 +126,10 @@ def read_config(path: Path) -> RunConfig:
         raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`")
     with readable(path, "not valid TOML", "write it anew, or make another run"):
         text = path.read_text(encoding="utf-8")
-        if not text or (text[: len(HEAD)] == HEAD[: len(text)] and text.rstrip()[-len(END.strip()) :] != END.strip()):
-            raise InputError(f"{path}: cut short (its last line is missing); put it back or make another run")
+        if not text or (text[: len(HEAD)] == HEAD[: len(text)] and END.strip() not in text.splitlines()):
+            raise InputError(
+                f"{path}: cut short (the line `{END.strip()}` is missing); put it back or make another run"
+            )
         asked = tomllib.loads(text)
         try:
             return RunConfig.model_validate(asked)

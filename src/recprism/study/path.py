@@ -141,6 +141,7 @@ def walk(
     shared = situation, goal, tuple(metrics)
     if workers is not None:
         return Path(goal, base, tuple(workers.each(_point, shared, steps)))
+    _ = situation.features  # made once, before threads look at them
     # Lists that hang together are searched by one thread: then each trade-off has its own.
     at_once = 1 if TIED_TOGETHER in goal.split("+") else len(steps)
     made = share_work(lambda first, last: [_point(shared, t) for t in steps[first:last]], len(steps), at_once)
