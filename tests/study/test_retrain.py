@@ -14,6 +14,9 @@ from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
+from recprism.study.card import card
+from recprism.study.config import BudgetConfig, RunConfig
+from recprism.study.diversify import diversify_like, diversify_within
 from recprism.study.methods import Situation
 from recprism.study.path import Kept, within_budget
 from recprism.study.retrain import GONE, Before, Keeping, churn, refit
@@ -116,8 +119,44 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
     fewer = Situation(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
         refit(fewer, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=0.05)
+    with pytest.raises(InputError, match="had seen every validation interaction"):
+        refit(now, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=0.4, certify_on="validation")
     with pytest.raises(InputError, match="share of the places from 0 to 1"):
         refit(now, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=1.5)
+
+
+@pytest.mark.parametrize("tight", [False, True])
+def test_a_certificate_on_validation_leaves_the_test_unread(
+    tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split
+) -> None:
+    _, kept, before = first_fit
+    before = Before(before.base, before.served, split.train)  # one that knew the validation part would not be judged
+    swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
+    found = []
+    for it in (split, swapped):
+        now = Situation(models[1], it, small.subtopics, "test")
+        settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None, "certify_on": "validation"}
+        found.append(refit(now, before, "sc", {"ndcg@10": 0.4}, **settings))
+    assert found[0].kept.baked is not None
+    assert (found[0].stickiness > 0) == tight
+    assert found[0].to_dict() == found[1].to_dict()
+    served, _ = found[0].kept.perturbation.applied_to(found[0].aligned.factors).rank(10, exclude=now.seen)
+    assert churn(before.lists(now), served) == found[0].churn.served, "the vectors are made for the lists to serve"
+
+
+def test_what_the_old_run_asked_for_is_what_is_done(small: Dataset, models: Any, split: Split, tmp_path: Path) -> None:
+    """Without test labels nothing can be certified but on validation, as the old run asked."""
+    runs, unlabelled = [], replace(split, train=split.train.union(split.test), test=Incidence.empty(split.test.shape))
+    for name, factors in zip(("old", "new"), models, strict=True):
+        run = Run.create(tmp_path / name, RunConfig())
+        run.save_data(small, unlabelled)
+        run.save_factors(factors)
+        runs.append(run)
+    asked = BudgetConfig(goal="sc", budgets={"ndcg@10": 0.4}, certify_on="validation")
+    diversify_within(runs[0], asked)
+    diversify_like(runs[1], runs[0])
+    assert runs[1].is_diversified()
+    assert "| certified on | the validation part |" in card(runs[1])
 
 
 def test_labels_that_the_old_lists_could_not_hold_do_not_count(first_fit: Any, split: Split) -> None:

@@ -115,6 +115,7 @@ def diversify_like(run: Run, old: Run, *, max_churn: float | None = None, overwr
         rules=rules_of(asked.rules, run.factors()),
         confidence=asked.confidence,
         max_churn=max_churn,
+        certify_on=asked.certify_on,
     )
     _keep(run, asked, found.kept, found.aligned.factors, {**found.to_dict(), "like": str(old.path)}, overwrite)
     return found

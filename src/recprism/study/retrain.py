@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.align import Aligned, align, common
@@ -147,6 +148,22 @@ class Keeping(Situation):
         return np.take_along_axis(both, order, 1), np.take_along_axis(raised, order, 1)
 
 
+class _Judging(Keeping):
+    """Keeps the old lists on whatever part judges, without labels there that these could not hold.
+
+    Such labels would speak against whatever is kept.
+    """
+
+    def __init__(self, of: Situation, before: Before, stickiness: float) -> None:
+        fresh: dict[str, Any] = {of.part: before.new_labels(of)}
+        judged = Situation(of.factors, replace(of.split, **fresh), of.subtopics, of.part, of.k)
+        super().__init__(judged, before.lists(of), stickiness)
+        self._whole, self._before = of, before
+
+    def on(self, part: Part) -> Situation:
+        return _Judging(self._whole.on(part), self._before, self._stickiness)
+
+
 def churn(before: Lists, now: Lists) -> float:
     """The share of filled places of ``before`` whose item is not on the same row of ``now``; both (n, k).
 
@@ -171,12 +188,14 @@ def refit(
     rules: Rules | None = None,
     confidence: float = 0.95,
     max_churn: float | None = None,
+    certify_on: Part | None = None,
 ) -> Refit:
     """The most diverse vectors of a retrained model, at most as far along the path as the old ones were.
 
     situation: the retrained model about to serve; trade_off: where the old perturbation stood on the path
     max_churn: the largest share of places that may change against the lists that were served. Items that were there
         are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
+    certify_on: the part whose labels decide, as in :func:`recprism.study.path.within_budget`
 
     Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
     """
@@ -187,13 +206,17 @@ def refit(
     if max_churn is not None:
         free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
     judging, judged = now, 1.0
-    if stickiness:  # labels that the old lists could not hold would speak against whatever is kept of these
-        fresh, part = before.new_labels(now), now.split.part(now.part)
-        judged = len(fresh) / max(len(part), 1)
-        new_part: dict[str, Any] = {now.part: fresh}
-        split = replace(now.split, **new_part)
-        judging = Keeping(Situation(now.factors, split, now.subtopics, now.part, now.k), held, stickiness)
-    kept = within_budget(judging, goal, budgets, side=side, rules=rules, confidence=confidence, trade_offs=steps)
+    if stickiness:
+        judging, by = _Judging(now, before, stickiness), certify_on or now.part
+        judged = len(before.new_labels(now.on(by))) / max(len(now.split.part(by)), 1)
+        if not judged:
+            raise InputError(
+                f"the old model had seen every {by} interaction, so none can judge lists that keep some of its items; "
+                "drop --max-churn, or certify on the other part"
+            )
+    kept = within_budget(
+        judging, goal, budgets, side=side, rules=rules, confidence=confidence, trade_offs=steps, certify_on=certify_on
+    )
     served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
     return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
 
