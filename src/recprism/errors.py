@@ -23,6 +23,10 @@ class StorageError(RecprismError):
     """A disk does not take or give what is needed: it is full, or permissions are missing."""
 
 
+class BusyError(RecprismError):
+    """Another process is writing into the run."""
+
+
 class TooLargeError(RecprismError, MemoryError):
     """What was asked for does not fit into memory; the message says what would."""
 

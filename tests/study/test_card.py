@@ -12,7 +12,7 @@ import pytest
 from recprism.study.card import BEFORE, card, write_card
 from recprism.study.config import BudgetConfig, DataConfig, DiversifyConfig, ModelConfig, RunConfig
 from recprism.study.diversify import diversify, diversify_within
-from recprism.study.pipeline import evaluate_run, start, train
+from recprism.study.pipeline import evaluate_run, recommend, start, train
 from recprism.study.run import Run
 
 QUICK = ModelConfig(settings={"epochs": 2, "dim": 8})
@@ -79,6 +79,24 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
     assert "The diversified lists, judged on the test part." in section(written(run), "Metrics")
     evaluate_run(run, ["ndcg@10"], bootstrap=50, base=True)
     assert "The lists of the trained model, judged" in section(written(run), "Metrics")
+
+
+def test_figures_go_with_the_perturbation_that_they_are_of(run: Run) -> None:
+    for overwrite in (False, True):
+        run.set_diversify(DiversifyConfig(settings={"iterations": 2}), overwrite=overwrite)
+        diversify(run)
+        assert "Not measured yet" in section(written(run), "Metrics"), "these are other lists"
+        run.save_metrics(evaluate_run(run, ["sc@5"], bootstrap=0).to_frame())
+        run.save_recommendations(recommend(run, 5))
+        assert "The diversified lists, as they were measured last." in section(card(run), "Metrics")
+    diversify(run)
+    assert "Not measured yet" in section(written(run), "Metrics"), "searched once more"
+    run.save_metrics(evaluate_run(run, ["sc@5"], bootstrap=0, base=True).to_frame(), base=True)
+    assert "Lists of the trained model, as they were measured last." in section(card(run), "Metrics")
+    diversify(run)
+    assert BEFORE in section(written(run), "Metrics"), "the trained model is the same"
+    run.set_diversify(DiversifyConfig(settings={"iterations": 2}), overwrite=True)
+    assert not (run.path / "recommendations.parquet").exists()
 
 
 def test_where_nothing_is_certified_the_card_says_so(run: Run) -> None:

@@ -81,10 +81,25 @@ def test_lists_record_what_they_came_from(two: tuple[Path, Path]) -> None:
     assert "delta.safetensors" in json.loads(notes[0])
 
 
+def test_figures_of_diversified_lists_are_of_their_perturbation(two: tuple[Path, Path], tmp_path: Path) -> None:
+    run = Run.open(shutil.copytree(two[0], tmp_path / "run"))
+    assert run.measured() == "diversified"
+    found = run.cmb()
+    shutil.copy(two[1] / "delta.safetensors", run.path)
+    with pytest.raises(InputError, match=r"metrics\.parquet: made from another delta\.safetensors"):
+        run.metrics()
+    run.save_cmb(found)
+    assert run.measured() is None, "whoever searches again needs no figures of what was there before"
+    run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
+    shutil.copy(two[1] / "delta.safetensors", run.path)
+    assert (run.measured(), len(run.metrics()) > 0) == ("trained", True)
+
+
 def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path) -> None:
     """A search after a retraining turns the vectors onto old axes: other bytes, the same lists and figures."""
     shutil.copytree(two[0], tmp_path / "run")
     run = Run.open(tmp_path / "run")
+    run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
     found, before = run.cmb(), run.metrics()
     turned = found.base_.with_vectors(user=-found.base_.user, item=-found.base_.item)
     run.save_cmb(CMB.holding(turned, found.delta_, diversity="sc", side="item"))

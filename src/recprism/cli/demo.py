@@ -47,11 +47,15 @@ def demo(
     trained = factors.settings
     say(f"    {factors.dim} factors, best after {trained['best_epoch']} of {trained['epochs_trained']} epochs")
     say("3/7 recommend ten unseen items to everybody")
-    lists = recommend(run, 10)
-    run.save_recommendations(lists)
+    with run.unchanged() as saving:
+        lists = recommend(run, 10)
+        with saving():
+            run.save_recommendations(lists)
     say("4/7 measure accuracy and diversity on the test part")
-    result = evaluate_run(run)
-    run.save_metrics(result.to_frame())
+    with run.unchanged() as saving:
+        result = evaluate_run(run)
+        with saving():
+            run.save_metrics(result.to_frame())
     say("5/7 audit: what more subtopics in the lists would cost, certified on the test part")
     cost = cost_of_diversity(situation_of(run), ("sc",), show=BUDGET)
     say(f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, put into the users' vectors")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, say, unless_busy
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,8 +73,10 @@ def evaluate(
     notes: tuple[str, ...] = ()
     if target.is_dir():
         ours = Run.open(target)
-        result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed)
-        ours.save_metrics(result.to_frame())
+        with ours.unchanged() as saving:
+            result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed)
+            with unless_busy(), saving():
+                ours.save_metrics(result.to_frame(), base=base)
     elif run is not None:
         audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes

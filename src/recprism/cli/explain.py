@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    progress_bar,
+    say,
+    unless_busy,
+)
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,18 +69,23 @@ def explain(
         raise InputError("--user and --item: ask for one of them at a time")
     run = Run.open(run_directory)
     single = user is not None or item is not None
-    with run.unchanged(), progress_bar() as progress:
-        task = progress.add_task("controls", total=None, note="")
-        found = explain_run(
-            run,
-            objective,
-            axes=axes,
-            top=top,
-            draws=0 if single else draws,
-            part=part_named(part),
-            seed=seed,
-            on_step=lambda done, total: progress.update(task, completed=done, total=total),
-        )
+    path = None
+    with run.unchanged() as saving:
+        with progress_bar() as progress:
+            task = progress.add_task("controls", total=None, note="")
+            found = explain_run(
+                run,
+                objective,
+                axes=axes,
+                top=top,
+                draws=0 if single else draws,
+                part=part_named(part),
+                seed=seed,
+                on_step=lambda done, total: progress.update(task, completed=done, total=total),
+            )
+        if not single:
+            with unless_busy(), saving():
+                path = run.save_explanation({**found.explanation.to_dict(), "part": part, **found.kept})
     if single:
         view = _view(found, user, item, top)
         checked = _on_file(run, found.explanation, part)
@@ -79,12 +94,12 @@ def explain(
         else:
             _print_view(view, checked, run_directory)
         return
-    path = run.save_explanation({**found.explanation.to_dict(), "part": part, **found.kept})
     if as_json:
         print_json({"run": str(run_directory), "part": part, **found.explanation.to_dict()})
         return
     _print(found.explanation)
-    say(f"kept in {path}")
+    if path is not None:
+        say(f"kept in {path}")
     first = found.explanation.change.base.user_ids[0]
     next_step(f"recprism explain {run_directory} --user {first}", f"recprism erase {run_directory}")
 

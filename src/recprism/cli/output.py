@@ -18,6 +18,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from recprism.errors import BusyError
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
@@ -50,6 +52,15 @@ def print_sentence(text: str) -> None:
 
 def complain(text: str) -> None:
     stderr.print("error:", text, style="bold red" if stderr.is_terminal else None, markup=False, highlight=False)
+
+
+@contextmanager
+def unless_busy() -> Iterator[None]:
+    """What was found is shown even while another process writes into the run; that it was not kept is said."""
+    try:
+        yield
+    except BusyError as busy:
+        say(f"not kept: {busy}")
 
 
 def next_step(*commands: str) -> None:

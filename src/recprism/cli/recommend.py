@@ -41,7 +41,12 @@ def recommend(
 
     run = Run.open(run_directory)
     wanted = None if users is None else [word.strip() for word in users.split(",") if word.strip()]
-    lists = recommend(run, k, part=part_named(part), users=wanted, base=base)
+    kept = None
+    with run.unchanged() as saving:
+        lists = recommend(run, k, part=part_named(part), users=wanted, base=base)
+        if wanted is None and output is None:
+            with saving():
+                kept = run.save_recommendations(lists)
     if wanted is not None and output is None:
         if as_json:
             print_json(lists.to_dicts())
@@ -53,7 +58,7 @@ def recommend(
             as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
             print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
     else:
-        path = run.save_recommendations(lists) if output is None else write_table(lists, output)
+        path = kept if output is None else write_table(lists, output)
         say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
         if as_json:
             print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k})

@@ -18,7 +18,7 @@ from recprism.data.datasets import NAMED
 from recprism.models.settings import package_version
 from recprism.study.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.study.neighbours import noted
-from recprism.study.run import PARTS, STEPS, Run
+from recprism.study.run import DIVERSIFIED, PARTS, STEPS, Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
 FILES = ("data_root", "source", "subtopics", "items")
@@ -87,7 +87,7 @@ def _model(run: Run, config: RunConfig) -> str:
 
 def _metrics(run: Run, metrics: pl.DataFrame | None, about: str | None) -> str:
     if metrics is None:
-        if not (run.path / "metrics.parquet").exists():
+        if run.measured() is None:
             return "Not measured yet: `recprism evaluate RUN`."
         metrics, about = run.metrics(), about or _earlier(run)
     rows = (
@@ -104,12 +104,8 @@ def _popular(row: Mapping[str, Any]) -> str:
 
 
 def _earlier(run: Run) -> str:
-    if not run.is_diversified():
-        return "Lists of the trained model, as they were measured last."
-    return (
-        "As they were measured last. If the run was diversified after that, they are of the lists before; "
-        "`recprism evaluate RUN` measures anew."
-    )
+    whose = "The diversified lists" if run.measured() == DIVERSIFIED else "Lists of the trained model"
+    return f"{whose}, as they were measured last."
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from recprism.data.files import storable
-from recprism.errors import RecprismError
+from recprism.errors import BusyError
 
 if TYPE_CHECKING:
     from recprism.study.run import Run
@@ -71,21 +71,37 @@ def _taken(folder: Path) -> int:
     while True:
         with storable(path):
             folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            handle, is_ours = _opened(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(handle, 200).decode("utf-8", "replace").strip() or "another process"
             os.close(handle)
-            raise RecprismError(
+            raise BusyError(
                 f"{folder}: {holder} is writing into this run; wait until it has ended (or end it), or name another run"
             ) from None
         except OSError:
             return handle  # a file system without locks: better to work than to refuse
         if _is_still(handle, path):
-            _sign(handle)
-            return handle
-        os.close(handle)  # its holder removed it between our opening and our locking
+            if is_ours:
+                _sign(handle)
+                return handle
+            with storable(path):
+                path.unlink()
+        os.close(handle)  # it is gone: its holder removed it before we locked it, or we did, to make our own
+
+
+def _opened(path: Path) -> tuple[int, bool]:
+    """A handle of the lock file, made if need be, and whether we may write who holds it.
+
+    Somebody else's may be there in a shared folder, to be read alone: enough to find out whether it is held.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), True
+    except PermissionError:
+        if not path.exists():
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
 
 
 def _is_still(handle: int, path: Path) -> bool:
@@ -97,9 +113,15 @@ def _is_still(handle: int, path: Path) -> bool:
 
 def _sign(handle: int) -> None:
     """Say who holds it; a full disk must not keep anybody from the lock itself."""
-    words = f"recprism {sys.argv[1]}" if len(sys.argv) > 1 else "a program"
     try:
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()} ({words})\n".encode(), 0)
+        os.pwrite(handle, f"process {os.getpid()}{_command()}\n".encode(), 0)
     except OSError:
         return
+
+
+def _command() -> str:
+    """Which command of ours it is; nothing of other programs, whose arguments may be anybody's secret."""
+    program = Path(sys.argv[0]) if len(sys.argv) > 1 else Path()
+    ours = program.stem == "recprism" or (program.name == "__main__.py" and program.parent.name == "recprism")
+    return f" (recprism {sys.argv[1]})" if ours else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from recprism.data.dataset import Dataset
 from recprism.data.ids import as_id_array, id_positions
 from recprism.data.split import Part, Split
-from recprism.errors import InputError
+from recprism.errors import BusyError, InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models.settings import choose_device
@@ -126,14 +127,16 @@ def evaluate_run(
 
     The run's card takes the figures up if they have intervals; a glance without them (``bootstrap=0``) leaves it alone.
     """
-    factors, split = run.served_factors(base=base), run.split()
-    items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
-    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
-    result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
-    result = beside_popularity(result, split, part, context)
-    if bootstrap:
-        whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
-        write_card(run, result.to_frame(), f"The {whose}, judged on the {part} part.")
+    with run.unchanged() as saving:
+        factors, split = run.served_factors(base=base), run.split()
+        items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
+        context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
+        result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
+        result = beside_popularity(result, split, part, context)
+        if bootstrap:
+            whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
+            with suppress(BusyError), saving():  # whoever holds the lock writes the card anew
+                write_card(run, result.to_frame(), f"The {whose}, judged on the {part} part.")
     return result
 
 

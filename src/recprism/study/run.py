@@ -25,8 +25,8 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,6 +55,12 @@ STEPS = ("epoch", "step")
 BOUND = "made_from"
 SERVED = ("split.parquet", "factors.safetensors", "delta.safetensors")
 """What the lists of a run come from; whatever is said of them records the hashes of these."""
+TRAINED, DIVERSIFIED = "trained", "diversified"
+OF_PERTURBATION = (
+    *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json"),
+    *("certificate.json", "explanation.json", "report.html"),
+)
+"""What goes, in this order, with a perturbation that is replaced."""
 STATE = ("config.toml", "split.parquet", "factors.safetensors", "delta.safetensors", "cmb.json", "certificate.json")
 """Files that a page or an explanation must find all of the same moment."""
 
@@ -115,9 +121,9 @@ class Run:
     def events(self, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What happened, oldest first, apart from some kinds; a last line that was cut short is left out."""
         path = self.path / "events.jsonl"
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         found = []
-        for line in lines:
+        for line in text.split("\n"):  # not splitlines: a value may hold U+2028
             try:
                 event = json.loads(line)
             except (json.JSONDecodeError, RecursionError):
@@ -176,7 +182,10 @@ class Run:
         try:
             return _read_tensors(path) if path.exists() else None
         except ValueError as broken:
-            raise InputError(f"{path}: damaged checkpoint ({broken}); delete it and train again") from None
+            again = f"recprism {'train' if step == 'training' else 'diversify'} --resume {self.path}"
+            raise InputError(
+                f"{path}: damaged checkpoint ({broken}); delete it, and `{again}` starts this step anew"
+            ) from None
 
     def drop_checkpoint(self, step: str = "training") -> None:
         self._checkpoint(step).unlink(missing_ok=True)
@@ -218,9 +227,11 @@ class Run:
                 raise InputError(f"{self.path}: has no {name}; run `recprism train --resume {self.path}`") from None
         return digest.hexdigest()
 
-    def save_path(self, goal: str, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-        """The path towards a goal, with the fingerprint of what it was made from."""
-        _write_tensors(self._path_file(goal), tensors, {"made_from": self.fingerprint(), **facts})
+    def save_path(
+        self, goal: str, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], made_from: str
+    ) -> None:
+        """The path towards a goal; made_from: the fingerprint, taken before anything was read for it."""
+        _write_tensors(self._path_file(goal), tensors, {"made_from": made_from, **facts})
 
     def load_path(self, goal: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
         """None where there is none, where it is of other vectors, or where it is damaged: it can be made again."""
@@ -247,16 +258,18 @@ class Run:
         require_rights(self.path / "events.jsonl", write=True)  # before anything goes
         if self.config.diversify is not None:
             self.drop_checkpoint("search")
-            for name in ("delta.safetensors", "cmb.json", "certificate.json", "explanation.json", "report.html"):
+            for name in OF_PERTURBATION:
                 (self.path / name).unlink(missing_ok=True)
         write_config(self.path / "config.toml", self.config.model_copy(update={"diversify": config}))
 
     def save_cmb(self, cmb: CMB) -> None:
-        measured = self.metrics() if (self.path / "metrics.parquet").exists() else None
+        measured = self.metrics() if self.measured() == TRAINED else None
+        if measured is None:
+            (self.path / "metrics.parquet").unlink(missing_ok=True)  # of the perturbation that is replaced
         before = self._hashes("factors.safetensors")
         cmb.save(self.path, made_from=self._hashes("split.parquet"))
         if measured is not None and before != self._hashes("factors.safetensors"):
-            self.save_metrics(measured)  # the base was turned onto other axes: other bytes, the same lists
+            self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
 
     def save_certificate(self, facts: Mapping[str, Any]) -> None:
         bound = {BOUND: self._hashes(*SERVED)}
@@ -290,8 +303,17 @@ class Run:
     def save_recommendations(self, frame: pl.DataFrame) -> Path:
         return self._write_frame("recommendations", frame, note(**self._hashes(*SERVED)))
 
-    def save_metrics(self, frame: pl.DataFrame) -> Path:
-        return self._write_frame("metrics", frame, note(**self._hashes("factors.safetensors", "split.parquet")))
+    def save_metrics(self, frame: pl.DataFrame, *, base: bool = False) -> Path:
+        """Rows that judge the lists served, or with ``base`` those of the trained model, whatever was found since."""
+        return self._write_frame("metrics", frame, note(**self._hashes(*(SERVED[:2] if base else SERVED))))
+
+    def measured(self) -> str | None:
+        """Whose lists the rows of metrics.parquet judge; None where there are none."""
+        path = self.path / "metrics.parquet"
+        if not path.exists():
+            return None
+        with readable(path, "damaged", f"run `recprism evaluate {self.path}` again"):
+            return DIVERSIFIED if "delta.safetensors" in self._noted("metrics") else TRAINED
 
     def metrics(self) -> pl.DataFrame:
         return self._read_frame("metrics", f"run `recprism evaluate {self.path}` again")
@@ -314,9 +336,12 @@ class Run:
         if not path.exists():
             raise InputError(f"{path}: no such file; this run has not come so far, or lost it")
         with readable(path, "damaged", f"run the command that made it again, or another run in place of {self.path}"):
-            made_from = noted_in_table(pl.read_parquet_metadata(path))
+            made_from = self._noted(name)
             require_bound(path, made_from, self._hashes(*(it for it in SERVED if it in made_from)), advice)
             return pl.read_parquet(path)
+
+    def _noted(self, name: str) -> Mapping[str, str]:
+        return noted_in_table(pl.read_parquet_metadata(self.path / f"{name}.parquet"))
 
     def _read_json(self, name: str, command: str) -> dict[str, Any] | None:
         """None where there is no such file; ``command`` makes it."""
@@ -341,14 +366,29 @@ class Run:
             file.unlink()
 
     @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """What is read within the block is of one state: an error at its end if somebody wrote meanwhile."""
+    def unchanged(self) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+        """What is read within the block is of one state: an error at its end if somebody wrote meanwhile.
+
+        Yields how to save what was made from it: ``with saving(): ...`` holds the lock, and is refused where the run is
+        no longer what was read.
+        """
         before = self._state()
-        yield
-        if self._state() != before:
-            raise RecprismError(
-                f"{self.path}: another process changed this run while it was read; give the command again once it ended"
-            )
+
+        def require() -> None:
+            if self._state() != before:
+                raise RecprismError(
+                    f"{self.path}: another process changed this run while it was read; "
+                    "give the command again once it ended"
+                )
+
+        @contextmanager
+        def saving() -> Iterator[None]:
+            with held(self.path):
+                require()
+                yield
+
+        yield saving
+        require()
 
     def _state(self) -> list[tuple[str, int, int]]:
         found = [(name, self.path / name) for name in STATE]

@@ -74,9 +74,10 @@ def stored_path(run: Run, goal: str, on_step: Told | None = None) -> StoredPath:
     stored = run.load_path(check_goal(goal))
     if stored is not None and stored[1].get("format") == FORMAT:
         return _from_facts(stored[0]["lists"], stored[1])
+    made_from = run.fingerprint()
     found = make_path(Situation(run.factors(), run.split(), run.subtopics(), "test"), goal, on_step=on_step)
     facts = {name: value for name, value in vars(found).items() if name != "lists"}
-    run.save_path(goal, {"lists": found.lists}, {"format": FORMAT, **facts})
+    run.save_path(goal, {"lists": found.lists}, {"format": FORMAT, **facts}, made_from)
     return found
 
 
