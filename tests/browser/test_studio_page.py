@@ -18,7 +18,9 @@ from recprism.study.config import RunConfig
 from recprism.study.run import Run
 from recprism.study.stored_path import stored_path
 
-LONG = 60_000  # milliseconds that something may take on a busy machine
+LONG = (
+    180_000  # milliseconds that something may take on a busy machine, code to be compiled for the first time included
+)
 
 
 def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:

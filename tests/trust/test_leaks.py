@@ -18,6 +18,7 @@ from recprism.data.split import Split
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.study import compare as grid
 from recprism.study.cost import cost_of_diversity
+from recprism.study.fleet import OwnProcess
 from recprism.study.frontier import frontier
 from recprism.study.methods import RIVALS, Situation, planned
 from recprism.study.path import served_at, steps_towards, within_budget
@@ -125,7 +126,7 @@ def test_what_compare_tunes(
     for name, parts in (("one", split), ("two", other)):
         ground = grid.Ground(grid.World("made", "bprmf", 0), world, tmp_path / name, "cpu")
         ground.split, ground.factors = parts, factors  # in the place of what it would compute
-        picked.append(grid._picks(ground, lambda _: None))
+        picked.append(grid._picks(ground, lambda _: None, OwnProcess()))
     assert picked[0] == picked[1]
     assert sum(map(len, picked[0].values())) > 4
 
