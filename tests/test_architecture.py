@@ -49,6 +49,12 @@ def test_imports_point_leftwards(file: Path) -> None:
     assert imported_parts(file) <= allowed, f"{part} may import only {sorted(allowed)}"
 
 
+def test_the_version_is_asked_for_in_one_place() -> None:
+    """Which knows what to say where the package is not installed."""
+    asking = [file for file in SOURCE.rglob("*.py") if 'version("recprism")' in file.read_text(encoding="utf-8")]
+    assert asking == [SOURCE / "models" / "settings.py"]
+
+
 def test_every_part_has_its_place_in_the_order() -> None:
     parts = {
         path.name.removesuffix(".py")

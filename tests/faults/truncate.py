@@ -3,8 +3,8 @@
 python tests/faults/truncate.py
 
 Each file is cut to nothing, one byte, a half and all but one byte. A command may refuse in one sentence that names the
-file or its run, answer as it does for the undamaged run, or say in its answer that the file was cut short. Anything
-else is bad: a traceback, or another answer.
+file or its run, answer as it does for the undamaged run, or say in its answer that the file does not tell how the run
+ended. Anything else is bad: a traceback, or another answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ GOING_ON = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """how: "refused", "the same", "told" (answered, and said that the file is cut short) or "bad"."""
+    """how: "refused", "the same", "told" (answered, and said that the file tells too little) or "bad"."""
 
     file: str
     cut: str
@@ -140,7 +140,7 @@ class Reading:
         wanted, moving = self.expected[key], self.moving[key]
         if code == wanted[0] and without(out, moving) == without(wanted[1], moving):
             return "the same", ""
-        if code == 0 and f"{file} was cut short" in out:
+        if code == 0 and f"{file} does not tell how it ended" in out:
             return "told", ""
         errors = [line for line in err.splitlines() if line.startswith("error:")]
         if code in (1, 2) and len(errors) == 1 and (file in errors[0] or str(self.run) in errors[0]):

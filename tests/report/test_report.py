@@ -181,7 +181,8 @@ def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
     page = " ".join(read(render(content)).text)
     assert "Accuracy could not be judged:" in page
     assert "nan" not in page.split()
-    assert [what for _, what in content.facts["What happened"]] == ["first", "second"]
+    assert [what for _, what in content.facts["What happened"]][:2] == ["first", "second"]
+    assert content.facts["What happened"][2:] == [("then", "events.jsonl does not tell how it ended")]
 
 
 def test_the_command_says_the_verdict_and_where_the_page_is(

@@ -248,7 +248,7 @@ def _happened(run: Run) -> list[tuple[str, str]]:
     kinds = {str(event["event"]).partition(" ")[0] for event in events}
     found = [(_moment(event["time"]), str(event["event"])) for event in events]
     untold = not kinds & {"trained", "imported"} or (run.is_diversified() and "diversified" not in kinds)
-    return [*found, ("then", "lines are missing: events.jsonl was cut short")] if untold and run.has_events() else found
+    return [*found, ("then", "events.jsonl does not tell how it ended")] if untold and run.has_events() else found
 
 
 def _neighbours(run: Run) -> list[tuple[str, str]]:

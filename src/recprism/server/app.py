@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
 
 from recprism.errors import InputError
+from recprism.models.settings import package_version
 from recprism.server.limits import Limits, too_many
 from recprism.server.opened import NotReadyError
 from recprism.server.questions import questions
@@ -34,7 +34,7 @@ def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: s
     app = FastAPI(
         lifespan=until_the_end,
         title="recprism studio",
-        version=version("recprism"),
+        version=package_version(),
         summary="What diversity would cost a recommender, who would pay, and which factors drive it.",
         openapi_url="/api/openapi.json",
         docs_url=None,  # FastAPI's own pages load scripts from elsewhere

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from recprism.data.datasets import NAMED, data_roots, locate
+from recprism.models.settings import package_version
 
 EXTRAS = {
     "adapters": ("implicit", "cornac"),
@@ -40,7 +41,7 @@ def examine(data_root: str | Path | None = None) -> dict[str, Any]:
     if find_spec("numba") is None:
         missing.append("numba: ranking on the CPU falls back to the slower torch engine")
     return {
-        "versions": {"python": platform.python_version(), "recprism": version("recprism"), **_dependencies()},
+        "versions": {"python": platform.python_version(), "recprism": package_version(), **_dependencies()},
         "extras": {
             **{name: "complete" if not gone else f"missing {', '.join(gone)}" for name, gone in extras.items()},
             **FROM_FILES,

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from recprism.counterfactual import CMB
 from recprism.errors import InputError
 from recprism.explain.controls import Controls, PureBias, Shuffled
 from recprism.explain.ranking import Agreement
+from recprism.models.settings import package_version
 from recprism.study.run import Run
 
 KEY = "checked"  # in explanation.json
@@ -61,7 +61,7 @@ def question(run: Run, model: CMB, **settings: Any) -> dict[str, Any]:
     digest = hashlib.sha256(run.fingerprint().encode())
     for side in (model.delta_.item, model.delta_.user):
         digest.update(b"none" if side is None else np.ascontiguousarray(side.cpu().numpy()).tobytes())
-    return {"made_from": digest.hexdigest(), "recprism": version("recprism"), **settings}
+    return {"made_from": digest.hexdigest(), "recprism": package_version(), **settings}
 
 
 def kept_checks(run: Run, asked: Mapping[str, Any]) -> Checks | None:
