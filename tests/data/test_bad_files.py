@@ -41,6 +41,12 @@ CASES: dict[str, tuple[str, bytes, str]] = {
     "doubled column": ("a.csv", b"user_id,item_id,item_id\n1,2,3\n", r"a\.csv: column 'item_id' stands twice"),
     "unclosed quote": ("a.csv", GOOD + b'3,"12,3,103\n', r"a\.csv"),
     "inter without types": ("a.inter", b"user_id\titem_id\n1\t2\n", r"a\.inter: column 'user_id' has no type"),
+    "inter with a column of two types": (
+        "a.inter",
+        b"user_id:token\titem_id:token\titem_id:float\n1\t2\t3\n",
+        r"a\.inter: column 'item_id' stands twice in the header",
+    ),
+    "column named as ours": ("a.csv", b"user_id,item_id,__row__\n1,2,3\n", "a column is named '__row__'"),
     "binary": ("a.csv", bytes(range(256)), r"a\.csv, row \d+: not UTF-8"),
 }
 

@@ -81,7 +81,11 @@ def read_recbole(content: bytes, where: str) -> pl.DataFrame:
     untyped = [name for name in frame.columns if name != ROW and ":" not in name]
     if untyped:
         raise InputError(f"{where}: column {untyped[0]!r} has no type; RecBole headers look like item_id:token")
-    return frame.rename({name: name.partition(":")[0] for name in frame.columns if name != ROW})
+    names = [name.partition(":")[0] for name in frame.columns if name != ROW]
+    twice = [name for name in names if names.count(name) > 1 or name == ROW]
+    if twice:
+        raise InputError(f"{where}: column {twice[0]!r} stands twice in the header")
+    return frame.rename(dict(zip((name for name in frame.columns if name != ROW), names, strict=True)))
 
 
 def read_parquet(content: bytes, where: str) -> pl.DataFrame:
@@ -121,6 +125,8 @@ def _require_distinct_header(frame: pl.DataFrame, where: str) -> None:
     doubled = [name for name in frame.columns if name.endswith("_duplicated_0")]
     if doubled:
         raise InputError(f"{where}: column {doubled[0].removesuffix('_duplicated_0')!r} stands twice in the header")
+    if ROW in frame.columns:
+        raise InputError(f"{where}: a column is named {ROW!r}, which counts rows here; give it another name")
 
 
 def _ragged(content: bytes, where: str, separator: str, quote: str | None) -> InputError | None:
