@@ -84,6 +84,8 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         (USER[0], ITEM, {}, r"shape \(2,\)"),
         (USER, np.empty((0, 2)), {}, r"shape \(0, 2\)"),
         (USER * np.nan, ITEM, {}, r"first in row 0, column 0 \(3 rows"),
+        (np.array([[b"x"]]), ITEM, {}, "user vectors cannot be read as a matrix of numbers"),
+        (USER, [[1.0, 2.0], [3.0]], {}, "item vectors cannot be read as a matrix of numbers"),
         (USER, ITEM, {"user_ids": [1, 2]}, "2 user ids for 3"),
         (USER, ITEM, {"item_ids": [1, 2, 2, 3]}, "item id .*2.* more than once"),
         (USER, ITEM, {"item_bias": [1, 2]}, r"item_bias has shape \(2,\)"),

@@ -196,7 +196,13 @@ class Factors:
 
 
 def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArray:
-    matrix = np.ascontiguousarray(values, np.float32)
+    try:
+        matrix = np.ascontiguousarray(values, np.float32)
+    except (TypeError, ValueError) as problem:  # text, rows of unequal length, other things than numbers
+        said = str(problem).splitlines()[0]
+        raise InputError(
+            f"{side} vectors cannot be read as a matrix of numbers ({said}); give one row per {side}"
+        ) from None
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InputError(f"{side} vectors have shape {matrix.shape}; a matrix of one row per {side} is needed")
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
