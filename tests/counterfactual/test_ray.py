@@ -17,7 +17,7 @@ from torch import Tensor
 
 from recprism.counterfactual import CMB, Progress
 from recprism.data import Incidence, Split, Subtopics
-from recprism.errors import InputError
+from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, Lists
 from recprism.models import Factors
 
@@ -95,6 +95,23 @@ def test_the_learner_ends_with_the_same_bits_though_a_worker_dies_at_work(tmp_pa
     assert same_bits(local, remote)
     assert bool(remote.delta_.item.any())
     assert bool(remote.delta_.user.any())
+
+
+def test_a_worker_that_always_dies_is_given_up(tmp_path: Path) -> None:
+    deaths = tmp_path / "deaths"
+    deaths.touch()
+
+    def deadly(lists: Lists, context: Context) -> Tensor:
+        if len(context.user_subtopics) == 33 and deaths.stat().st_size < 6:
+            with deaths.open("a", encoding="utf-8") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return lists.lengths.double()
+
+    with pytest.raises(RecprismError, match="a worker died and was started again 3 times in vain") as given_up:
+        learner(diversity=deadly, engine="ray", shards=2).fit(*world())
+    assert "\n" not in str(given_up.value)
+    assert deaths.read_text(encoding="utf-8") == "xxxx"
 
 
 def kill_a_worker() -> int:

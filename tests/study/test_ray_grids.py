@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +14,10 @@ import pytest
 import recprism.study.compare as grid
 from recprism.data import Dataset
 from recprism.data.synthetic import make_world
-from recprism.errors import InputError
+from recprism.errors import InputError, RecprismError
 from recprism.models import make_model
 from recprism.study.cost import cost_of_diversity
+from recprism.study.fleet import fleet
 from recprism.study.frontier import frontier
 from recprism.study.methods import RIVALS, Situation, planned
 
@@ -74,3 +78,27 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_an_engine_that_is_not_there(situation: Situation) -> None:
     with pytest.raises(InputError, match="engine is local or ray, not 'dask'"):
         cost_of_diversity(situation, ("sc",), engine="dask")
+
+
+def test_a_piece_that_always_dies_is_given_up(tmp_path: Path) -> None:
+    def deadly(deaths: Path, _piece: int) -> None:
+        if len(list(deaths.iterdir())) < 6:
+            (deaths / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with fleet("ray") as crew, pytest.raises(RecprismError, match=r"3 times in vain \(WorkerCrashedError\)"):
+        list(crew.each(deadly, tmp_path, [0]))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_where_one_piece_fails_the_others_are_not_done() -> None:
+    def first_fails(_shared: None, piece: int) -> None:
+        if not piece:
+            raise InputError("the first piece is wrong")
+        while True:
+            time.sleep(1)
+
+    with fleet("ray") as crew, pytest.raises(InputError, match="the first piece is wrong"):
+        list(crew.each(first_fails, None, [0, 1, 2]))
+    probe = ray.remote(num_cpus=1)(lambda: None).remote()
+    assert ray.wait([probe], timeout=60)[0], "the only processor is free again"

@@ -21,6 +21,8 @@ from recprism.counterfactual.shards import Crew, Recruit, Shard
 from recprism.errors import InputError, MissingDependencyError, RecprismError
 from recprism.metrics import METRICS
 
+RETRIES = 3
+"""How often a worker that died is started again, and asked again; one that always dies would be for ever."""
 HOW_TO_GET_IT = "engine 'ray' needs the package ray ({}); install it with pip install 'recprism[ray]'"
 
 
@@ -59,13 +61,22 @@ def _ray() -> Any:
 
 @contextmanager
 def said_plainly(ray: Any) -> Iterator[None]:
-    """An error that a worker raised for a person to read is raised here as it was there."""
+    """An error that a worker raised for a person to read is raised here as it was there; that it died is said, too."""
+    known = ray.exceptions
     try:
         yield
-    except ray.exceptions.RayTaskError as failed:
+    except known.RayTaskError as failed:
         if isinstance(failed.cause, RecprismError):
             raise failed.cause from None
         raise
+    except (
+        *(known.RayActorError, known.WorkerCrashedError, known.OutOfMemoryError),
+        *(known.NodeDiedError, known.ObjectLostError),
+    ) as died:
+        raise RecprismError(
+            f"engine 'ray': a worker died and was started again {RETRIES} times in vain ({type(died).__name__}), most "
+            "often for want of memory; use more and smaller shards or machines with more memory, or engine 'local'"
+        ) from None
 
 
 def stored_copy(ray: Any, thing: Any) -> Any:
@@ -137,7 +148,7 @@ class RayCrew:
         self._ray = ray
         _send_tensors_as_arrays(ray)
         share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
-        remote = ray.remote(num_cpus=share, max_restarts=-1, max_task_retries=-1)(Worker)
+        remote = ray.remote(num_cpus=share, max_restarts=RETRIES, max_task_retries=RETRIES)(Worker)
         # held here: who starts again reads it once more
         stored = [stored_copy(ray, (member, dict(METRICS), shard)) for shard in shards]
         self._workers = [(remote.remote(), [it]) for it in stored]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from recprism.counterfactual.ray_crew import ray_session, said_plainly, stored_copy
+from recprism.counterfactual.ray_crew import RETRIES, ray_session, said_plainly, stored_copy
 from recprism.errors import InputError
 
 Shared = TypeVar("Shared")
@@ -32,7 +32,10 @@ class OwnProcess:
 
 
 class RayFleet:
-    """All pieces at once, one processor each; what they share is stored once. A piece whose worker dies is redone."""
+    """All pieces at once, one processor each; what they share is stored once. A piece whose worker dies is redone.
+
+    Where one fails, or no more are asked for, those that are left are not done.
+    """
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -40,13 +43,27 @@ class RayFleet:
     def each(
         self, task: Callable[[Shared, Piece], Result], shared: Shared, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        remote = self._ray.remote(num_cpus=1, max_retries=-1)(_done)
+        remote = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_done)
         stored = stored_copy(self._ray, (task, shared))
         waiting = [remote.remote(stored, self._ray.cloudpickle.dumps(piece)) for piece in pieces]
-        for result in waiting:
-            with said_plainly(self._ray):
-                found: Result = self._ray.get(result)
-            yield found
+        try:
+            while waiting:
+                with said_plainly(self._ray):
+                    found: Result = self._ray.get(waiting[0])
+                del waiting[0]
+                yield found
+        finally:  # an error, an interrupt, or nobody asks for the rest
+            if self._ray.is_initialized():
+                self._cancel(waiting)
+
+    def _cancel(self, left: list[Any]) -> None:
+        """More than once: what meets a piece just as it begins is lost."""
+        for _ in range(RETRIES):
+            if not left:
+                return
+            for result in left:
+                self._ray.cancel(result)
+            _, left = self._ray.wait(left, num_returns=len(left), timeout=1)
 
 
 def _done(stored: bytes, piece: bytes) -> Any:
