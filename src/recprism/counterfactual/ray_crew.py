@@ -39,6 +39,7 @@ def ray_session() -> Iterator[Any]:
     address = os.environ.get("RAY_ADDRESS") or "local"
     own = {"include_dashboard": False} if address == "local" else {}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster started here tells nobody that it was
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # what its memory monitor kills, it redoes for ever
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error", **own)
     except ConnectionError:
