@@ -46,6 +46,7 @@ CASES: dict[str, tuple[str, bytes, str]] = {
         b"user_id:token\titem_id:token\titem_id:float\n1\t2\t3\n",
         r"a\.inter: column 'item_id' stands twice in the header",
     ),
+    "column with a line break": ("a.csv", b'user_id,"it\nem"\n1,2\n', r"columns are user_id, 'it\\nem'; map yours"),
     "column named as ours": ("a.csv", b"user_id,item_id,__row__\n1,2,3\n", "a column is named '__row__'"),
     "binary": ("a.csv", bytes(range(256)), r"a\.csv, row \d+: not UTF-8"),
 }

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.ids import as_id_array, show
+from recprism.data.ids import as_id_array, show, show_names
 from recprism.data.interactions import Interactions
 from recprism.data.subtopics import Subtopics
 from recprism.data.tables import ROW
@@ -137,7 +137,7 @@ def _from_pandas(column: Any) -> pl.Series:
 
 def require_column(table: pl.DataFrame, name: str, where: str) -> None:
     if name not in table.columns:
-        present = ", ".join(column for column in table.columns if column != ROW)
+        present = show_names(column for column in table.columns if column != ROW)
         raise InputError(f"{where}: no column {name!r}; the columns are {present}; map yours to it")
 
 

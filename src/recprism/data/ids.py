@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,15 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
 def show(value: Any) -> str:
     """An id as a person would write it in Python: 7, not np.int64(7)."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def show_names(names: Iterable[str]) -> str:
+    """Names of columns, one after another; one with line breaks and the like as Python writes it.
+
+    >>> print(show_names(["user", "item\\n1"]))
+    user, 'item\\n1'
+    """
+    return ", ".join(name if name.isprintable() else repr(name) for name in names)
 
 
 def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recprism.data.files import readable
 from recprism.data.frames import Columns
-from recprism.data.ids import as_id_array
+from recprism.data.ids import as_id_array, show_names
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 
@@ -106,7 +106,7 @@ def _checked(table: pl.LazyFrame, columns: Columns, threshold: float | None, whe
     wanted = [columns.user, columns.item, *([columns.rating] if threshold is not None else [])]
     for name in wanted:
         if name not in schema:
-            raise InputError(f"{where}: no column {name!r}; the columns are {', '.join(schema)}; map yours to it")
+            raise InputError(f"{where}: no column {name!r}; the columns are {show_names(schema)}; map yours to it")
     for name in wanted[:2]:
         if not (schema[name].is_integer() or schema[name] == pl.String):
             raise InputError(f"{where}: {name} is {schema[name]}; ids are whole numbers or text")

@@ -152,8 +152,8 @@ class Run:
 
     def split(self) -> Split:
         frame = self._read_frame("split")
-        if not {"user_id", "item_id", "part"} <= set(frame.columns):
-            raise InputError(f"{self.path / 'split.parquet'}: damaged (columns are missing); make the run again")
+        if not {"user_id", "item_id", "part"} <= set(frame.columns) or frame["part"].dtype != pl.String:
+            raise InputError(f"{self.path / 'split.parquet'}: damaged (not the columns of a split); make the run again")
         user_ids, user = number_ids(frame["user_id"])
         item_ids, item = number_ids(frame["item_id"])
         shape = (len(user_ids), len(item_ids))
