@@ -80,13 +80,18 @@ def said_plainly(ray: Any) -> Iterator[None]:
         ) from None
 
 
-def stored_copy(ray: Any, thing: Any) -> Any:
-    """A reference to bytes in the object store, for ``cloudpickle.loads``.
+def packed(thing: Any) -> bytes:
+    """For another process of the same Ray session, and for nobody else: no file is ever written or read so.
 
     Ray would share arrays with all workers of a machine, as arrays that cannot be written to: other code would be
     compiled for them than in this process.
     """
-    return ray.put(ray.cloudpickle.dumps(thing))
+    return bytes(_ray().cloudpickle.dumps(thing))
+
+
+def unpacked(content: bytes) -> Any:
+    """In a worker, what the driver packed."""
+    return _ray().cloudpickle.loads(content)
 
 
 def worker_count(ray: Any) -> int:
@@ -134,9 +139,8 @@ class Worker:
     def _ready(self, stored: list[Any]) -> Any:
         if self._member is None:
             import ray
-            from ray import cloudpickle
 
-            member, metrics, shard = cloudpickle.loads(ray.get(stored[0]))
+            member, metrics, shard = unpacked(ray.get(stored[0]))
             METRICS.update(metrics)  # those that somebody registered over there
             self._member = member([shard])
         return self._member
@@ -151,7 +155,7 @@ class RayCrew:
         share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
         remote = ray.remote(num_cpus=share, max_restarts=RETRIES, max_task_retries=RETRIES)(Worker)
         # held here: who starts again reads it once more
-        stored = [stored_copy(ray, (member, dict(METRICS), shard)) for shard in shards]
+        stored = [ray.put(packed((member, dict(METRICS), shard))) for shard in shards]
         self._workers = [(remote.remote(), [it]) for it in stored]
         self._states: list[Any] = []
 

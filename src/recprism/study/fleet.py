@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from recprism.counterfactual.ray_crew import RETRIES, ray_session, said_plainly, stored_copy
+from recprism.counterfactual.ray_crew import RETRIES, packed, ray_session, said_plainly, unpacked
 from recprism.errors import InputError
 
 Shared = TypeVar("Shared")
@@ -44,8 +44,8 @@ class RayFleet:
         self, task: Callable[[Shared, Piece], Result], shared: Shared, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
         remote = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_done)
-        stored = stored_copy(self._ray, (task, shared))
-        waiting = [remote.remote(stored, self._ray.cloudpickle.dumps(piece)) for piece in pieces]
+        stored = self._ray.put(packed((task, shared)))
+        waiting = [remote.remote(stored, packed(piece)) for piece in pieces]
         try:
             while waiting:
                 with said_plainly(self._ray):
@@ -68,10 +68,8 @@ class RayFleet:
 
 def _done(stored: bytes, piece: bytes) -> Any:
     """In a worker. Arrays that Ray itself would unpack cannot be written to; these are like any other."""
-    from ray import cloudpickle
-
-    task, shared = cloudpickle.loads(stored)
-    return task(shared, cloudpickle.loads(piece))
+    task, shared = unpacked(stored)
+    return task(shared, unpacked(piece))
 
 
 @contextmanager
