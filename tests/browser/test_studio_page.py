@@ -160,9 +160,40 @@ def test_a_factor_is_turned_by_hand(page: Any) -> None:
 def test_two_runs_stand_beside_each_other(page: Any) -> None:
     choose(page, "changed")
     page.select_option("#other", "plain")
-    says(page.locator("#theirs .entry")).to_have_count(10)
+    says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
     assert "plain serves the trained model's own lists" in page.inner_text("#compare-note")
     assert ranks(page, "theirs") == ranks(page, "before")
+    assert ranks(page, "mine") != ranks(page, "before")
+
+
+def test_nothing_of_a_run_stands_under_the_name_of_another(page: Any) -> None:
+    """Answers are held back, so that what the page shows meanwhile can be looked at."""
+    choose(page, "changed")
+    says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
+    page.route("**/api/runs/**", lambda route: None)
+    page.select_option("#run", "plain")
+    for where in ("before", "after", "mine", "theirs", "turned-list", "features"):
+        assert page.locator(f"#{where} > *").count() == 0
+
+
+def test_a_comparison_is_replaced_as_a_whole(page: Any) -> None:
+    choose(page, "changed")
+    says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/served?*", hold)
+    page.fill("#search", "12")
+    page.get_by_role("button", name="user 12", exact=True).click()
+    says(page.locator("#people-title")).to_contain_text("User 12,")
+    assert page.inner_text("#theirs-title") == "plain serves user 1"
+    assert page.locator("#theirs .entry").count() == 10, "what stands there stays until all of the next is known"
+    for route in held:
+        route.continue_()
+    says(page.locator("#theirs-title")).to_have_text("plain serves user 12")
+    assert page.locator("#theirs .entry").count() == 10
 
 
 def test_vectors_lists_and_the_report_are_downloads(page: Any) -> None:

@@ -6,46 +6,62 @@ import { covered, showList } from "./lists.js";
 
 let mine = null, user = null;
 
+// The page turns to another run: what stands here is of the one before.
+export function leave() {
+  mine = user = null;
+  show(byId("compare-section"), false);
+  clear();
+}
+
 export function offerRuns(run, names) {
   mine = run;
   const others = names.filter((name) => name !== run.name);
   show(byId("compare-section"), others.length > 0);
   fill(byId("other"), ...others.map((name) => el("option", { value: name }, name)));
-  if (others.length) compare();
+  return compare();
 }
 
 export function forUser(id) {
   user = id;
-  if (byId("other").value) compare();
+  return compare();
 }
 
 const served = (run) => run.served?.after ?? null;
 
+// Everything is asked for before anything is shown: what stands here always belongs together.
 export async function compare() {
   const name = byId("other").value;
-  if (user === null) return;
+  if (!mine || user === null || !name) return;
   try {
     const theirs = await get(ofRun(name), {}, "other run");
-    fill(byId("compared"));
-    for (const id of ["mine", "theirs"]) fill(byId(id));
-    if (theirs.phase !== "ready") {
-      fill(byId("compare-note"), ...spoken(`${name}: ${theirs.message}`));
-      return;
-    }
-    const figures = [mine, theirs].map(served);
-    byId("mine-title").textContent = `${mine.name} serves user ${user}`;
-    byId("theirs-title").textContent = `${theirs.name} serves user ${user}`;
-    const known = [...new Set(figures.flatMap((one) => Object.keys(one ?? {})))];
-    table(byId("compared"), ["as served", mine.name, theirs.name], known.map((metric) => [inWords(metric), ...figures.map((one) => figure(one?.[metric]))]));
-    const silent = [mine, theirs].filter((run) => !served(run)).map((run) => run.name);
-    byId("compare-note").textContent = silent.length ? `${silent.join(" and ")} serves the trained model's own lists.` : "";
-    const lists = await Promise.all([mine.name, name].map((run) => get(ofRun(run, "/served"), { user }, `served by ${run}`)));
-    const topics = lists.map((list) => covered(list.after));
-    lists.forEach((list, at) => showList(byId(at ? "theirs" : "mine"), plain(list.after), topics[1 - at]));
+    if (theirs.phase !== "ready") throw new Refused(`${name}: ${theirs.message}`);
+    const lists = await Promise.all([mine.name, name].map((run, at) => get(ofRun(run, "/served"), { user }, `served on side ${at}`)));
+    showFigures([mine, theirs]);
+    showLists([mine, theirs], lists.map((list) => list.after));
   } catch (error) {
-    if (error instanceof Refused) byId("compare-note").textContent = error.message;
+    if (error instanceof Refused) clear(error.message);
     else if (!(error instanceof Overtaken)) throw error;
   }
+}
+
+function clear(sentence = "") {
+  for (const id of ["compared", "mine", "mine-title", "theirs", "theirs-title"]) fill(byId(id));
+  fill(byId("compare-note"), ...spoken(sentence));
+}
+
+function showFigures(runs) {
+  const figures = runs.map(served), known = [...new Set(figures.flatMap((one) => Object.keys(one ?? {})))];
+  table(byId("compared"), ["as served", ...runs.map((run) => run.name)], known.map((metric) => [inWords(metric), ...figures.map((one) => figure(one?.[metric]))]));
+  const silent = runs.filter((run) => !served(run)).map((run) => run.name);
+  byId("compare-note").textContent = silent.length ? `${silent.join(" and ")} ${silent.length > 1 ? "serve" : "serves"} the trained model's own lists.` : "";
+}
+
+function showLists(runs, lists) {
+  const topics = lists.map(covered);
+  ["mine", "theirs"].forEach((side, at) => {
+    byId(`${side}-title`).textContent = `${runs[at].name} serves user ${user}`;
+    showList(byId(side), plain(lists[at]), topics[1 - at]);
+  });
 }
 
 // Beside another run, what became of a place since the trained model is not the question.

@@ -6,12 +6,16 @@ import { showList } from "./lists.js";
 
 let run = null, user = null, chosen = null;
 
+// The page turns to another run: what stands here is of the one before.
+export function leave() {
+  run = user = chosen = null;
+  for (const id of ["factors-section", "feature"]) show(byId(id), false);
+  for (const id of ["features", "turned", "turned-list"]) fill(byId(id));
+}
+
 export async function showFactors(name, diversified) {
   run = name;
-  chosen = null;
   show(byId("factors-section"), true);
-  show(byId("feature"), false);
-  fill(byId("features"));
   if (!diversified) {
     fill(byId("factors-verdict"), ...spoken("This run serves its lists as they are, so nothing has changed that could be explained. `recprism diversify` makes a change."));
     return;
@@ -19,7 +23,6 @@ export async function showFactors(name, diversified) {
   byId("factors-verdict").textContent = "Erasing one thing after the other to see what it did; this takes some seconds the first time.";
   try {
     const answer = await get(ofRun(run, "/features"));
-    if (run !== name) return;
     fill(byId("factors-verdict"), ...spoken(answer.verdict));
     fill(byId("features"), ...answer.features.map((feature) => el("li", {}, card(feature))));
     byId("features").querySelector("button")?.click();

@@ -42,7 +42,10 @@ const start = safely(async () => {
 const openRun = safely(async () => {
   turnTo();
   Object.assign(state, { run: byId("run").value, summary: null, path: null, goal: null });
-  for (const id of ["budget-section", "people-section", "factors-section", "compare-section"]) show(byId(id), false);
+  for (const id of ["budget-section", "people-section"]) show(byId(id), false);
+  for (const id of ["before", "after", "found"]) fill(byId(id)); // nothing of the run before stands under the name of this one
+  factors.leave();
+  compare.leave();
   watch(state.run, () => refresh());
   await refresh();
 });
@@ -153,9 +156,9 @@ const openUser = safely(async (user) => {
   state.user = user;
   tell("");
   remember();
-  await showLists(reach());
-  factors.forUser(user);
+  factors.forUser(user); // not after the lists: a budget that is moved meanwhile takes over from those
   compare.forUser(user);
+  await showLists(reach());
 });
 
 async function showLists(point) {
