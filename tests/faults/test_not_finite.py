@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,25 +47,54 @@ def test_a_metric_of_ones_own() -> None:
     context = Context(relevant=np.eye(3))
     with pytest.raises(InputError, match=r"mine@1 gave infinity for user 'bob' \(row 1; 1 users in all\)"):
         evaluate([[0], [1], [2]], context, [(metric, 1)], users=IDS, bootstrap=0)
+    with pytest.raises(InputError, match=r"mine@1 gave infinity for user row 1 \(1 users in all\)"):
+        evaluate([[0], [1], [2]], context, [(metric, 1)], bootstrap=0)
     together = Metric("all", lambda *_: torch.tensor(-torch.inf), per_user=False)
     with pytest.raises(InputError, match="all@1 gave infinity for all lists together"):
         evaluate([[0], [1], [2]], context, [(together, 1)], users=IDS, bootstrap=0)
 
 
-@pytest.mark.parametrize("credit", ["marginal", "shared"])
-def test_a_goal_of_ones_own(trained_run: Callable[..., Run], credit: str) -> None:
+class OneUserWrong:
+    """A goal that gives infinity for the user of this history, wherever the user's row is.
+
+    only_in_exchanges: of whole lists it is finite, and infinite once an item is taken out
+    """
+
+    def __init__(self, history: torch.Tensor, *, only_in_exchanges: bool = False) -> None:
+        self.history, self.only_in_exchanges = history, only_in_exchanges
+        self.__name__ = "wrong"
+
+    def __call__(self, lists: Lists, context: Context) -> torch.Tensor:
+        mine = (context.history == self.history).all(1)
+        if self.only_in_exchanges:
+            mine &= (lists.items < 0).any(1)
+        return torch.where(mine, torch.inf, 1.0).to(torch.float64)
+
+
+GOALS: dict[str, dict[str, Any]] = {
+    "marginal": {"credit": "marginal", "candidates": 3},
+    "only in exchanges": {"credit": "marginal", "candidates": 3},
+    "shared": {"credit": "shared", "n_arms": 5},
+    "shards": {"credit": "shared", "n_arms": 5, "shards": 3},
+    "a sample": {"credit": "shared", "n_arms": 5, "shards": 2, "users_per_step": 80},
+}
+
+
+@pytest.mark.parametrize("case", GOALS)
+def test_a_goal_of_ones_own(trained_run: Callable[..., Run], case: str) -> None:
+    """The user is named by id and by the row among all users, whoever ranks for the user."""
     run = trained_run()
-
-    def wrong(lists: Lists, context: Context) -> torch.Tensor:
-        values = torch.ones(lists.n_users, dtype=torch.float64)
-        values[7] = torch.inf
-        return values
-
-    search = CMB(
-        diversity=wrong, credit=credit, iterations=2, device="cpu", **({"n_arms": 5} if credit == "shared" else {})
+    split, row = run.split(), 77
+    histories = Context(train=split.train, subtopics=run.subtopics()).history
+    assert (histories == histories[row]).all(1).sum() == 1 and split.user_ids[row] != row
+    wrong = OneUserWrong(histories[row], only_in_exchanges=case == "only in exchanges")
+    search = CMB(diversity=wrong, iterations=8, device="cpu", **GOALS[case])
+    with pytest.raises(InputError) as refused:
+        search.fit(run.factors(), split, run.subtopics())
+    assert str(refused.value) == (
+        f"wrong gave infinity for user {split.user_ids[row].item()!r} (row {row}); "
+        "a metric gives finite numbers, and NaN for a user it cannot judge"
     )
-    with pytest.raises(InputError, match="wrong gave infinity for user row 7"):
-        search.fit(run.factors(), run.split(), run.subtopics())
 
 
 def test_a_learning_rate_that_no_float32_can_hold() -> None:

@@ -196,6 +196,6 @@ class Climbers:
         return Seen(shard, user, item, *space.rank(user, item, depth), [])
 
     def _weighed(self, seen: Seen, exposure: Tensor | None) -> list[Spread]:
-        with one_thread():
+        with one_thread(), seen.shard.telling_rows():
             seen.worths[:] = self._credit.worths(seen.items, self._settings.k, seen.shard.context, exposure)
             return [spread_of(worth, seen.items) for worth in seen.worths]

@@ -20,6 +20,7 @@ from recprism.counterfactual.engines import ENGINES, Hired
 from recprism.counterfactual.gradient import GradientSettings, gradient_search
 from recprism.counterfactual.ledger import Follow, Progress, Step
 from recprism.counterfactual.objective import Goals, MetricLike, Objective, name_of
+from recprism.counterfactual.parts import users_named
 from recprism.counterfactual.play import Keep, SearchSettings
 from recprism.counterfactual.players import Ties
 from recprism.counterfactual.policies import make_policy
@@ -226,7 +227,8 @@ class CMB:
             certain=self._objective.surely_per_user,
         )
         context = self._context(split, subtopics, factors.item, device, all_users=sampling is None)
-        found = self._search(space, context, follow, resume, sampling)
+        with users_named(factors.user_ids):
+            found = self._search(space, context, follow, resume, sampling)
         self._keep(found, space)
         self.base_, self.factors_ = factors, self.delta_.applied_to(factors)
         return self
@@ -248,7 +250,9 @@ class CMB:
         sampling_for(self.users_per_step, scorer.n_users, self.iterations, self.seed, possible=False)
         space = ScorerSpace(scorer, split.seen_before(self.reward_on), scaling=self.scaling)
         context = self._context(split, subtopics, scorer.item_features, scorer.item_features.device)
-        return self._keep(self._search(space, context, follow, resume), space)
+        with users_named(split.user_ids):
+            found = self._search(space, context, follow, resume)
+        return self._keep(found, space)
 
     def _search(
         self,

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.data.ids import show
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
 from recprism.metrics.together import Sums, Together, added
 from recprism.ranking.threads import one_thread
 
 OwnMetric = Callable[[Lists, Context], Any]
+
+
+class InfiniteValueError(InputError):
+    """A metric gave infinity: its name, the user's row (None for all lists together), and the user where it is known.
+
+    Its arguments are all that it knows, so that it comes whole out of another process.
+    """
+
+    def __init__(self, metric: str, row: int | None, user: str | None = None) -> None:
+        super().__init__(metric, row, user)
+        self.metric, self.row, self.user = metric, row, user
+
+    def __str__(self) -> str:
+        row = "" if self.row is None else f" for user row {self.row}"
+        where = row if self.user is None else f" for user {self.user} (row {self.row})"
+        return f"{self.metric} gave infinity{where}; a metric gives finite numbers, and NaN for a user it cannot judge"
+
+
+@contextmanager
+def rows_among_all(rows: NDArray[Any] | None) -> Iterator[None]:
+    """Rows of some users, in an error raised inside, become their rows among all; None where these are all."""
+    try:
+        yield
+    except InfiniteValueError as bad:
+        if rows is None or bad.row is None:
+            raise
+        raise InfiniteValueError(bad.metric, int(rows[bad.row])) from None
+
+
+@contextmanager
+def users_named(ids: NDArray[Any]) -> Iterator[None]:
+    """An error raised inside that knows a user's row among all says the id, too."""
+    try:
+        yield
+    except InfiniteValueError as bad:
+        if bad.row is None:
+            raise
+        raise InfiniteValueError(bad.metric, bad.row, show(ids[bad.row])) from None
 
 
 @dataclass(frozen=True)
@@ -35,7 +76,7 @@ def part_of(metric: OwnMetric, lists: Lists) -> Sums:
         lists = lists.at(metric.k) if isinstance(metric, AtCut) else lists
         return together.sums(lists, lists.context)
     values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
-    _require_no_infinity(metric, values)
+    require_no_infinity(metric, values)
     if values.ndim == 0:
         return (values,)
     with one_thread():  # a sum that comes out the same on any number of threads
@@ -47,17 +88,20 @@ def values_of(metric: OwnMetric, lists: Lists) -> Sums:
     values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
     if values.ndim == 0:
         raise InputError(f"{_name(metric)} gives one number for all lists; a sample of users needs one per user")
+    require_no_infinity(metric, values)
     return (values,)
 
 
-def _require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
-    """Of values on the CPU; those on a GPU are looked at when psi is read."""
-    if values.device.type != "cpu" or not bool(values.isinf().any()):
+def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
+    """values: (n_users, ...), or () for all lists together
+
+    To look at values on a GPU is to wait for it: that is done for functions of somebody's own, and for those of this
+    package only when psi is read.
+    """
+    if (values.device.type != "cpu" and _comes_with_recprism(metric)) or not bool(values.isinf().any()):
         return
-    where = f" for user row {int(values.isinf().nonzero()[0])}" if values.ndim else ""
-    raise InputError(
-        f"{_name(metric)} gave infinity{where}; a metric gives finite numbers, and NaN for a user it cannot judge"
-    )
+    row = int(values.isinf().nonzero()[0, 0]) if values.ndim else None
+    raise InfiniteValueError(_name(metric), row)
 
 
 def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
@@ -79,10 +123,20 @@ def value_of(metric: OwnMetric, part: Sums) -> Tensor:
 
 
 def _name(metric: OwnMetric) -> str:
+    if isinstance(metric, AtCut):
+        return f"{metric.metric.name}@{metric.k}"
     return str(getattr(metric, "name", None) or getattr(metric, "__name__", "the metric"))
 
 
-def _together(metric: OwnMetric) -> Together | None:
+def _comes_with_recprism(metric: OwnMetric) -> bool:
+    return str(getattr(_function(metric), "__module__", "")).startswith("recprism.metrics.")
+
+
+def _function(metric: OwnMetric) -> Callable[..., Any]:
     known = metric.metric if isinstance(metric, AtCut) else metric
-    function = known.function if isinstance(known, Metric) else known
+    return known.function if isinstance(known, Metric) else known
+
+
+def _together(metric: OwnMetric) -> Together | None:
+    function = _function(metric)
     return function if isinstance(function, Together) else None

@@ -7,6 +7,7 @@ members and gives back their answers in the order of the shards, so that sums ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.counterfactual.parts import OwnMetric, part_of, values_of
+from recprism.counterfactual.parts import OwnMetric, part_of, rows_among_all, values_of
 from recprism.counterfactual.sample import Sampling
 from recprism.counterfactual.space import FactorSpace, Space
 from recprism.errors import InputError
@@ -32,6 +33,7 @@ class Shard:
     metrics: the parts of psi
     needs_vectors: whether they take distances between perturbed vectors
     sampling: which of all users are drawn in an iteration; None for all
+    rows: (n,) of its users among all, where these are drawn or a part
     """
 
     users: tuple[int, int] | None
@@ -40,17 +42,18 @@ class Shard:
     metrics: tuple[OwnMetric, ...]
     needs_vectors: bool
     sampling: Sampling | None = None
+    rows: NDArray[np.int64] | None = None
 
     def at(self, iteration: int) -> Shard:
         """The shard of the users whose lists pay in an iteration: all of them, unless they are sampled."""
         if self.sampling is None:
             return self
         assert isinstance(self.space, FactorSpace)  # nobody samples the users of a scorer
-        rows = self.sampling.rows(iteration)
+        rows, first = self.sampling.rows(iteration), 0
         if self.users is not None:
-            rows = rows[slice(*np.searchsorted(rows, self.users))] - self.users[0]
-        space, context = of_users(self.space, self.context, rows)
-        return replace(self, space=space, context=context)
+            rows, first = rows[slice(*np.searchsorted(rows, self.users))], self.users[0]
+        space, context = of_users(self.space, self.context, rows - first)
+        return replace(self, space=space, context=context, rows=rows)
 
     def own(self, values: Tensor) -> Tensor:
         """Those of the values of all players (item side first) that move what this shard ranks with."""
@@ -70,7 +73,12 @@ class Shard:
         context = self.context if vectors is None else self.context.with_vectors(vectors)
         judged = Lists(lists, context, check=False)
         part = part_of if self.sampling is None else values_of
-        return [part(metric, judged) for metric in self.metrics]
+        with self.telling_rows():
+            return [part(metric, judged) for metric in self.metrics]
+
+    def telling_rows(self) -> AbstractContextManager[None]:
+        """An error inside that names the row of one of its users names that among all."""
+        return rows_among_all(self.rows)
 
 
 def sharded(
@@ -90,10 +98,12 @@ def sharded(
     if n > n_users:
         raise InputError(f"{n} shards for {n_users} users; ask for fewer shards")
     ends = [n_users * number // n for number in range(n + 1)]
-    return [
-        Shard(users, *of_users(space, context, np.arange(*users)), tuple(metrics), needs_vectors, sampling)
-        for users in pairwise(ends)
-    ]
+    shards = []
+    for users in pairwise(ends):
+        rows = np.arange(*users)
+        some = of_users(space, context, rows)
+        shards.append(Shard(users, *some, tuple(metrics), needs_vectors, sampling, rows))
+    return shards
 
 
 def of_users(space: FactorSpace, context: Context, rows: NDArray[np.int64]) -> tuple[FactorSpace, Context]:

@@ -97,7 +97,7 @@ def evaluate(
     skipped = _skipped(requests, lists.context, missing)
     requests = [request for request in requests if request.name not in skipped]
     single, per_user = _computed(requests, lists)
-    _require_no_infinity(single, per_user, ids)
+    _require_no_infinity(single, per_user, None if users is None else ids)
     intervals = _intervals(per_user, bootstrap, level, np.random.default_rng(seed))
     scores = tuple(_score(request, lists.n_users, single, per_user, intervals) for request in requests)
     return Evaluation(scores, per_user, ids, _notes(requests, scores, skipped), bootstrap, level)
@@ -139,8 +139,13 @@ def _computed(requests: Sequence[Request], lists: Lists) -> tuple[dict[str, floa
     )
 
 
-def _require_no_infinity(single: dict[str, float], per_user: dict[str, NDArray[np.float64]], ids: NDArray[Any]) -> None:
-    """NaN says that a user cannot be judged; infinity says that a function is wrong."""
+def _require_no_infinity(
+    single: dict[str, float], per_user: dict[str, NDArray[np.float64]], ids: NDArray[Any] | None
+) -> None:
+    """NaN says that a user cannot be judged; infinity says that a function is wrong.
+
+    ids: of the users, None where nobody named them
+    """
     rule = "a metric gives finite numbers, and NaN for a user it cannot judge"
     for name, value in single.items():
         if math.isinf(value):
@@ -148,9 +153,8 @@ def _require_no_infinity(single: dict[str, float], per_user: dict[str, NDArray[n
     for name, values in per_user.items():
         bad = np.flatnonzero(np.isinf(values))
         if len(bad):
-            raise InputError(
-                f"{name} gave infinity for user {show(ids[bad[0]])} (row {bad[0]}; {len(bad)} users in all); {rule}"
-            )
+            user = f"row {bad[0]} (" if ids is None else f"{show(ids[bad[0]])} (row {bad[0]}; "
+            raise InputError(f"{name} gave infinity for user {user}{len(bad)} users in all); {rule}")
 
 
 def _value(request: Request, lists: Lists, shape: tuple[int, ...]) -> Tensor:

@@ -74,7 +74,7 @@ class Situation:
 
     def judge(self, lists: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
         """name -> (n_users,) values, NaN for users who cannot be judged; (1,) for a metric of all lists together."""
-        found = evaluate(self.filled_up(lists, names), self.context, names, bootstrap=0)
+        found = evaluate(self.filled_up(lists, names), self.context, names, bootstrap=0, users=self.split.user_ids)
         return {score.name: found.values.get(score.name, np.array([score.mean])) for score in found.scores}
 
     def filled_up(self, lists: NDArray[Any], names: tuple[str, ...]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from recprism.counterfactual.objective import MetricLike, resolve
+from recprism.counterfactual.parts import require_no_infinity
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric, parse
 from recprism.metrics.catalogue import exposure_entropy, gini, personalisation
@@ -55,17 +56,17 @@ def by_exchange(metric: Callable[[Lists, Context], Tensor], sign: float = 1.0) -
             values = torch.as_tensor(metric(Lists(items, context, check=False), context), device=items.device)
             if values.ndim == 0:
                 raise InputError("the metric gives one number for all lists; marginal credit needs one per user")
-            return values.to(torch.float32).nan_to_num(0.0)
+            return values.to(torch.float32)
 
         lists, nothing = candidates[:, :k], torch.full_like(candidates[:, :1], -1)
-        whole = judged(lists)
         dropped = [torch.cat([lists[:, :j], lists[:, j + 1 :], nothing], 1) for j in range(k)]
         open_ended = torch.cat([lists[:, :-1], nothing], 1)
         entered = [torch.cat([lists[:, :-1], candidates[:, j : j + 1]], 1) for j in range(k, candidates.shape[1])]
-        lost = [whole - judged(items) for items in dropped]
-        without_last = judged(open_ended)
-        gained = [judged(items) - without_last for items in entered]
-        return sign * torch.stack([*lost, *gained], 1)
+        values = torch.stack([judged(items) for items in (lists, *dropped, open_ended, *entered)], 1)
+        require_no_infinity(metric, values)
+        values = values.nan_to_num(0.0)
+        lost, gained = values[:, :1] - values[:, 1 : k + 1], values[:, k + 2 :] - values[:, k + 1 : k + 2]
+        return sign * torch.cat([lost, gained], 1)
 
     return worth
 
