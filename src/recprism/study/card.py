@@ -17,8 +17,9 @@ import polars as pl
 from recprism.data.datasets import NAMED
 from recprism.models.settings import package_version
 from recprism.study.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
+from recprism.study.long_tables import PARTS
 from recprism.study.neighbours import noted
-from recprism.study.run import DIVERSIFIED, PARTS, STEPS, Run
+from recprism.study.run import DIVERSIFIED, STEPS, Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
 FILES = ("data_root", "source", "subtopics", "items")

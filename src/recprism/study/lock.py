@@ -1,4 +1,4 @@
-"""One writer at a time in a run directory; readers never wait.
+"""One writer at a time in a run directory; readers never wait, and are told where somebody wrote meanwhile.
 
 The lock is the kernel's (flock): it goes with the process that holds it, however that ends, so there is no stale one.
 The file ``.lock`` tells who holds it; one that a killed process left behind locks nothing.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from recprism.data.files import storable
-from recprism.errors import BusyError
+from recprism.errors import BusyError, RecprismError
 
 if TYPE_CHECKING:
     from recprism.study.run import Run
@@ -63,6 +63,36 @@ def writing(work: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run,
             return work(run, *args, **kwargs)
 
     return alone
+
+
+@contextmanager
+def unchanged(run: Path, files: Sequence[str]) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """An error at the end of the block if any of the files was written meanwhile.
+
+    Yields how to save what was made from them: ``with saving(): ...`` holds the lock, and is refused where they are no
+    longer what was read.
+    """
+    before = _state(run, files)
+
+    def require() -> None:
+        if _state(run, files) != before:
+            raise RecprismError(
+                f"{run}: another process changed this run while it was read; give the command again once it ended"
+            )
+
+    @contextmanager
+    def saving() -> Iterator[None]:
+        with held(run):
+            require()
+            yield
+
+    yield saving
+    require()
+
+
+def _state(run: Path, files: Sequence[str]) -> list[tuple[str, int, int]]:
+    found = [(name, run / name) for name in files]
+    return [(name, it.stat().st_mtime_ns, it.stat().st_size) for name, it in found if it.exists()]
 
 
 def _taken(folder: Path) -> int:

@@ -1,0 +1,54 @@
+"""The split and the subtopics as a run keeps them: long tables with ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data.frames import number_ids
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+def split_table(split: Split) -> pl.DataFrame:
+    """user_id, item_id, part."""
+    frames = []
+    for name in PARTS:
+        part = split.part(name)
+        columns = {"user_id": split.user_ids[part.row_of_entry], "item_id": split.item_ids[part.indices]}
+        frames.append(pl.DataFrame(columns).with_columns(part=pl.lit(name)))
+    return pl.concat(frames)
+
+
+def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, Any]) -> Split:
+    """where: the file it was read from; settings: how the split was made."""
+    if not {"user_id", "item_id", "part"} <= set(frame.columns) or frame["part"].dtype != pl.String:
+        raise InputError(f"{where}: damaged (not the columns of a split); make the run again")
+    user_ids, user = number_ids(frame["user_id"])
+    item_ids, item = number_ids(frame["item_id"])
+    shape = (len(user_ids), len(item_ids))
+    masks = [(frame["part"] == part).to_numpy() for part in PARTS]
+    train, validation, test = (Incidence.from_pairs(user[mask], item[mask], shape) for mask in masks)
+    return Split(train, validation, test, user_ids, item_ids, settings)
+
+
+def subtopics_table(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFrame:
+    """item_id, subtopic, weight."""
+    names = np.asarray(subtopics.names, dtype=object)
+    weights = np.ones(len(subtopics.items), np.float32) if subtopics.weights is None else subtopics.weights
+    columns = {
+        "item_id": item_ids[subtopics.items.row_of_entry],
+        "subtopic": names[subtopics.items.indices],
+        "weight": weights,
+    }
+    schema = {"subtopic": pl.String, "weight": pl.Float32}
+    return pl.DataFrame(columns, schema_overrides=schema)
