@@ -34,6 +34,7 @@ ORDER = {
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
+    "promise": ("Does the test keep what validation promised", "python benchmarks/promise.py"),
 }
 TEXT = TARGET.with_name("results_text.md")
 

@@ -170,7 +170,7 @@ def test_nothing_of_a_run_stands_under_the_name_of_another(page: Any) -> None:
     """Answers are held back, so that what the page shows meanwhile can be looked at."""
     choose(page, "changed")
     says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
-    page.route("**/api/runs/**", lambda route: None)
+    page.route("**/api/runs/**", lambda _route: None)
     page.select_option("#run", "plain")
     for where in ("before", "after", "mine", "theirs", "turned-list", "features"):
         assert page.locator(f"#{where} > *").count() == 0

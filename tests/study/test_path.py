@@ -45,7 +45,8 @@ def test_the_path_does_not_look_at_labels(situation: Situation) -> None:
 
 @pytest.mark.parametrize("side", ["user", "item"])
 def test_a_budget_is_kept_by_the_vectors(situation: Situation, side: str) -> None:
-    kept = within_budget(situation, "sc", {"ndcg@10": 0.1}, side=side, trade_offs=(0.1, 0.2))  # type: ignore[arg-type]
+    few = {"side": side, "trade_offs": (0.1, 0.2), "certify_on": "test"}
+    kept = within_budget(situation, "sc", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
     assert kept.baked is not None
     vectors = kept.perturbation.applied_to(situation.factors)
     served, _ = vectors.rank(10, exclude=situation.seen)
@@ -57,6 +58,19 @@ def test_a_budget_is_kept_by_the_vectors(situation: Situation, side: str) -> Non
     assert check.upper <= 0.1
     assert np.nanmean(after["sc@10"]) > 1.05 * np.nanmean(before["sc@10"])
     assert kept.to_dict()["certificate"]["last"] == last
+
+
+def test_validation_decides_where_there_is_one(situation: Situation) -> None:
+    """It decides by the lists that would have been served before it; what is kept are vectors to serve after it."""
+    kept = within_budget(situation, "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+    assert kept.baked is not None
+    assert "on the validation part" in kept.certificate.sentence()
+    earlier = within_budget(situation.on("validation"), "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+    assert earlier.certificate == kept.certificate
+    assert not np.array_equal(earlier.perturbation.user, kept.perturbation.user)
+    none = Incidence.empty(situation.split.train.shape)
+    held_out = Situation(situation.factors, replace(situation.split, validation=none), situation.subtopics, "test")
+    assert "on the test part" in within_budget(held_out, "sc", {"ndcg@10": 0.1}).certificate.sentence()
 
 
 def test_a_budget_too_small_to_certify_changes_nothing(situation: Situation) -> None:
@@ -88,7 +102,8 @@ def test_the_cost_of_diversity(situation: Situation) -> None:
 
 
 def test_without_labels_nothing_is_certified(small: Dataset, situation: Situation) -> None:
-    split = replace(situation.split, test=Incidence.empty(situation.split.train.shape))
+    none = Incidence.empty(situation.split.train.shape)
+    split = replace(situation.split, validation=none, test=none)
     blind = Situation(situation.factors, split, situation.subtopics, "test")
     found = cost_of_diversity(blind, ("sc",))
     assert not found.certified

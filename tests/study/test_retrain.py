@@ -91,6 +91,8 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     assert held.churn.served <= bound < free.churn.retraining
     assert held.churn.free == pytest.approx(free.churn.served, abs=0.02)
     assert held.stickiness > 0
+    assert free.kept.certificate.part == "validation"
+    assert held.kept.certificate.part == "test", "the old model had seen all of validation"
     assert "without a bound" in held.churn.sentence()
     # What is reported is what the vectors give.
     served, _ = held.kept.perturbation.applied_to(held.aligned.factors).rank(10, exclude=now.seen)
@@ -126,16 +128,14 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
 
 
 @pytest.mark.parametrize("tight", [False, True])
-def test_a_certificate_on_validation_leaves_the_test_unread(
-    tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split
-) -> None:
+def test_the_test_stays_unread(tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
     before = Before(before.base, before.served, split.train)  # one that knew the validation part would not be judged
     swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
     found = []
     for it in (split, swapped):
         now = Situation(models[1], it, small.subtopics, "test")
-        settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None, "certify_on": "validation"}
+        settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, "sc", {"ndcg@10": 0.4}, **settings))
     assert found[0].kept.baked is not None
     assert (found[0].stickiness > 0) == tight
@@ -145,17 +145,17 @@ def test_a_certificate_on_validation_leaves_the_test_unread(
 
 
 def test_what_the_old_run_asked_for_is_what_is_done(small: Dataset, models: Any, split: Split, tmp_path: Path) -> None:
-    """Without test labels nothing can be certified but on validation, as the old run asked."""
-    runs, unlabelled = [], replace(split, train=split.train.union(split.test), test=Incidence.empty(split.test.shape))
+    runs = []
     for name, factors in zip(("old", "new"), models, strict=True):
         run = Run.create(tmp_path / name, RunConfig())
-        run.save_data(small, unlabelled)
+        run.save_data(small, split)
         run.save_factors(factors)
         runs.append(run)
-    asked = BudgetConfig(goal="sc", budgets={"ndcg@10": 0.4}, certify_on="validation")
-    diversify_within(runs[0], asked)
+    diversify_within(runs[0], BudgetConfig(goal="sc", budgets={"ndcg@10": 0.4}, certify_on="test"))
     diversify_like(runs[1], runs[0])
     assert runs[1].is_diversified()
+    assert "| certified on | the test part |" in card(runs[1])
+    diversify_like(runs[1], runs[0], certify_on="validation", overwrite=True)
     assert "| certified on | the validation part |" in card(runs[1])
 
 

@@ -1,7 +1,7 @@
 """What is learned and chosen does not change when the test labels are replaced by random ones; the paper's preset does.
 
-One reading is on purpose: ``within_budget`` on the test part ends its path where the test labels say so, and tells it
-in the certificate. ``certify_on="validation"`` leaves the test unread.
+Who asks for ``certify_on="test"`` has it read: the path then ends where the test labels say so, and the certificate
+tells.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from recprism.study.fleet import OwnProcess
 from recprism.study.frontier import frontier
 from recprism.study.methods import RIVALS, Situation, planned
 from recprism.study.path import served_at, steps_towards, within_budget
+from recprism.study.stored_path import make_path
 
 FEW = {"epochs": 12, "dim": 6}
 
@@ -86,15 +87,24 @@ def test_every_point_of_the_path_to_vectors(side: str, situations: tuple[Situati
 
 
 def test_the_point_of_a_budget(situations: tuple[Situation, Situation]) -> None:
-    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}, certify_on="validation") for it in situations)
+    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}) for it in situations)
     assert one.baked is not None
     assert one.to_dict() == two.to_dict()
     assert same(*(it.perturbation.applied_to(situations[0].factors) for it in (one, two)))
 
 
+def test_the_points_that_the_studio_reaches(situations: tuple[Situation, Situation]) -> None:
+    one, two = (make_path(it, "sc") for it in situations)
+    assert one.part == "validation"
+    assert (one.losses, one.upper) == (two.losses, two.upper)
+    assert np.array_equal(one.lists, two.lists)
+    assert one.means["ndcg@10"] != two.means["ndcg@10"], "what it measures is the test"
+
+
 def test_a_certificate_on_the_test_is_the_one_reading(situations: tuple[Situation, Situation]) -> None:
-    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}) for it in situations)
+    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}, certify_on="test") for it in situations)
     assert one.certificate.figures() != two.certificate.figures()
+    assert "on the test part" in one.certificate.sentence()
 
 
 def test_the_fronts(situations: tuple[Situation, Situation]) -> None:

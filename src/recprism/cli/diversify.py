@@ -14,10 +14,15 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.counterfactual import CMB, Step
+    from recprism.data.split import Part
     from recprism.study.config import BudgetConfig
     from recprism.study.diversify import Effect
     from recprism.study.path import Kept
     from recprism.study.run import Run
+
+
+JUDGED_ON = "test"
+"""The part that the table of what was done is measured on."""
 
 
 def diversify(
@@ -82,11 +87,12 @@ def diversify(
     ] = False,
     confidence: Annotated[float, typer.Option(help="Of the certificate.", min=0.5, max=0.999)] = 0.95,
     certify_on: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="With --budget: whose labels decide how far it goes; validation leaves the test part unread."
+            help="With --budget or --like: whose labels decide how far it goes; what decides cannot judge.",
+            show_default="validation, where there is one",
         ),
-    ] = "test",
+    ] = None,
     preset: Annotated[
         str,
         typer.Option(
@@ -141,7 +147,7 @@ def diversify(
     from recprism.study.run import Run
     from recprism.study.sinks import followed
 
-    names = metric_names(metrics)
+    names, deciding = metric_names(metrics), None if certify_on is None else part_named(certify_on)
     if (run_directory is None) == (resume is None):
         raise InputError("name a run to diversify, or --resume one that was interrupted")
     if like is not None or max_churn is not None:
@@ -151,7 +157,7 @@ def diversify(
             )
         run, sink = Run.open(run_directory), mlflow_sink(mlflow)
         with followed(run, sink):
-            _like(run, Run.open(like), max_churn, names, overwrite, as_json)
+            _like(run, Run.open(like), max_churn, deciding, names, overwrite, as_json)
         return
     if budget is not None:
         asked = BudgetConfig(
@@ -159,7 +165,7 @@ def diversify(
             budgets={"ndcg@10": budget, **shares(guard or [], "--guard")},
             side=_side(side),
             confidence=confidence,
-            certify_on=part_named(certify_on),
+            certify_on=deciding,
             rules=RulesConfig(
                 banned=[_typed_id(word) for word in (ban or "").split(",") if word.strip()],
                 pinned=_pins(pin or []),
@@ -237,12 +243,18 @@ def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwr
 
 
 def _like(
-    run: Run, old: Run, max_churn: float | None, names: tuple[str, ...] | None, overwrite: bool, as_json: bool
+    run: Run,
+    old: Run,
+    max_churn: float | None,
+    certify_on: Part | None,
+    names: tuple[str, ...] | None,
+    overwrite: bool,
+    as_json: bool,
 ) -> None:
     from recprism.study.diversify import diversify_like
 
     say(f"turning the vectors onto the axes of {old.path}, then as far towards its goal as it went")
-    found = diversify_like(run, old, max_churn=max_churn, overwrite=overwrite)
+    found = diversify_like(run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite)
     if not as_json:
         say(found.churn.sentence())
         if found.judged < 1:
@@ -264,6 +276,8 @@ def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | 
         return
     if found is not None and kept.baked is not None:
         _print_effect(found)
+        if kept.certificate.part != JUDGED_ON:
+            say(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
         say(kept.baked.sentence())
         if kept.violations is not None:
             say(kept.violations.sentence())

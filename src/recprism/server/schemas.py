@@ -57,9 +57,11 @@ class PathPoint(BaseModel):
 
     point: int
     trade_off: float
-    loss: float | None = Field(description="Measured share of NDCG@10 that is lost; null without held-out labels.")
+    loss: float | None = Field(
+        description="Share of NDCG@10 that is lost on the part that decides; null without labels."
+    )
     upper: float | None = Field(description="Upper confidence bound of that share.")
-    values: dict[str, float | None]
+    values: dict[str, float | None] = Field(description="On the test part.")
     changes: dict[str, float | None] = Field(description="Relative to point 0.")
 
 
@@ -70,6 +72,7 @@ class PathAnswer(BaseModel):
     metric: str
     cost: str
     confidence: float
+    part: str = Field(description="Whose labels decide how far a budget reaches.")
     users: int
     points: list[PathPoint]
 

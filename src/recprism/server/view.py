@@ -89,7 +89,7 @@ class View:
             schemas.PathPoint(
                 point=at,
                 trade_off=trade_off,
-                loss=path.loss(at),
+                loss=None if path.losses is None else path.losses[at],
                 upper=None if path.upper is None else path.upper[at],
                 values={name: values[at] for name, values in path.means.items()},
                 changes={name: path.change(name, at) for name in path.means},
@@ -97,7 +97,13 @@ class View:
             for at, trade_off in enumerate(path.trade_offs)
         ]
         return schemas.PathAnswer(
-            goal=goal, metric=path.metric, cost=COST, confidence=path.confidence, users=path.users, points=points
+            goal=goal,
+            metric=path.metric,
+            cost=COST,
+            confidence=path.confidence,
+            part=path.part,
+            users=path.users,
+            points=points,
         )
 
     def point(self, goal: str, budget: float | None, certified: bool, point: int | None) -> int:

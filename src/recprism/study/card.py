@@ -136,7 +136,7 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     if kept is None:
         return "A budget was given and nothing found yet: `recprism diversify --overwrite RUN`."
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
-    where = f"the {asked.certify_on} part"
+    where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
     rules = asked.rules.model_dump(exclude_defaults=True)
     said = (kept["certificate"]["sentence"], kept["baked"] or "The vectors stay as they are.")

@@ -77,12 +77,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Which points of a path keep all budgets, with the stated confidence for all of them together."""
+    """Which points of a path keep all budgets, with the stated confidence for all of them together.
+
+    part: whose interactions judged, validation or test; None where nobody said
+    """
 
     points: tuple[Point, ...]
     confidence: float
     method: str
     procedure: str
+    part: str | None = None
 
     @property
     def last(self) -> int | None:
@@ -102,8 +106,11 @@ class Certificate:
         seen = ", ".join(f"{_percent(check.loss)}, at most {_percent(check.upper)}" for check in checks)
         return (
             f"With {sure}, the lists of step {last + 1} (of {len(self.points)} tried) lose at most {budgets} "
-            f"(measured on {checks[0].users:,} users: {seen})."
+            f"(measured on {self._judges(checks[0].users)}: {seen})."
         )
+
+    def _judges(self, users: int) -> str:
+        return f"{users:,} users" if self.part is None else f"the {self.part} part, {users:,} users"
 
     def figures(self) -> dict[str, Any]:
         """Of the furthest certified point: metric -> budget, measured loss and its upper bound; else none of them."""
@@ -117,7 +124,7 @@ class Certificate:
             {"certified": point.certified, "p_value": point.p_value, "checks": [plain_row(it) for it in point.checks]}
             for point in self.points
         ]
-        about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure}
+        about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
         return {"sentence": self.sentence(), "last": self.last, **about, "points": points}
 
 
@@ -130,6 +137,7 @@ def certify(
     method: Literal["t", "betting"] = "t",
     procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
     seed: int = 0,
+    part: str | None = None,
 ) -> Certificate:
     """Test every point of a path against all budgets.
 
@@ -142,6 +150,7 @@ def certify(
     procedure: "fixed-sequence" walks the path and stops at the first point that fails; "holm" is for points that have
         no order, and at least as good as Bonferroni's correction
     seed: of the order in which "betting" takes the users
+    part: whose labels they are, to be named in the verdict
 
     >>> base = {"recall@10": np.tile([0.2, 0.4, 0.6], 400)}
     >>> point = {"recall@10": base["recall@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
@@ -155,7 +164,7 @@ def certify(
     checks = [_checked(base, point, at, budgets, alpha, method, seed) for at, point in enumerate(points)]
     p_values = np.array([max(check.p_value for check in of_point) for of_point in checks])
     certified = PROCEDURES[procedure](p_values, alpha).tolist()
-    return Certificate(tuple(map(Point, checks, certified)), confidence, method, procedure)
+    return Certificate(tuple(map(Point, checks, certified)), confidence, method, procedure, part)
 
 
 def t_test(base: Array, new: Array, alpha: float = 0.05, seed: int = 0) -> PValue:  # noqa: ARG001

@@ -85,8 +85,8 @@ class BudgetConfig(_Strict):
     budgets: dict[str, float]
     side: Literal["user", "item"] = "user"
     confidence: float = 0.95
-    certify_on: Literal["test", "validation"] = "test"
-    """Whose labels decide how far it goes; "validation" leaves the test part unread."""
+    certify_on: Literal["test", "validation"] | None = None
+    """Whose labels decide how far it goes: unless named validation, where the split has such labels."""
     rules: RulesConfig = RulesConfig()
 
 

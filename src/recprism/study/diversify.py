@@ -93,10 +93,13 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
 
 
 @writing
-def diversify_like(run: Run, old: Run, *, max_churn: float | None = None, overwrite: bool = False) -> Refit:
+def diversify_like(
+    run: Run, old: Run, *, max_churn: float | None = None, certify_on: Part | None = None, overwrite: bool = False
+) -> Refit:
     """What was asked of ``old`` asked again of a retrained ``run``, whose vectors are turned onto the old axes.
 
-    See :func:`recprism.study.retrain.refit`. Nothing is turned or changed where nothing is certified.
+    certify_on: as ``old`` was asked unless named. See :func:`recprism.study.retrain.refit`. Nothing is turned or
+    changed where nothing is certified.
     """
     run.require_undiversified(overwrite=overwrite)
     wanted, certified = old.config.diversify, old.certificate()
@@ -104,7 +107,8 @@ def diversify_like(run: Run, old: Run, *, max_churn: float | None = None, overwr
         raise InputError(
             f"{old.path}: holds no vectors within a budget to follow; run `recprism diversify {old.path} --budget 0.01`"
         )
-    asked, before = wanted.within, Before(old.factors(), old.served_factors(), old.split().seen_before("test"))
+    asked = wanted.within.model_copy(update={"certify_on": certify_on or wanted.within.certify_on})
+    before = Before(old.factors(), old.served_factors(), old.split().seen_before("test"))
     found = refit(
         situation_of(run),
         before,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual.bake import Baked, bake
 from recprism.counterfactual.space import Perturbation
-from recprism.data.split import Part
+from recprism.data.split import Part, Split
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.ranking.threads import share_work
@@ -179,6 +179,11 @@ class Kept:
         return {**about, "baked": words, "rules": rules, "certificate": self.certificate.to_dict()}
 
 
+def deciding_part(split: Split, otherwise: Part) -> Part:
+    """Whose labels decide where nothing is said: a choice that reads the test part leaves nothing to judge it by."""
+    return "validation" if len(split.validation) else otherwise
+
+
 def within_budget(
     situation: Situation,
     goal: str,
@@ -194,15 +199,17 @@ def within_budget(
 
     rules: what editors ask for, settings of ``recprism.rerank.Constrained`` (banned, pinned, min_share, max_share,
         tail_floor, appetite); what cannot be met is in ``violations``
-    certify_on: the part whose labels decide how far it goes, the situation's own unless named. "validation" leaves the
-        test unread: the path is walked as of then, and the point it ends at is made anew for the lists to serve
+    certify_on: the part whose labels decide how far it goes: validation where there are such labels, unless named, and
+        the test part stays unread. The path is walked as of then; the point it ends at is made anew for the lists to
+        serve
 
     Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
     point that fails; nothing is made anew after the test on the situation's own part.
     """
     for name in budgets:
         parse(name)
-    judge = situation if certify_on in (None, situation.part) else situation.on(certify_on)
+    part = certify_on or deciding_part(situation.split, situation.part)
+    judge = situation if part == situation.part else situation.on(part)
     if not len(judge.split.part(judge.part)):
         raise InputError(f"there are no {judge.part} labels to certify a budget on; audit without one")
     names = tuple(budgets)
@@ -215,7 +222,7 @@ def within_budget(
     for trade_off in steps:
         baked, served = served_at(judge, goal, trade_off, side=side, rules=rules, depth=depth)
         tested.append(judge.judge(served, names))
-        certificate = certify(base, tested, budgets, confidence=confidence)
+        certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         if certificate.last != len(tested) - 1:
             break
         passed.append((baked, served[:, : situation.k]))

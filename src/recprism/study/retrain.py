@@ -19,7 +19,7 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.align import Aligned, align, common
 from recprism.study.methods import Lists, Situation
-from recprism.study.path import DEPTH, Kept, Rules, lists_at, served_at, steps_towards, within_budget
+from recprism.study.path import DEPTH, Kept, Rules, deciding_part, lists_at, served_at, steps_towards, within_budget
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: whoever was on the list and is on offer comes first
 HALVINGS = 7
@@ -195,7 +195,8 @@ def refit(
     situation: the retrained model about to serve; trade_off: where the old perturbation stood on the path
     max_churn: the largest share of places that may change against the lists that were served. Items that were there
         are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
-    certify_on: the part whose labels decide, as in :func:`recprism.study.path.within_budget`
+    certify_on: the part whose labels decide, as in :func:`recprism.study.path.within_budget`; unless named it is not
+        one that the old model had seen all of where its lists are held on to, because none of it could judge them
 
     Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
     """
@@ -205,9 +206,11 @@ def refit(
     free, stickiness = None, 0.0
     if max_churn is not None:
         free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
-    judging, judged = now, 1.0
+    judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
-        judging, by = _Judging(now, before, stickiness), certify_on or now.part
+        if certify_on is None and not len(before.new_labels(now.on(by))):
+            by = now.part
+        judging = _Judging(now, before, stickiness)
         judged = len(before.new_labels(now.on(by))) / max(len(now.split.part(by)), 1)
         if not judged:
             raise InputError(
@@ -215,7 +218,7 @@ def refit(
                 "drop --max-churn, or certify on the other part"
             )
     kept = within_budget(
-        judging, goal, budgets, side=side, rules=rules, confidence=confidence, trade_offs=steps, certify_on=certify_on
+        judging, goal, budgets, side=side, rules=rules, confidence=confidence, trade_offs=steps, certify_on=by
     )
     served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
     return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)

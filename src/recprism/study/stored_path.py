@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from recprism.study.certificate import certify
 from recprism.study.cost import COST
 from recprism.study.methods import Situation
-from recprism.study.path import check_goal, served_at, steps_towards
+from recprism.study.path import Values, check_goal, deciding_part, served_at, steps_towards
 from recprism.study.run import Run
 
 METRICS = (COST, "recall@10", "sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
 OF_LABELS = (COST, "recall@10")
 OF_SUBTOPICS = ("sc@10", "alpha_ndcg@10", "ilad_subtopics@10")
-FORMAT = 1
+FORMAT = 2
 Told = Callable[[int, int], None]
 
 
@@ -28,16 +28,20 @@ class StoredPath:
 
     trade_offs: (n,) 0 first
     lists: (n, n_users, k) item numbers, -1 where nothing is left
-    means: metric -> (n,)
-    upper: (n,) one-sided upper confidence bounds of the loss of NDCG@10, each of its point alone; None without labels
+    means: metric -> (n,) of these lists, on the test part
+    losses: (n,) of NDCG@10 on the part whose labels decide, which leaves the test part to judge; None without labels
+    upper: (n,) their one-sided upper confidence bounds, each of its point alone
+    part: the part that decides; users: those of it who are judged
     """
 
     goal: str
     trade_offs: tuple[float, ...]
     lists: NDArray[np.int32]
     means: dict[str, tuple[float, ...]]
+    losses: tuple[float, ...] | None
     upper: tuple[float, ...] | None
     confidence: float
+    part: str
     users: int
 
     @property
@@ -50,11 +54,6 @@ class StoredPath:
         before = self.means[metric][0]
         return self.means[metric][point] / before - 1 if before else None
 
-    def loss(self, point: int) -> float | None:
-        """Measured, of NDCG@10; None without labels."""
-        change = self.change(COST, point) if COST in self.means else None
-        return None if change is None else -change
-
     def reach(self, budget: float, *, certified: bool = True) -> int:
         """The furthest point that keeps a budget.
 
@@ -62,11 +61,11 @@ class StoredPath:
         ``certify`` read for any budget. Measured: its own loss is within it. Without labels nothing is known to keep
         any, so the answer is 0.
         """
-        if self.upper is None:
+        if self.upper is None or self.losses is None:
             return 0
         if certified:
             return int(np.logical_and.accumulate(np.asarray(self.upper) <= budget).sum()) - 1
-        return max(at for at in range(len(self.trade_offs)) if (self.loss(at) or 0.0) <= budget)
+        return max(at for at, loss in enumerate(self.losses) if loss <= budget)
 
 
 def stored_path(run: Run, goal: str, on_step: Told | None = None) -> StoredPath:
@@ -88,29 +87,46 @@ def _from_facts(lists: NDArray[np.int32], facts: Mapping[str, Any]) -> StoredPat
         tuple(facts["trade_offs"]),
         lists,
         {name: tuple(values) for name, values in facts["means"].items()},
-        None if facts["upper"] is None else tuple(facts["upper"]),
+        *(None if facts[name] is None else tuple(facts[name]) for name in ("losses", "upper")),
         facts["confidence"],
+        facts["part"],
         facts["users"],
     )
 
 
 def make_path(situation: Situation, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
-    """Walk the whole path, and judge every point on the situation's part."""
+    """Walk the whole path, every point judged on the situation's part, and its price on the part that decides."""
     steps = (0.0, *steps_towards(goal))
     names = _metrics(situation, goal)
-    lists, values = [], []
+    part = deciding_part(situation.split, situation.part)
+    judge = situation if part == situation.part else situation.on(part)
+    lists: list[NDArray[np.int32]] = []
+    values: list[Values] = []
+    deciding: list[Values] = []
     for at, trade_off in enumerate(steps):
         if on_step is not None:
             on_step(at, len(steps))
-        served = served_at(situation, goal, trade_off)[1] if trade_off else situation.base_lists
-        lists.append(served.astype(np.int32))
-        values.append(situation.judge(served, names))
-    upper, users = None, situation.factors.n_users
-    if COST in names:
-        checks = [point.checks[0] for point in certify(values[0], values, {COST: 0.5}, confidence=confidence).points]
-        upper, users = tuple(check.upper for check in checks), checks[0].users
+        lists.append(_served(situation, goal, trade_off))
+        values.append(situation.judge(lists[-1], names))
+        if judge is not situation:
+            deciding.append(judge.judge(_served(judge, goal, trade_off), (COST,)))
+    judged = deciding or values
+    price = _price(judged, confidence) if COST in judged[0] else (None, None, situation.factors.n_users)
+    losses, upper, users = price
     means = {name: tuple(float(np.nanmean(point[name])) for point in values) for name in names}
-    return StoredPath(goal, steps, np.stack(lists), means, upper, confidence, users)
+    return StoredPath(goal, steps, np.stack(lists), means, losses, upper, confidence, part, users)
+
+
+def _served(situation: Situation, goal: str, trade_off: float) -> NDArray[np.int32]:
+    served = served_at(situation, goal, trade_off)[1] if trade_off else situation.base_lists
+    return served.astype(np.int32)
+
+
+def _price(values: Sequence[Values], confidence: float) -> tuple[tuple[float, ...], tuple[float, ...], int]:
+    """What every point loses, its upper bound, and how many users say so."""
+    points = certify(values[0], values, {COST: 0.5}, confidence=confidence).points
+    checks = [point.checks[0] for point in points]
+    return tuple(check.loss for check in checks), tuple(check.upper for check in checks), checks[0].users
 
 
 def _metrics(situation: Situation, goal: str) -> tuple[str, ...]:

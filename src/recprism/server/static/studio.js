@@ -135,9 +135,10 @@ function sentence(here) {
   const what = inWords(state.path.metric), gained = percent(here.changes[state.path.metric], 1, true);
   if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. A larger budget, or more held-out users, would help." : "no stop keeps this budget."];
   if (here.loss === null) return [el("b", {}, `${gained} ${what}`), ". What that costs in accuracy is not known: this run has no held-out interactions."];
-  const price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
-  const sure = byId("certified").checked ? ` With ${percent(state.path.confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on ${state.path.users.toLocaleString("en")} users.` : " Measured, not certified.";
-  return [el("b", {}, `${gained} ${what}`), price, sure];
+  const { part, confidence, users, cost } = state.path, price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
+  const sure = byId("certified").checked ? ` With ${percent(confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on the ${part} part, ${users.toLocaleString("en")} users.` : ` Measured on the ${part} part, not certified.`;
+  const since = part === "test" || !(cost in here.changes) ? "" : ` On the test part, which has no say in this: ${percent(here.changes[cost], 2, true)}.`;
+  return [el("b", {}, `${gained} ${what}`), price, sure, since];
 }
 
 function changed(share) {
