@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from recprism.data import Interactions, Split, split_interactions
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.errors import InputError
+from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.models.features import FeatureModel, completed
@@ -50,6 +51,18 @@ def test_it_learns_what_each_user_wants(world: tuple[Split, FeatureMatrix], comp
     noise = np.random.default_rng(1).normal(size=(2, 80, 4))
     random = Factors.from_arrays(noise[0], noise[1, :60], user_ids=split.user_ids, item_ids=split.item_ids)
     assert ndcg(factors, split) > 3 * ndcg(random, split)
+
+
+def test_a_breakdown_names_a_user_or_an_item(world: tuple[Split, FeatureMatrix]) -> None:
+    split, features = world
+    model, kept = FeatureModel(completion=None, epochs=1, patience=None), []
+    model.fit(split, features, device="cpu", checkpoint=lambda *state: kept.append(state))
+    (arrays, facts) = kept[0]
+    for place, name in ((5 * N_FEATURES + 1, "user 5"), (80 * N_FEATURES + 3, "item 3")):
+        broken = {**arrays, "parameters": arrays["parameters"].copy()}
+        broken["parameters"][place] = np.nan
+        with pytest.raises(RecprismError, match=f"epoch 2, step .* the vector of {name} is the first"):
+            replace(model, epochs=2).fit(split, features, device="cpu", resume=(broken, facts))
 
 
 def test_a_change_of_item_features_changes_the_lists(world: tuple[Split, FeatureMatrix]) -> None:

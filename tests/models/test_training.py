@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError, RecprismError
 from recprism.models import BPRMF, Epoch, Factors, LightGCN
 from recprism.models.adapters import ImplicitALS
-from recprism.models.training import Checkpoint
+from recprism.models.training import Checkpoint, Task, Training
 
 SMALL: dict[str, Any] = {"dim": 6, "epochs": 5, "patience": None, "batch_size": 100}
 MODELS = [
@@ -138,8 +142,65 @@ def test_early_stopping_without_validation_is_an_error(blocks: Split) -> None:
 @pytest.mark.parametrize("model", [BPRMF, LightGCN])
 def test_a_breakdown_says_where(model: Any, blocks: Split) -> None:
     exploding = model(dim=4, epochs=50, patience=None, learning_rate=1e30, batch_size=200)
-    with pytest.raises(RecprismError, match=r"epoch \d+, batch \d of \d: .* lower learning_rate \(now 1e\+30\)"):
+    with pytest.raises(
+        RecprismError,
+        match=r"epoch 1, step 2: the loss is nan, and scores grew too large, with all vectors finite; the largest "
+        r"number, -?1e\+30, is in the vector of (user 'u\d\d'|item 1\d\d); train again with a lower learning_rate "
+        r"\(now 1e\+30\)",
+    ):
         exploding.fit(blocks, device="cpu")
+
+
+def test_a_breakdown_of_least_squares_says_where(blocks: Split) -> None:
+    kept: list[Checkpoint] = []
+    with pytest.raises(RecprismError, match=r"epoch 1: the loss is nan, and the vector of user .* a lower alpha \(now"):
+        ImplicitALS(dim=6, alpha=1e25, regularization=0).fit(blocks, checkpoint=lambda *state: kept.append(state))
+    assert not kept
+
+
+def test_a_breakdown_names_the_first_vector_that_is_not_finite(blocks: Split) -> None:
+    model, kept = BPRMF(**SMALL), []
+    model.fit(blocks, seed=1, device="cpu", checkpoint=lambda *state: kept.append(state))
+    for row, name in ((7, "user 'u07'"), (blocks.n_users + 3, "item 103")):
+        arrays = {**kept[1][0], "parameters": kept[1][0]["parameters"].copy()}
+        arrays["parameters"][row, 2] = np.inf
+        with pytest.raises(
+            RecprismError, match=rf"epoch 3, step \d+: .* the vector of {name} is the first that is not"
+        ):
+            model.fit(blocks, seed=1, device="cpu", resume=(arrays, kept[1][1]))
+
+
+def test_a_breakdown_ends_the_training_at_once() -> None:
+    """The second loss is not finite: the vectors are those that gave it, and no third batch is drawn."""
+    drawn: list[int] = []
+
+    def steps(parameters: Tensor, _: torch.Generator) -> Iterator[tuple[Tensor, int, Tensor]]:
+        for number, loss in enumerate((1.0, math.inf, 1.0)):
+            drawn.append(number)
+            yield torch.tensor(loss), 1, torch.ones_like(parameters)
+
+    task = Task(steps, None, 5, 5, 0.1, 0.0, {}, lambda place: f"number {place}")
+    training = Training(task, torch.zeros(2, 2), torch.Generator())
+    with pytest.raises(RecprismError, match="epoch 1, step 2: the loss is inf"):
+        training.run(None, None)
+    assert drawn == [0, 1] and training.adam.steps == 1
+
+
+def test_a_vector_that_the_last_step_broke_is_seen_before_anything_is_kept() -> None:
+    def steps(parameters: Tensor, _: torch.Generator) -> Iterator[tuple[Tensor, int, Tensor]]:
+        gradient = torch.zeros_like(parameters)
+        gradient[1, 1] = math.nan
+        yield torch.tensor(1.0), 1, gradient
+
+    kept: list[Checkpoint] = []
+    training = Training(
+        Task(steps, None, 5, 5, 0.1, 0.0, {}, lambda place: f"number {place}"), torch.zeros(2, 2), torch.Generator()
+    )
+    with pytest.raises(
+        RecprismError, match=r"step 1: the loss is 1, and number 3 is the first that is not finite \(1 of"
+    ):
+        training.run(None, lambda *state: kept.append(state))
+    assert not kept
 
 
 def test_a_generator_can_be_the_seed(blocks: Split) -> None:

@@ -16,6 +16,7 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.bpr import BPRMF
+from recprism.models.breakdown import vector_of
 from recprism.models.factors import Factors
 from recprism.models.pairwise import bpr_slope
 from recprism.models.sampling import Triples
@@ -163,6 +164,7 @@ class FeatureModel(NamedSettings):
             self.learning_rate,
             self.weight_decay / len(split.train),
             {"model": self.name, **settings, **data},
+            lambda place: vector_of(split, layout.row_of(place)),
         )
 
 
@@ -186,6 +188,11 @@ class _Layout:
     def parts(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         end = self.n_users * self.features.shape[1]
         return parameters[:end].view(self.n_users, -1), parameters[end:]
+
+    def row_of(self, place: int) -> int:
+        """The user, or the number of users plus the item, that a number in the flat tensor belongs to."""
+        width = self.features.shape[1]
+        return place // width if place < self.n_users * width else place - self.n_users * (width - 1)
 
     def vectors(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """User and item vectors whose product is the score: the bias is one more column."""

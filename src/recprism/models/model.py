@@ -14,6 +14,7 @@ from torch import Tensor
 from recprism.data.room import require_room
 from recprism.data.split import Split
 from recprism.errors import InputError
+from recprism.models.breakdown import vector_of
 from recprism.models.factors import Factors
 from recprism.models.pairwise import bpr_slope
 from recprism.models.sampling import Triples
@@ -178,6 +179,7 @@ class PairwiseModel(NamedSettings, ABC):
             self.learning_rate,
             self.weight_decay / (len(split.train) if self.loss == "mean" else 1),
             {"model": self.name, **settings, **data},
+            lambda place: vector_of(split, place // self.dim),
         )
 
     def _outcome(self, training: Training) -> dict[str, Any]:

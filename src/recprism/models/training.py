@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from recprism.errors import InputError, RecprismError
 from recprism.models.adam import Adam
+from recprism.models.breakdown import Whose, breakdown
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Facts: TypeAlias = Mapping[str, Any]
@@ -20,6 +22,8 @@ Checkpoint: TypeAlias = tuple[Arrays, Facts]
 """Arrays for a safetensors file and facts for JSON."""
 CheckpointSink: TypeAlias = Callable[[Arrays, Facts], None]
 ARRAYS = ("parameters", "best", "first_moment", "second_moment", "random_state")
+LOOKS_AT_LOSS = {"cpu": 1, "cuda": 32}
+"""Every how many steps the losses are read: a GPU has to be waited for, and steps are given to it ahead of time."""
 FACTS = ("epoch", "steps", "best_epoch", "best_value")
 
 
@@ -52,6 +56,7 @@ class Task:
     steps: given the parameters, yields batch by batch the summed loss, the number of its terms and the gradient
     judge: the validation value of parameters, higher is better; None trains all epochs and keeps the last
     identity: what must be the same for a checkpoint to fit
+    whose: what a number among the parameters belongs to, for the sentence that says which went wrong
     """
 
     steps: Callable[[Tensor, torch.Generator], Iterable[tuple[Tensor, int, Tensor]]]
@@ -61,6 +66,7 @@ class Task:
     learning_rate: float
     weight_decay: float
     identity: Facts
+    whose: Whose
 
 
 class Training:
@@ -96,25 +102,38 @@ class Training:
         return self.epoch >= self.task.epochs or out_of_patience
 
     def _train_epoch(self) -> float:
-        losses, terms = [], 0
+        losses: list[Tensor] = []
+        known: list[float] = []
+        terms, together = 0, LOOKS_AT_LOSS[self.parameters.device.type]
         for loss, n_terms, gradient in self.task.steps(self.parameters, self.generator):
-            self.adam.step(gradient)
             losses.append(loss)
             terms += n_terms
+            if len(losses) == together:
+                self._read(losses, known)  # before the step, so that a loss is told with the vectors that it is of
+            self.adam.step(gradient)
+        self._read(losses, known)
+        # A step can break a vector that no later batch holds; all are looked at once, since it takes reading all.
+        if not bool(torch.isfinite(self.parameters).all()):
+            raise self._breakdown(len(known), known[-1])
         self.epoch += 1
-        by_batch = torch.stack(losses)
-        self._require_finite(by_batch)
-        return float(by_batch.sum(dtype=torch.float64)) / terms
+        return math.fsum(known) / terms
 
-    def _require_finite(self, by_batch: Tensor) -> None:
-        broken = (~torch.isfinite(by_batch)).nonzero().flatten().tolist()
-        if not broken and bool(torch.isfinite(self.parameters).all()):
+    def _read(self, waiting: list[Tensor], known: list[float]) -> None:
+        """Move losses from the device to ``known``, in one transfer; the first that is not finite ends the training."""
+        if not waiting:
             return
-        batch = broken[0] + 1 if broken else len(by_batch)
-        raise RecprismError(
-            f"training broke down in epoch {self.epoch}, batch {batch} of {len(by_batch)}: the loss or the vectors are "
-            f"not finite any more; lower learning_rate (now {self.task.learning_rate:g})"
+        for loss in [float(waiting[0])] if len(waiting) == 1 else torch.stack(waiting).tolist():
+            known.append(loss)
+            if not math.isfinite(loss):
+                raise self._breakdown(len(known), loss)
+        waiting.clear()
+
+    def _breakdown(self, step: int, loss: float) -> RecprismError:
+        where, advice = (
+            f"epoch {self.epoch + 1}, step {step}",
+            f"a lower learning_rate (now {self.task.learning_rate:g})",
         )
+        return breakdown(where, loss, self.parameters, self.task.whose, advice)
 
     def _note_value(self) -> float | None:
         """Keep the vectors if they are the best so far; without validation the last are the best."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ import torch
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.adapters.implicit import from_implicit, require_implicit
+from recprism.models.breakdown import breakdown, vector_of
 from recprism.models.factors import Factors
 from recprism.models.settings import (
     NamedSettings,
@@ -86,6 +88,10 @@ class ImplicitALS(NamedSettings):
 
             def after(iteration: int, _: float, loss: float) -> None:
                 epoch = done + iteration + 1
+                if not math.isfinite(loss):
+                    both = torch.from_numpy(np.concatenate([model.user_factors, model.item_factors]))
+                    advice = f"a lower alpha (now {self.alpha:g}) or more regularization (now {self.regularization:g})"
+                    raise breakdown(f"epoch {epoch}", loss, both, lambda at: vector_of(split, at // self.dim), advice)
                 if checkpoint is not None:
                     arrays = {"user": model.user_factors.copy(), "item": model.item_factors.copy()}
                     checkpoint(arrays, {"identity": identity, "epoch": epoch})
