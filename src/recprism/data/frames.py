@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.data.ids import as_id_array, show, show_names
 from recprism.data.interactions import Interactions
+from recprism.data.real import require_real
 from recprism.data.subtopics import Subtopics
 from recprism.data.tables import ROW
 from recprism.errors import InputError
@@ -50,6 +51,7 @@ def interactions_from_csr(
     if not hasattr(matrix, "tocoo"):
         raise InputError(f"a SciPy sparse matrix is needed, got {type(matrix).__name__}")
     coo = matrix.tocoo()
+    require_real(coo.data, "the ratings of the matrix")
     values = np.asarray(coo.data, np.float32)
     if not np.isfinite(values).all():
         raise InputError("the matrix holds NaN or infinity; ratings must be finite")

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
+from recprism.data.real import require_real
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -193,6 +194,7 @@ class Context:
         if vectors is None:
             return None
         matrix = as_tensor(vectors, self.device)
+        require_real(matrix, name)
         if matrix.ndim != 2 or len(matrix) != self.n_items:
             raise InputError(
                 f"{name} must have shape (n_items, d) with n_items = {self.n_items}, got {tuple(matrix.shape)}"
@@ -200,6 +202,7 @@ class Context:
         return Vectors.of(matrix)
 
     def _as_counts(self, popularity: ArrayLike | Tensor) -> Tensor:
+        require_real(popularity, "numbers of popularity")
         counts = as_tensor(popularity, self.device).to(torch.float64)
         if counts.ndim != 1 or bool((counts < 0).any()):
             raise InputError(
@@ -241,6 +244,7 @@ def _as_subtopics(matrix: Any) -> Subtopics | None:
         return matrix
     if isinstance(matrix, Incidence):
         return Subtopics(tuple(str(s) for s in range(matrix.n_cols)), matrix)
+    require_real(matrix, "weights of subtopics")
     weights = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float32)
     items = Incidence.coerce(weights)
     return Subtopics(tuple(str(s) for s in range(items.n_cols)), items, weights[items.row_of_entry, items.indices])

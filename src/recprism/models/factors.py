@@ -16,6 +16,7 @@ from recprism.data.bound import hash_of, note, noted_in_tensors, require_bound
 from recprism.data.files import atomic_path, readable, write_text
 from recprism.data.ids import as_id_array, id_positions, show
 from recprism.data.incidence import Incidence
+from recprism.data.real import require_real
 from recprism.errors import InputError
 from recprism.ranking import topk
 
@@ -196,6 +197,7 @@ class Factors:
 
 
 def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArray:
+    require_real(values, f"{side} vectors")
     try:
         matrix = np.ascontiguousarray(values, np.float32)
     except (TypeError, ValueError) as problem:  # text, rows of unequal length, other things than numbers
@@ -243,6 +245,7 @@ def _written(ids: NDArray[Any]) -> list[Any] | None:
 
 
 def _as_bias(values: ArrayLike, n_items: int) -> FloatArray:
+    require_real(values, "the numbers of item_bias")
     bias = np.ascontiguousarray(values, np.float32)
     if bias.shape != (n_items,) or not np.isfinite(bias).all():
         raise InputError(f"item_bias has shape {bias.shape}; {n_items} finite numbers are needed, one per item")

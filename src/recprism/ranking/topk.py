@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
+from recprism.data.real import require_real
 from recprism.data.room import require_room
 from recprism.errors import InputError, MissingDependencyError
 
@@ -188,6 +189,7 @@ def _known_engine(name: str) -> Callable[[torch.device], Engine]:
 
 def _as_matrix(values: NDArray[Any] | Tensor, side: str, device: torch.device) -> Tensor:
     """The vectors as a contiguous float32 tensor: a tensor stays where it is, an array goes to ``device``."""
+    require_real(values, f"{side} vectors")
     if isinstance(values, Tensor):
         matrix = values.detach().to(torch.float32).contiguous()
     else:

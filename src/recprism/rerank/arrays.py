@@ -7,6 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from recprism.data.real import require_real
 from recprism.errors import InputError
 
 NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64}
@@ -18,6 +19,7 @@ def as_tensor(values: ArrayLike | Tensor, name: str, device: torch.device, dtype
     On the processor numpy changes the type: torch would wake all its threads for that, and where the cores are busy
     with something else, waiting for them takes a hundred times as long as the work.
     """
+    require_real(values, name)
     if isinstance(values, Tensor):
         values = values.detach()
         if values.device.type != "cpu" or values.dtype == torch.bfloat16:  # which numpy does not have

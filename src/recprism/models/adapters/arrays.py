@@ -8,9 +8,12 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from recprism.data.files import readable
+from recprism.data.real import require_real
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 
@@ -59,16 +62,21 @@ def _read_npz(path: Path) -> Arrays:
 def _read_safetensors(path: Path) -> Arrays:
     from safetensors.torch import load_file
 
-    return {name: tensor.float().numpy() for name, tensor in load_file(path).items()}
+    return {name: _as_array(tensor) for name, tensor in load_file(path).items()}
 
 
 def _read_torch(path: Path) -> Arrays:
-    import torch
-
     content = torch.load(path, map_location="cpu", weights_only=True)
     named = content if isinstance(content, dict) else {WHOLE: content}
     tensors = {str(name): value for name, value in named.items() if isinstance(value, torch.Tensor)}
-    return {name: tensor.detach().float().numpy() for name, tensor in tensors.items()}
+    return {name: _as_array(tensor) for name, tensor in tensors.items()}
+
+
+def _as_array(tensor: Tensor) -> NDArray[Any]:
+    """As float32, whatever the precision; complex numbers stay, to be refused by name where they are asked for."""
+    tensor = tensor.detach()
+    array: NDArray[Any] = (tensor if tensor.is_complex() else tensor.float()).numpy()
+    return array
 
 
 READERS: dict[str, Callable[[Path], Arrays]] = {
@@ -95,6 +103,12 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def _matrix(path: Path, side: str, key: str | None) -> NDArray[Any]:
+    matrix = _chosen(path, side, key)
+    require_real(matrix, f"{path}: the {side} vectors")
+    return matrix
+
+
+def _chosen(path: Path, side: str, key: str | None) -> NDArray[Any]:
     arrays = read_arrays(path)
     if key is not None:
         if key not in arrays:
