@@ -4,7 +4,7 @@
 
 Real data (the embedded MovieLens, split and trained anew for every seed): the budget is certified on the validation
 part, and the vectors that are kept are then measured on the test part, which had no say. A test of some 600 users is
-itself uncertain, so that single seeds may lie beyond the budget; the mean over the seeds must not. Eight seconds a seed.
+itself uncertain, so that single seeds may lie beyond the budget; the mean over them must not. Eight seconds a seed.
 """
 
 from __future__ import annotations

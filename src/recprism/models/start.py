@@ -64,7 +64,18 @@ def _largest_singular(graph: Graph, rank: int, generator: torch.Generator) -> tu
     image = graph.to_users.receive(basis)
     squares, directions = _principal(image)
     directions = directions[:, :rank]
+    directions = directions * _signs(basis @ directions)
     return image @ (directions * squares[:rank].rsqrt()), squares[:rank].sqrt(), basis @ directions
+
+
+def _signs(vectors: Tensor) -> Tensor:
+    """(columns,) of 1 and -1 that make the largest entry of each column positive.
+
+    Either sign of a singular vector is right, and which one comes out hangs on the last digit of a sum, and so on the
+    processor. Fixed, the same training gives nearly the same vectors everywhere.
+    """
+    largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))[0]
+    return torch.where(largest < 0, -1.0, 1.0).to(vectors.dtype)
 
 
 def _orthonormal(basis: Tensor) -> Tensor:

@@ -1,0 +1,121 @@
+"""How much of a result is the same on another machine, with another processor and other versions?
+
+    python benchmarks/platforms.py --pack packed.npz                      (where polars is: data and vectors as arrays)
+    python benchmarks/platforms.py --packed packed.npz --write here.npz     (on every machine)
+    python benchmarks/platforms.py --compare here.npz there.npz [--json]
+
+The embedded MovieLens. "From the same vectors" begins with those of the packed file: ranking, metrics, optimal lists,
+lists put into vectors, the players' search. "Trained anew" begins with the split. Also on one machine, by other
+instructions: ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= .
+Half a minute.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu import PARTS, _arrays, unpack
+from harness import Claim, machine, parser, report
+from recprism.counterfactual import CMB
+from recprism.data import Split, Subtopics
+from recprism.models import BPRMF, Factors, LightGCN
+from recprism.study.methods import Situation
+from recprism.study.path import served_at
+
+METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad@10", "pc@10")
+Arrays = dict[str, NDArray[Any]]
+
+
+def main() -> None:
+    options = parser(__doc__)
+    for name in ("pack", "packed", "write"):
+        options.add_argument(f"--{name}", type=Path)
+    options.add_argument("--compare", type=Path, nargs=2)
+    asked = options.parse_args()
+    if asked.pack:
+        pack(asked.pack)
+    elif asked.compare:
+        report(compared(*(dict(np.load(path)) for path in asked.compare)), as_json=asked.json)
+    else:
+        np.savez_compressed(asked.write, **results(asked.packed), machine=np.array(str(machine())))
+
+
+def pack(path: Path) -> None:
+    from recprism.data import load_dataset  # noqa: PLC0415 - needs polars, which may not be on the other machine
+
+    data = load_dataset("ml-latest-small")
+    split = data.split(seed=0)
+    factors = BPRMF().fit(split, seed=0, device="cpu")
+    parts = {f"{part}_{key}": value for part in PARTS for key, value in _arrays(split.part(part)).items()}  # type: ignore[arg-type]
+    topics = {f"topics_{key}": value for key, value in _arrays(data.subtopics.items).items()}
+    np.savez_compressed(path, **parts, **topics, user=factors.user, item=factors.item)
+
+
+def results(path: Path) -> Arrays:
+    """Every stage by name: vectors, lists and means of metrics."""
+    split, subtopics = unpack(path)
+    packed = np.load(path)
+    given = Factors.from_arrays(packed["user"], packed["item"])
+    found = {f"given: {name}": array for name, array in stages(given, split, subtopics).items()}
+    for model in (BPRMF(), LightGCN()):
+        trained = model.fit(split, seed=0, device="cpu")
+        found |= {f"{model.name}: {name}": array for name, array in served(trained, split, subtopics).items()}
+        found[f"{model.name}: vectors"] = np.vstack([trained.user, trained.item])
+    return found
+
+
+def served(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
+    situation = Situation(factors, split, subtopics, "test")
+    return {"lists": situation.base_lists, "metrics": means(situation, situation.base_lists)}
+
+
+def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
+    situation = Situation(factors, split, subtopics, "test")
+    found = served(factors, split, subtopics)
+    for goal in ("sc", "alpha_ndcg", "pc"):
+        baked, lists = served_at(situation, goal, 0.2)
+        found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(situation, lists)}
+        found[f"optimal for {goal}: vectors"] = baked.perturbation.applied_to(factors).user
+    for side in ("item", "user"):
+        model = CMB(diversity="sc", side=side, iterations=20, device="cpu").fit(factors, split, subtopics)
+        lists = np.asarray(model.factors_.rank(10, exclude=situation.seen)[0], np.int64)
+        found |= {f"players, {side} side: lists": lists, f"players, {side} side: metrics": means(situation, lists)}
+        found[f"players, {side} side: vectors"] = getattr(model.factors_, side)
+    return found
+
+
+def means(situation: Situation, lists: NDArray[Any]) -> NDArray[np.float64]:
+    return np.array([np.nanmean(values) for values in situation.judge(lists, METRICS).values()])
+
+
+def compared(here: Arrays, there: Arrays) -> list[Claim]:
+    """A row for each stage: how many places differ, how far vectors and means lie apart."""
+    claims = [Claim(f"machine {at}", str(one.pop("machine")), None) for at, one in enumerate((here, there), start=1)]
+    assert here.keys() == there.keys()
+    for name, ours in here.items():
+        theirs = there[name]
+        if name.endswith("lists"):
+            claims.append(
+                Claim(f"{name}: share of places with another item", round(float((ours != theirs).mean()), 6), None)
+            )
+        elif name.endswith("vectors"):
+            apart = np.linalg.norm(ours - theirs) / np.linalg.norm(ours)
+            claims.append(Claim(f"{name}: distance, of their length", float(f"{apart:.2g}"), None))
+        else:
+            apart = np.abs(theirs / ours - 1)
+            claims.append(
+                Claim(
+                    f"{name}: largest relative difference ({METRICS[apart.argmax()]})",
+                    float(f"{apart.max():.2g}"),
+                    None,
+                )
+            )
+    return claims
+
+
+if __name__ == "__main__":
+    main()
