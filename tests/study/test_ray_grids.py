@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import recprism.study.compare as grid
+from recprism.counterfactual.engines import engine_named
 from recprism.data import Dataset
 from recprism.data.synthetic import make_world
 from recprism.errors import InputError, RecprismError
 from recprism.models import make_model
 from recprism.study.cost import cost_of_diversity
-from recprism.study.fleet import fleet
 from recprism.study.frontier import frontier
 from recprism.study.methods import RIVALS, Situation, planned
 
@@ -86,7 +86,10 @@ def test_a_piece_that_always_dies_is_given_up(tmp_path: Path) -> None:
             (deaths / str(os.getpid())).touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with fleet("ray") as crew, pytest.raises(RecprismError, match=r"3 times in vain \(WorkerCrashedError\)"):
+    with (
+        engine_named("ray").fleet() as crew,
+        pytest.raises(RecprismError, match=r"3 times in vain \(WorkerCrashedError\)"),
+    ):
         list(crew.each(deadly, tmp_path, [0]))
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -98,7 +101,7 @@ def test_where_one_piece_fails_the_others_are_not_done() -> None:
         while True:
             time.sleep(1)
 
-    with fleet("ray") as crew, pytest.raises(InputError, match="the first piece is wrong"):
+    with engine_named("ray").fleet() as crew, pytest.raises(InputError, match="the first piece is wrong"):
         list(crew.each(first_fails, None, [0, 1, 2]))
     probe = ray.remote(num_cpus=1)(lambda: None).remote()
     assert ray.wait([probe], timeout=60)[0], "the only processor is free again"

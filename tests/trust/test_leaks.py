@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from recprism.counterfactual import CMB
+from recprism.counterfactual.fleet import OwnProcess
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.study import compare as grid
 from recprism.study.cost import cost_of_diversity
-from recprism.study.fleet import OwnProcess
 from recprism.study.frontier import frontier
 from recprism.study.methods import RIVALS, Situation, planned
 from recprism.study.path import served_at, steps_towards, within_budget

@@ -16,7 +16,7 @@ from torch import Tensor
 from recprism.counterfactual.arms import Arms
 from recprism.counterfactual.climb import ClimbSettings, climb
 from recprism.counterfactual.credit import CREDITS, MarginalCredit
-from recprism.counterfactual.engines import ENGINES, Hired
+from recprism.counterfactual.engines import Hired, engine_named
 from recprism.counterfactual.gradient import GradientSettings, gradient_search
 from recprism.counterfactual.ledger import Follow, Progress, Step
 from recprism.counterfactual.objective import Goals, MetricLike, Objective, name_of
@@ -150,14 +150,13 @@ class CMB:
         if self.policy not in POLICY_SETTINGS:
             raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
 
-        if self.engine not in ENGINES:
-            raise InputError(f"engine is {' or '.join(ENGINES)}, not {self.engine!r}")
+        here = engine_named(self.engine).here
         require_users_per_step(self.users_per_step)
         if self.shards is not None and self.shards < 1:
             raise InputError(f"shards is a number of parts, at least 1; got {self.shards}")
-        if self.policy == "gradient" and (self.engine != "local" or self.shards not in (None, 1)):
+        if self.policy == "gradient" and (not here or self.shards not in (None, 1)):
             raise InputError("policy='gradient' follows one gradient of all lists; leave engine and shards as they are")
-        if self.engine != "local" and self.device not in ("auto", "cpu"):
+        if not here and self.device not in ("auto", "cpu"):
             raise InputError(f"workers of engine={self.engine!r} rank on processors; drop device={self.device!r}")
 
     def _require_marginal_settings(self) -> None:
@@ -217,7 +216,7 @@ class CMB:
         """
         if self.credit == BAKED:
             raise InputError("this CMB holds a perturbation found otherwise; make a new one to search with players")
-        device = choose_device(self.device if self.engine == "local" else "cpu")
+        device = choose_device(self.device if engine_named(self.engine).here else "cpu")
         seen = split.seen_before(self.reward_on)
         space = FactorSpace(factors, seen, side=self.side, scaling=self.scaling, only=self.only, device=device)
         possible = self.side == "item" and self.policy != "gradient" and self._objective.per_user
@@ -262,7 +261,7 @@ class CMB:
         resume: Progress | None,
         sampling: Sampling | None = None,
     ) -> Found:
-        with ENGINES[self.engine](self.shards) as hired:
+        with engine_named(self.engine).crews(self.shards) as hired:
             return self._searched_by(hired, space, context, follow, resume, sampling)
 
     def _searched_by(

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
 from recprism.counterfactual.bake import bake
+from recprism.counterfactual.engines import engine_named
+from recprism.counterfactual.fleet import Fleet
 from recprism.data.files import atomic_path, write_text
 from recprism.data.split import Part, Split
 from recprism.models import Factors, make_model
 from recprism.models.popularity import popularity
 from recprism.study.controls import control_perturbations
-from recprism.study.fleet import Fleet, fleet
 from recprism.study.methods import RIVALS, Lists, Method, Situation, Tried, Yardstick, best_within, planned, tune
 from recprism.study.popularity import POPULARITY
 from recprism.study.promotion import promoted
@@ -113,7 +114,7 @@ def compare(
         here
     """
     say = on_step or (lambda _: None)
-    with fleet(engine) as workers:
+    with engine_named(engine).fleet() as workers:
         for name, model in grid:
             dataset = load(name)
             first = Ground(World(name, model, 0, split), dataset, folder, device)

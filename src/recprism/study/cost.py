@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recprism.counterfactual.engines import engine_named
 from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
 from recprism.study.certificate import Certificate
-from recprism.study.fleet import fleet
 from recprism.study.methods import Situation
 from recprism.study.path import Path, PathPoint, walk
 from recprism.study.popularity import beside_popularity
@@ -100,13 +100,13 @@ def cost_of_diversity(
     """
     has_labels = len(situation.split.part(situation.part)) > 0
     labelled = (COST, *GUARDS, *(guards or {})) if has_labels else ()
-    with fleet(engine) as workers:
+    with engine_named(engine).fleet() as workers:
         paths = {
             goal: walk(
                 situation,
                 goal,
                 tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k)))),
-                workers=None if engine == "local" else workers,
+                workers=workers,
             )
             for goal in goals
         }

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.counterfactual.engines import engine_named
 from recprism.models.popularity import popularity
-from recprism.study.fleet import fleet
 from recprism.study.methods import RIVALS, Method, Situation, Yardstick, best_within, planned, tune
 from recprism.study.popularity import POPULARITY
 from recprism.study.verdict import paired
@@ -62,7 +62,7 @@ def frontier(
     fronts: list[Front] = []
     ours: dict[float, NDArray[np.float64]] = {}
     methods = (planned(goal), *(RIVALS[name] for name in rivals))
-    with fleet(engine) as workers:
+    with engine_named(engine).fleet() as workers:
         found = workers.each(_on_test, (validation, test, tuple(budgets), yardstick), methods)
         for method in methods:
             if on_method is not None:

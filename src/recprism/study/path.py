@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.counterfactual.bake import Baked, bake
+from recprism.counterfactual.fleet import Fleet, OwnProcess
 from recprism.counterfactual.space import Perturbation
 from recprism.data.split import Part, Split
 from recprism.errors import InputError
 from recprism.metrics import parse
-from recprism.ranking.threads import share_work
 from recprism.rerank.constraints import Constrained, Violations
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, Optimal
 from recprism.study.certificate import Certificate, certify
-from recprism.study.fleet import Fleet
 from recprism.study.methods import Lists, Situation
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
@@ -134,18 +133,14 @@ def walk(
 ) -> Path:
     """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts).
 
-    workers: who makes the points; the threads of this process unless given
+    workers: who makes the points; this process unless given
     """
     steps = steps_towards(goal) if trade_offs is None else trade_offs
     base = PathPoint(0.0, situation.base_lists, situation.judge(situation.base_lists, tuple(metrics)))
     shared = situation, goal, tuple(metrics)
-    if workers is not None:
-        return Path(goal, base, tuple(workers.each(_point, shared, steps)))
-    _ = situation.features  # made once, before threads look at them
-    # Lists that hang together are searched by one thread: then each trade-off has its own.
-    at_once = 1 if TIED_TOGETHER in goal.split("+") else len(steps)
-    made = share_work(lambda first, last: [_point(shared, t) for t in steps[first:last]], len(steps), at_once)
-    return Path(goal, base, tuple(point for run in made for point in run))
+    # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
+    ready = (lambda _: situation.features) if TIED_TOGETHER in goal.split("+") else None
+    return Path(goal, base, tuple((workers or OwnProcess()).each(_point, shared, steps, before_threads=ready)))
 
 
 def _point(shared: tuple[Situation, str, tuple[str, ...]], trade_off: float) -> PathPoint:

@@ -1,13 +1,12 @@
-"""Who does the independent pieces of a study: this process, one after the other, or the workers of a Ray cluster."""
+"""Who does the independent pieces of a study: this process, or the workers of a Ray cluster (see ``engines``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from recprism.counterfactual.ray_crew import RETRIES, packed, ray_session, said_plainly, unpacked
-from recprism.errors import InputError
+from recprism.counterfactual.ray_crew import RETRIES, packed, said_plainly, unpacked
+from recprism.ranking.threads import share_work
 
 Shared = TypeVar("Shared")
 Piece = TypeVar("Piece")
@@ -18,17 +17,35 @@ class Fleet(Protocol):
     """Does ``task(shared, piece)`` for each piece; results come in the order of the pieces."""
 
     def each(
-        self, task: Callable[[Shared, Piece], Result], shared: Shared, pieces: Sequence[Piece]
-    ) -> Iterator[Result]: ...
+        self,
+        task: Callable[[Shared, Piece], Result],
+        shared: Shared,
+        pieces: Sequence[Piece],
+        *,
+        before_threads: Callable[[Shared], object] | None = None,
+    ) -> Iterator[Result]:
+        """All of them.
+
+        before_threads: given where threads of one process may do several at once: what is done with ``shared`` before
+        """
+        ...
 
 
 class OwnProcess:
-    """One piece after the other, each when its result is asked for."""
+    """One piece after the other, each when its result is asked for; all of them now, where they may go on threads."""
 
     def each(
-        self, task: Callable[[Shared, Piece], Result], shared: Shared, pieces: Sequence[Piece]
+        self,
+        task: Callable[[Shared, Piece], Result],
+        shared: Shared,
+        pieces: Sequence[Piece],
+        *,
+        before_threads: Callable[[Shared], object] | None = None,
     ) -> Iterator[Result]:
-        return (task(shared, piece) for piece in pieces)
+        if before_threads is None:
+            return (task(shared, piece) for piece in pieces)
+        before_threads(shared)
+        return iter(share_work(lambda at, _: task(shared, pieces[at]), len(pieces), 1))
 
 
 class RayFleet:
@@ -41,7 +58,12 @@ class RayFleet:
         self._ray = ray
 
     def each(
-        self, task: Callable[[Shared, Piece], Result], shared: Shared, pieces: Sequence[Piece]
+        self,
+        task: Callable[[Shared, Piece], Result],
+        shared: Shared,
+        pieces: Sequence[Piece],
+        *,
+        before_threads: Callable[[Shared], object] | None = None,  # noqa: ARG002 - no two pieces share a process
     ) -> Iterator[Result]:
         remote = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_done)
         stored = self._ray.put(packed((task, shared)))
@@ -70,24 +92,3 @@ def _done(stored: bytes, piece: bytes) -> Any:
     """In a worker. Arrays that Ray itself would unpack cannot be written to; these are like any other."""
     task, shared = unpacked(stored)
     return task(shared, unpacked(piece))
-
-
-@contextmanager
-def _own_process() -> Iterator[Fleet]:
-    yield OwnProcess()
-
-
-@contextmanager
-def _ray() -> Iterator[Fleet]:
-    with ray_session() as ray:
-        yield RayFleet(ray)
-
-
-FLEETS: dict[str, Callable[[], AbstractContextManager[Fleet]]] = {"local": _own_process, "ray": _ray}
-
-
-def fleet(engine: str) -> AbstractContextManager[Fleet]:
-    """By the engine's name."""
-    if engine not in FLEETS:
-        raise InputError(f"engine is {' or '.join(FLEETS)}, not {engine!r}")
-    return FLEETS[engine]()
