@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recprism.counterfactual.cmb import BAKED
+from recprism.counterfactual.cmb_settings import BAKED
 from recprism.errors import InputError
 from recprism.explain import sentences
 from recprism.explain.explanation import Row

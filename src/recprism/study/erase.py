@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
-from recprism.counterfactual.cmb import BAKED
+from recprism.counterfactual.cmb_settings import BAKED
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from recprism.counterfactual import CMB
-from recprism.counterfactual.cmb import BAKED
+from recprism.counterfactual.cmb_settings import BAKED
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
