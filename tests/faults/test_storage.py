@@ -56,6 +56,29 @@ def test_every_writer_that_runs_out_of_space_says_so(kind: str, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_rights_are_those_of_any_new_file_and_the_umask_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
+) -> None:
+    def touched(_: int) -> int:
+        raise AssertionError("the umask is that of all threads")
+
+    before = os.umask(mask)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "umask", touched)
+            for kind, write in WRITERS.items():
+                with atomic_path(tmp_path / kind) as it:
+                    write(it)
+                assert (tmp_path / kind).stat().st_mode & 0o777 == 0o666 & ~mask, kind
+            with atomic_folder(tmp_path / "folder") as folder:
+                (folder / "a").touch()
+            assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o777 & ~mask
+    finally:
+        os.umask(before)
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_other_errors_pass(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), atomic_path(tmp_path / "a"):
         raise ZeroDivisionError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,13 +23,13 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     with storable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = _made_beside(path, _make_file)
+        rights = temporary.stat().st_mode
         try:
             yield temporary
             _sync(temporary)
-            temporary.chmod(0o666 & ~_umask())
+            if temporary.stat().st_mode != rights:  # safetensors puts a file of its own in the place, for its owner
+                temporary.chmod(rights & 0o777)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -47,10 +47,9 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         raise InputError(f"{path}: is not empty; name a new folder")
     with storable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        temporary = _made_beside(path, Path.mkdir)
         try:
             yield temporary
-            temporary.chmod(0o777 & ~_umask())
             temporary.replace(path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -139,7 +138,20 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _made_beside(path: Path, make: Callable[[Path], None]) -> Path:
+    """A new file or folder of a name that nobody has, with the rights that any new one gets.
+
+    ``tempfile`` gives rights to the owner alone, and to widen them later one would have to ask for the umask, which
+    can be asked for only by changing it, for all threads.
+    """
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        try:
+            make(temporary)
+        except FileExistsError:
+            continue
+        return temporary
+
+
+def _make_file(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o666))
