@@ -56,6 +56,7 @@ def test_every_writer_that_runs_out_of_space_says_so(kind: str, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
 def test_rights_are_those_of_any_new_file_and_the_umask_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
