@@ -87,6 +87,17 @@ def test_ids_that_clash_between_files(write: Callable[[str, bytes], Path]) -> No
         load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\nB0,x\n"))
 
 
+def test_files_beside_the_interactions_are_named(write: Callable[[str, bytes], Path]) -> None:
+    interactions, other = write("a.csv", GOOD), write("other.csv", b"sku,genre\n10,x\n")
+    with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
+        load_files(interactions, subtopics=other)
+    with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
+        load_files(interactions, items=other)
+    topics = write("s.csv", b"item_id,subtopic,weight\n10,x,much\n")
+    with pytest.raises(InputError, match=r"s\.csv, row 2: weight is not a finite number"):
+        load_files(interactions, subtopics=topics)
+
+
 def test_an_item_with_two_rows(write: Callable[[str, bytes], Path]) -> None:
     with pytest.raises(InputError, match=r"item 10 stands more than once with different values"):
         load_files(write("a.csv", GOOD), items=write("i.csv", b"item_id,title\n10,A\n10,B\n"))

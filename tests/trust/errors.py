@@ -67,6 +67,7 @@ train --data a.csv --column item_id -o new
 train --data a.csv --subtopics nothing.csv -o new
 train --data a.csv --subtopics a.csv -o new
 train --data a.csv --items items.csv --subtopic-column genre -o new
+train --data a.csv --items nocolumn.csv -o new
 train --data a.csv --subtopic-column genre -o new
 train --data a.csv --threshold high -o new
 train --data a.csv --min-user 1000 -o new
@@ -98,6 +99,9 @@ evaluate run --part train
 evaluate twice.csv
 evaluate norank.csv
 evaluate lists.csv --held-out nothing.csv
+evaluate lists.csv --subtopics nocolumn.csv
+evaluate lists.csv --subtopics a.csv
+evaluate lists.csv --items nocolumn.csv
 evaluate run --against nowhere
 Audits and diversity
 audit

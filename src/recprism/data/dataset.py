@@ -52,12 +52,15 @@ class Tables:
     interactions: user_id, item_id[, rating, timestamp]
     subtopics: item_id, subtopic[, weight], or None
     items: item_id and any further columns (title, year, tags, ...), or None
+    where, subtopics_where, items_where: what each is called in errors, a file's name where there is one
     """
 
     interactions: pl.DataFrame
     subtopics: pl.DataFrame | None = None
     items: pl.DataFrame | None = None
     where: str = "interactions"
+    subtopics_where: str = "subtopics"
+    items_where: str = "items"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +79,12 @@ class Dataset:
     ) -> Dataset:
         """Interpret, clean and align the tables of a loader."""
         raw = interactions_from_frame(tables.interactions, columns, where=tables.where)
-        return cls.from_interactions(name, raw, tables.subtopics, tables.items, preparation, where=tables.where)
+        return cls.from_interactions(
+            *(name, raw, tables.subtopics, tables.items, preparation),
+            where=tables.where,
+            subtopics_where=tables.subtopics_where,
+            items_where=tables.items_where,
+        )
 
     @classmethod
     def from_interactions(
@@ -88,8 +96,13 @@ class Dataset:
         preparation: Preparation | None = None,
         *,
         where: str = "interactions",
+        subtopics_where: str = "subtopics",
+        items_where: str = "items",
     ) -> Dataset:
-        """Clean interactions of any origin and align the long subtopic table and the item table to them."""
+        """Clean interactions of any origin and align the long subtopic table and the item table to them.
+
+        where, subtopics_where, items_where: what each is called in errors
+        """
         preparation = preparation or Preparation()
         kept = prepare(raw, preparation)
         if not len(kept):
@@ -101,8 +114,8 @@ class Dataset:
         return cls(
             name,
             kept,
-            empty if subtopics is None else subtopics_from_frame(subtopics, ids),
-            attributes_from_frame(pl.DataFrame({"item_id": ids}) if items is None else items, ids),
+            empty if subtopics is None else subtopics_from_frame(subtopics, ids, where=subtopics_where),
+            attributes_from_frame(pl.DataFrame({"item_id": ids}) if items is None else items, ids, where=items_where),
             preparation,
         )
 

@@ -136,7 +136,8 @@ def load_files(
                 f"the subtopic column {subtopic_column!r} is one of an item table; name its file with --items"
             )
         topics = explode_subtopics(item_table, subtopic_column, separator, where=str(items))
-    tables = Tables(read_table(interactions), topics, item_table, str(interactions))
+    about = str(items if subtopic_column is not None else subtopics)
+    tables = Tables(read_table(interactions), topics, item_table, str(interactions), about, str(items))
     return Dataset.from_tables(Path(interactions).stem, tables, preparation, columns)
 
 

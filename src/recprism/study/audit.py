@@ -67,7 +67,8 @@ def audit_lists(
     tables = {name: read_pairs(file) for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
     item_table = None if beside.items is None else read_table(beside.items)
     topics = _topic_table(beside, item_table)
-    item_ids = _catalogue(path, lists, tables, item_table, topics)
+    topics_where = str(beside.items if beside.subtopic_column is not None else beside.subtopics)
+    item_ids = _catalogue(path, lists, tables, [(str(beside.items), item_table), (topics_where, topics)])
     user_ids, user = number_ids(lists["user_id"])
     items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
     matrices = {name: _incidence(table, user_ids, item_ids) for name, table in tables.items()}
@@ -76,7 +77,7 @@ def audit_lists(
     context = Context(
         relevant=_padded(matrices.get("held_out"), n_items),
         train=_padded(matrices.get("train"), n_items),
-        subtopics=None if topics is None else _subtopics(topics, item_ids, n_items),
+        subtopics=None if topics is None else _subtopics(topics, item_ids, n_items, topics_where),
         n_items=n_items,
     )
     evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
@@ -181,12 +182,17 @@ def _catalogue(
     path: str | Path,
     lists: pl.DataFrame,
     tables: dict[str, pl.DataFrame],
-    item_table: pl.DataFrame | None,
-    topics: pl.DataFrame | None,
+    about: Sequence[tuple[str, pl.DataFrame | None]],
 ) -> NDArray[Any]:
-    """Every item that any of the files names, in order; the files must write ids alike."""
+    """Every item that any of the files names, in order; the files must write ids alike.
+
+    about: files of items, and their tables
+    """
     columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
-    columns += [interpret_ids(table, "item_id", "items") for table in (item_table, topics) if table is not None]
+    for where, table in about:
+        if table is not None:
+            require_column(table, "item_id", where)
+            columns.append(interpret_ids(table, "item_id", where))
     kinds = {column.dtype for column in columns}
     if len(kinds) > 1:
         raise InputError(f"{path}: some files write item ids as integers and others as text; write them alike")
@@ -223,8 +229,8 @@ def _padded(matrix: Incidence | None, n_items: int) -> Incidence | None:
     return None if matrix is None else Incidence(matrix.indptr, matrix.indices, n_items)
 
 
-def _subtopics(topics: pl.DataFrame, item_ids: NDArray[Any], n_items: int) -> Subtopics:
-    known = subtopics_from_frame(topics, item_ids)
+def _subtopics(topics: pl.DataFrame, item_ids: NDArray[Any], n_items: int, where: str) -> Subtopics:
+    known = subtopics_from_frame(topics, item_ids, where=where)
     empty_rows = np.full(n_items - len(item_ids), known.items.indptr[-1])
     items = Incidence(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
     return Subtopics(known.names, items, known.weights)
