@@ -2,7 +2,7 @@
 
     python benchmarks/platforms.py --pack packed.npz                      (where polars is: data and vectors as arrays)
     python benchmarks/platforms.py --packed packed.npz --write here.npz     (on every machine)
-    python benchmarks/platforms.py --compare here.npz there.npz [--json]
+    python benchmarks/platforms.py --compare here.npz there.npz ... [--json]
 
 The embedded MovieLens. "From the same vectors" begins with those of the packed file: ranking, metrics, optimal lists,
 lists put into vectors, the players' search. "Trained anew" begins with the split. Also on one machine, by other
@@ -12,6 +12,8 @@ Half a minute.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +36,15 @@ def main() -> None:
     options = parser(__doc__)
     for name in ("pack", "packed", "write"):
         options.add_argument(f"--{name}", type=Path)
-    options.add_argument("--compare", type=Path, nargs=2)
+    options.add_argument("--compare", type=Path, nargs="+", metavar="RESULTS", help="the first against each other")
     asked = options.parse_args()
     if asked.pack:
         pack(asked.pack)
     elif asked.compare:
-        report(compared(*(dict(np.load(path)) for path in asked.compare)), as_json=asked.json)
+        here, *others = (dict(np.load(path)) for path in asked.compare)
+        report(compared(here, others), as_json=asked.json)
     else:
-        np.savez_compressed(asked.write, **results(asked.packed), machine=np.array(str(machine())))
+        np.savez_compressed(asked.write, **results(asked.packed), about=np.array(about()))
 
 
 def pack(path: Path) -> None:
@@ -92,29 +95,32 @@ def means(situation: Situation, lists: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([np.nanmean(values) for values in situation.judge(lists, METRICS).values()])
 
 
-def compared(here: Arrays, there: Arrays) -> list[Claim]:
-    """A row for each stage: how many places differ, how far vectors and means lie apart."""
-    claims = [Claim(f"machine {at}", str(one.pop("machine")), None) for at, one in enumerate((here, there), start=1)]
-    assert here.keys() == there.keys()
-    for name, ours in here.items():
-        theirs = there[name]
-        if name.endswith("lists"):
-            claims.append(
-                Claim(f"{name}: share of places with another item", round(float((ours != theirs).mean()), 6), None)
-            )
-        elif name.endswith("vectors"):
-            apart = np.linalg.norm(ours - theirs) / np.linalg.norm(ours)
-            claims.append(Claim(f"{name}: distance, of their length", float(f"{apart:.2g}"), None))
-        else:
-            apart = np.abs(theirs / ours - 1)
-            claims.append(
-                Claim(
-                    f"{name}: largest relative difference ({METRICS[apart.argmax()]})",
-                    float(f"{apart.max():.2g}"),
-                    None,
-                )
-            )
-    return claims
+def compared(here: Arrays, others: list[Arrays]) -> list[Claim]:
+    """A row for each stage: how far from here each of the others is."""
+    claims = [Claim("what ran there", " / ".join(str(other["about"]) for other in others), None)]
+    for name in here.keys() - {"about"}:
+        what, apart = DISTANCES[name.rpartition(" ")[2]]
+        far = " / ".join(f"{apart(here[name], other[name]):.2g}" for other in others)
+        claims.append(Claim(f"{name}: {what}", far, None))
+    return sorted(claims, key=lambda claim: claim.claim)
+
+
+def about() -> str:
+    """The machine in a few words, and instructions that it was told to do without."""
+    facts = machine()
+    versions = ", ".join(f"{name} {number}" for name, number in facts["packages"].items())
+    plain = ", plain instructions" if "ATEN_CPU_CAPABILITY" in os.environ else ""
+    return f"{facts['cores']} cores, Python {facts['python']}, {versions}{plain}"
+
+
+DISTANCES: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
+    "lists": ("share of places with another item", lambda ours, theirs: float((ours != theirs).mean())),
+    "vectors": (
+        "distance, of their length",
+        lambda ours, theirs: float(np.linalg.norm(ours - theirs) / np.linalg.norm(ours)),
+    ),
+    "metrics": ("largest relative difference", lambda ours, theirs: float(np.abs(theirs / ours - 1).max())),
+}
 
 
 if __name__ == "__main__":

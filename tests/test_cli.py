@@ -276,11 +276,11 @@ def test_interrupted_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*command, "-o", tmp_path / "cut"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (tmp_path / "cut" / "training.checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=300)
     assert process.returncode == 130
     assert f"recprism train --resume {tmp_path / 'cut'}" in words
     assert not (tmp_path / "cut" / "factors.safetensors").exists()
@@ -433,11 +433,11 @@ def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path:
         shutil.copytree(trained, tmp_path / name)
     subprocess.run([*command, tmp_path / "whole", *options], check=True, capture_output=True)
     process = subprocess.Popen([*command, tmp_path / "cut", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (tmp_path / "cut" / "search.checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert not (tmp_path / "cut" / "delta.safetensors").exists()
     subprocess.run([*command, "--resume", tmp_path / "cut", "-m", "sc@10"], check=True, capture_output=True)
     whole, cut = ((tmp_path / name / "delta.safetensors").read_bytes() for name in ("whole", "cut"))

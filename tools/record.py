@@ -34,6 +34,10 @@ ORDER = {
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
+    "platforms": (
+        "The same on another machine",
+        "python benchmarks/platforms.py --compare here.npz there.npz plain.npz",
+    ),
     "promise": ("Does the test keep what validation promised", "python benchmarks/promise.py"),
 }
 TEXT = TARGET.with_name("results_text.md")

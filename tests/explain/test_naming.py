@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -109,14 +107,6 @@ def test_the_same_seed_gives_the_same_names_and_scale_does_not_matter() -> None:
     (one,), (two,) = name_coordinates(column, labels), name_coordinates(np.exp(3 * column), labels)
     assert one.effects == two.effects
     assert one.p_value == two.p_value
-
-
-def test_a_model_is_named_in_seconds() -> None:
-    generator = np.random.default_rng(5)
-    labels = Labels.of(subtopics_at_random(5, 3125, 18))
-    start = time.perf_counter()
-    name_coordinates(generator.normal(size=(3125, 50)), labels)
-    assert time.perf_counter() - start < 10
 
 
 def test_what_does_not_fit_is_refused() -> None:
