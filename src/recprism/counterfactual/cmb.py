@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,14 @@ from recprism.metrics import Comparison, Context, Evaluation, compare, deepest_c
 from recprism.models import Factors
 
 
-@dataclass
 class CMB(CMBSettings):
     __doc__ = CMBSettings.__doc__  # who asks what CMB is wants to know its settings
 
-    delta_: Perturbation = field(init=False, repr=False)
-    base_: Factors = field(init=False, repr=False)
-    factors_: Factors = field(init=False, repr=False)
-    history_: tuple[Step, ...] = field(init=False, repr=False)
-    converged_: bool = field(init=False, repr=False)
+    delta_: Perturbation
+    base_: Factors
+    factors_: Factors
+    history_: tuple[Step, ...]
+    converged_: bool
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> CMB:
