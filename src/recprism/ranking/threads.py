@@ -31,7 +31,8 @@ def share_work(task: Callable[[int, int], R], n: int, step: int) -> list[R]:
             results[number] = task(first, min(first + step, n))
 
     threads = min(torch.get_num_threads(), len(starts))
-    helpers = [_threads(threads - 1).submit(work) for _ in range(threads - 1)]
+    most = torch.get_num_threads() - 1  # one pool for calls of any size: another would be made of new threads
+    helpers = [_threads(most).submit(work) for _ in range(threads - 1)]
     try:
         work()
     except BaseException:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -20,6 +20,10 @@ from recprism.server.opened import NotReadyError
 from recprism.server.questions import questions
 from recprism.server.safety import Guard, allowed_hosts
 from recprism.server.studio import BusyError, Studio
+
+HERE = Path(str(files("recprism.server").joinpath("static")))
+CHARTS = Path(str(files("recprism.report").joinpath("static")))
+pages = APIRouter(include_in_schema=False)  # not made anew for each studio: FastAPI remembers the functions it has seen
 
 
 def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -48,8 +52,20 @@ def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: s
     app.add_exception_handler(BusyError, _busy)
     app.state.studio = studio
     app.include_router(questions)
-    _add_page(app)
+    app.include_router(pages)
+    app.mount("/static", StaticFiles(directory=HERE))
+    app.mount("/charts", StaticFiles(directory=CHARTS))
     return app
+
+
+@pages.get("/")
+async def page() -> FileResponse:
+    return FileResponse(HERE / "index.html")
+
+
+@pages.get("/api")
+async def api_page() -> FileResponse:
+    return FileResponse(HERE / "api.html")
 
 
 async def _not_found(_request: Request, error: Exception) -> JSONResponse:
@@ -62,19 +78,3 @@ async def _not_ready(_request: Request, error: Exception) -> JSONResponse:
 
 async def _busy(_request: Request, _error: Exception) -> JSONResponse:
     return too_many("many questions that take time are waiting", 2)
-
-
-def _add_page(app: FastAPI) -> None:
-    here = Path(str(files("recprism.server").joinpath("static")))
-    charts = Path(str(files("recprism.report").joinpath("static")))
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(here / "index.html")
-
-    @app.get("/api", include_in_schema=False)
-    async def api_page() -> FileResponse:
-        return FileResponse(here / "api.html")
-
-    app.mount("/static", StaticFiles(directory=here))
-    app.mount("/charts", StaticFiles(directory=charts))

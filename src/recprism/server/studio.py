@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from fastapi import HTTPException
 
 from recprism.server.opened import OpenedRun
+from recprism.server.shared_thread import SharedThread
 from recprism.study.run import Run
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ class Studio:
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
-        self._opening = ThreadPoolExecutor(1, thread_name_prefix="recprism-opening")
-        self._ranking = ThreadPoolExecutor(1, thread_name_prefix="recprism-ranking")
+        self._opening = SharedThread("opening")
+        self._ranking = SharedThread("ranking")
         self._waiting = 0
         self.runs: dict[str, OpenedRun] = {}
         for directory in directories:
