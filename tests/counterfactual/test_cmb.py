@@ -137,7 +137,7 @@ def test_resumed_at_any_iteration_it_ends_with_the_same_bits(policy: str) -> Non
     whole = model().fit(factors, split, subtopics, follow=seen.append)
     assert whole.delta_.item is not None
     for progress in seen:
-        stored = Progress.from_json(progress.to_json(), progress.arrays)
+        stored = Progress.from_json(progress.to_json(), progress.arrays, progress.begun_with)
         again = model().fit(factors, split, subtopics, resume=stored)
         assert again.delta_.item is not None
         assert torch.equal(again.delta_.item, whole.delta_.item)

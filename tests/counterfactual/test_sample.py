@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def test_steps_tell_error_and_users_and_resume_to_the_same_bits(
     assert (model.history_[0].users, model.history_[-1].users) == (5, 20)
     assert all(step.error is not None and 0 < step.error < 0.2 for step in model.history_)
     part = seen[2]
-    stored = Progress.from_json(part.to_json(), part.arrays)
+    stored = Progress.from_json(part.to_json(), part.arrays, json.loads(json.dumps(part.begun_with)))
     again = CMB(**SETTINGS[credit], users_per_step=20, device="cpu").fit(*world, resume=stored)
     assert again.history_ == model.history_
     assert torch.equal(again.delta_.item, model.delta_.item)
@@ -155,3 +156,52 @@ def test_where_a_sample_cannot_stand_for_all_it_is_refused(
 def test_settings_that_mean_nothing_are_refused(users: object) -> None:
     with pytest.raises(InputError, match="users_per_step is a number of users, at least 2"):
         CMB(users_per_step=users)
+
+
+@pytest.mark.parametrize("credit", SETTINGS)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"users_per_step": 30}, "users_per_step = 20 and now it is 30"),
+        ({"users_per_step": None}, "users_per_step = 20 and now it is None"),
+        ({"seed": 1}, "seed = 0 and now it is 1"),
+        ({"iterations": 14}, r"iterations = \d+ and now it is 14"),
+        ({"diversity": "alpha_ndcg"}, "diversity = 'sc' and now it is 'alpha_ndcg'"),
+    ],
+)
+def test_a_search_that_was_begun_otherwise_is_not_gone_on_with(
+    world: tuple[Factors, Split, Subtopics], credit: str, change: dict[str, object], said: str
+) -> None:
+    begun = {**SETTINGS[credit], "diversity": "sc", "users_per_step": 20, "device": "cpu"}
+    seen: list[Progress] = []
+
+    def stop(progress: Progress) -> None:
+        seen.append(progress)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        CMB(**begun).fit(*world, follow=stop)
+    with pytest.raises(InputError, match=f"the search was begun with {said}; go on with the same"):
+        CMB(**{**begun, **change}).fit(*world, resume=seen[-1])
+    with pytest.raises(InputError, match="does not say what it was begun with"):
+        CMB(**begun).fit(*world, resume=Progress(seen[-1].steps, seen[-1].arrays))
+
+
+def test_a_search_on_other_vectors_is_not_gone_on_with(world: tuple[Factors, Split, Subtopics]) -> None:
+    factors, split, subtopics = world
+    seen: list[Progress] = []
+    CMB(iterations=2, device="cpu").fit(factors, split, subtopics, follow=seen.append)
+    other = factors.with_vectors(item=factors.item * np.float32(1.1))
+    with pytest.raises(InputError, match=r"begun with vectors = '.*checksum \w{8}' and now it is"):
+        CMB(iterations=2, device="cpu").fit(other, split, subtopics, resume=seen[0])
+
+
+def test_more_iterations_may_be_asked_for_where_nothing_hangs_on_their_number(
+    world: tuple[Factors, Split, Subtopics],
+) -> None:
+    settings = {**SETTINGS["shared"], "users_per_step": None, "device": "cpu"}
+    seen: list[Progress] = []
+    CMB(**{**settings, "iterations": 4}).fit(*world, follow=seen.append)
+    longer, undisturbed = (CMB(**settings).fit(*world, resume=stood) for stood in (seen[-1], None))
+    assert longer.history_ == undisturbed.history_
+    assert torch.equal(longer.delta_.item, undisturbed.delta_.item)  # type: ignore[arg-type]

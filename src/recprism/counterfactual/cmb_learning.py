@@ -17,6 +17,7 @@ from recprism.counterfactual.ledger import Follow, Progress, Step
 from recprism.counterfactual.objective import Objective
 from recprism.counterfactual.parts import users_named
 from recprism.counterfactual.policies import make_policy
+from recprism.counterfactual.resuming import begun_with, going_on
 from recprism.counterfactual.sample import Sampling, sampling_for
 from recprism.counterfactual.search import Found, search
 from recprism.counterfactual.space import FactorSpace, Perturbation, Scorer, ScorerSpace
@@ -59,8 +60,10 @@ def learn(
         certain=asked.objective.surely_per_user,
     )
     context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
+    vectors = factors.user, factors.item
+    told = going_on(lambda: begun_with(asked, sampling, split, subtopics, device, vectors), follow, resume)
     with users_named(factors.user_ids):
-        found = _search(asked, space, context, follow, resume, sampling)
+        found = _search(asked, space, context, *told, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)
 
 
@@ -79,9 +82,12 @@ def learn_from_scores(
         )
     sampling_for(asked.users_per_step, scorer.n_users, asked.iterations, asked.seed, possible=False)
     space = ScorerSpace(scorer, split.seen_before(asked.reward_on), scaling=asked.scaling)
-    context = _context(asked, split, subtopics, scorer.item_features, scorer.item_features.device)
+    features = scorer.item_features
+    context = _context(asked, split, subtopics, features, features.device)
+    vectors = (features.detach().cpu().numpy(),)
+    told = going_on(lambda: begun_with(asked, None, split, subtopics, features.device, vectors), follow, resume)
     with users_named(split.user_ids):
-        found = _search(asked, space, context, follow, resume)
+        found = _search(asked, space, context, *told)
     return Learned(space.perturbation(found.values), found.history, found.converged)
 
 

@@ -34,18 +34,25 @@ class Progress:
     steps: every iteration so far
     arrays: what an optimiser remembers beside them; empty for players, whose choices hang on the seed and the rewards
         alone
+    begun_with: settings and data, in values that JSON knows; a search with others is not gone on with
     """
 
     steps: tuple[Step, ...] = ()
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    begun_with: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> list[dict[str, Any]]:
         rows = [asdict(step) for step in self.steps]
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
     @classmethod
-    def from_json(cls, rows: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]] | None = None) -> Progress:
-        return cls(tuple(Step(**row) for row in rows), arrays or {})
+    def from_json(
+        cls,
+        rows: Sequence[Mapping[str, Any]],
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+        begun_with: Mapping[str, Any] | None = None,
+    ) -> Progress:
+        return cls(tuple(Step(**row) for row in rows), arrays or {}, begun_with or {})
 
 
 Follow = Callable[[Progress], None]

@@ -48,10 +48,11 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
         raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.path}`")
     model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
     stored = run.load_checkpoint("search")
-    resume = None if stored is None else Progress.from_json(stored[1]["steps"], stored[0])
+    resume = None if stored is None else Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("begun_with"))
 
     def follow(progress: Progress) -> None:
-        run.save_checkpoint(progress.arrays, {"steps": progress.to_json()}, "search")
+        facts = {"steps": progress.to_json(), "begun_with": dict(progress.begun_with)}
+        run.save_checkpoint(progress.arrays, facts, "search")
         step = progress.steps[-1]
         sampled = {} if step.users is None else {"error": step.error, "users": step.users}
         run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled)
