@@ -5,9 +5,9 @@ python tests/faults/long_run.py --minutes 60
 Each round trains a small model, diversifies it twice (players; within a budget), writes the report, and asks the
 studio, all in this one process through the commands themselves. After it, memory, file handles and threads are noted:
 memory in use, which is what malloc has given out and not got back, and resident memory, after malloc has given back to
-the system what lies free (malloc_trim): the gaps between would make it wander. The slope over rounds is that of a
-straight line through the rounds after a warm-up; its interval comes from a bootstrap of blocks of residuals, as
-neighbouring rounds are alike.
+the system what lies free (malloc_trim). What lies free at the end of an arena it keeps: resident memory jumps up and
+down by that much. The slope over rounds is that of a straight line through the rounds after a warm-up, and through
+those of the second half; its interval comes from a bootstrap of blocks of residuals, as neighbouring rounds are alike.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class Slope:
-    """MiB per hundred rounds, with a 95 % interval."""
+    """Change in a hundred rounds, with a 95 % interval."""
 
     value: float
     low: float
@@ -57,8 +58,8 @@ class Slope:
     def sentence(self, what: str) -> str:
         sign = "no growth to be seen" if self.low <= 0 <= self.high else "grows" if self.low > 0 else "shrinks"
         return (
-            f"{what}: {self.value:+.2f} MiB per 100 rounds ({self.low:+.2f} to {self.high:+.2f}), over {self.rounds} "
-            f"rounds after the warm-up: {sign}"
+            f"{what}: {self.value:+.2f} per 100 rounds ({self.low:+.2f} to {self.high:+.2f}), over {self.rounds} "
+            f"rounds: {sign}"
         )
 
 
@@ -137,9 +138,9 @@ def note(started: float) -> Noted:
     )
 
 
-def slope(memory: NDArray[np.float64], *, draws: int = 2000, seed: int = 0) -> Slope:
-    """memory: (n,) bytes after each round."""
-    values = memory[int(WARM_UP * len(memory)) :] / MIB
+def slope(noted: NDArray[np.float64], *, after: float = WARM_UP, draws: int = 2000, seed: int = 0) -> Slope:
+    """noted: (n,), one value for each round; after: share of the rounds that are left out at the start."""
+    values = noted[int(after * len(noted)) :]
     rounds = np.arange(len(values)) / 100
     line = np.polyfit(rounds, values, 1)
     fitted = np.polyval(line, rounds)
@@ -148,8 +149,25 @@ def slope(memory: NDArray[np.float64], *, draws: int = 2000, seed: int = 0) -> S
     first = luck.integers(0, max(len(values) - BLOCK, 1), (draws, blocks, 1))
     drawn = residuals[np.minimum(first + np.arange(BLOCK), len(values) - 1)].reshape(draws, -1)[:, : len(values)]
     slopes = np.polyfit(rounds, (fitted + drawn).T, 1)[0]
-    low, high = np.quantile(slopes, (0.025, 0.975))
-    return Slope(float(line[0]), float(low), float(high), len(values))
+    found = np.array([line[0], *np.quantile(slopes, (0.025, 0.975))])
+    value, low, high = (found.round(9) + 0.0).tolist()  # a level line is level to the last digit, and 0 has no sign
+    return Slope(value, low, high, len(values))
+
+
+def told(noted: list[Noted]) -> Iterator[str]:
+    """What the rounds say, in sentences."""
+    kinds = {
+        "in use, MiB": np.array([it.in_use for it in noted]) / MIB,
+        "resident, MiB": np.array([it.memory for it in noted]) / MIB,
+        "file handles": np.array([it.handles for it in noted], float),
+        "threads": np.array([it.threads for it in noted], float),
+    }
+    yield f"{len(noted)} rounds in {noted[-1].seconds / 60:.0f} minutes"
+    for what, values in kinds.items():
+        yield f"{what}, after the first and the last: {values[0]:.1f}, {values[-1]:.1f}; most {values.max():.1f}"
+        for when, after in (("after the warm-up", WARM_UP), ("second half", 0.5)):
+            if (1 - after) * len(values) >= 2 * BLOCK:
+                yield slope(values, after=after).sentence(f"{what}, {when}")
 
 
 def handles_grow(noted: list[Noted]) -> bool:
@@ -172,14 +190,7 @@ def main() -> None:
             if given.log is not None:
                 with given.log.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(vars(noted[-1])) + "\n")
-    first, last = noted[0], noted[-1]
-    sys.stdout.write(f"{len(noted)} rounds in {last.seconds / 60:.0f} minutes\n")
-    if len(noted) >= 4 * BLOCK:
-        sys.stdout.write(slope(np.array([it.in_use for it in noted], float)).sentence("in use") + "\n")
-        sys.stdout.write(slope(np.array([it.memory for it in noted], float)).sentence("resident") + "\n")
-    sys.stdout.write(f"in use after the first and the last: {first.in_use / MIB:.1f}, {last.in_use / MIB:.1f} MiB\n")
-    sys.stdout.write(f"resident after the first and the last: {first.memory / MIB:.0f}, {last.memory / MIB:.0f} MiB\n")
-    sys.stdout.write(f"file handles: {first.handles}, {last.handles}; threads: {first.threads}, {last.threads}\n")
+    sys.stdout.writelines(f"{sentence}\n" for sentence in told(noted))
     sys.exit(handles_grow(noted))
 
 

@@ -10,7 +10,7 @@ import pytest
 from commands import finish
 from disk import judged
 from kill import JOBS, Harness, Job, damaged
-from long_run import MIB, Noted, handles_grow, slope
+from long_run import Noted, handles_grow, slope, told
 
 SHORT = tuple(job for job in JOBS if job.name != "train --overwrite")
 
@@ -61,11 +61,24 @@ def test_the_harness_notices(tmp_path: Path) -> None:
 
 
 def test_a_leak_is_seen_and_noise_is_not() -> None:
-    noise = np.random.default_rng(0).normal(600, 20, 200) * MIB
-    flat, leaking = slope(noise), slope(noise + np.arange(200) * MIB / 2)
+    noise = np.random.default_rng(0).normal(600, 20, 200)
+    flat, leaking = slope(noise), slope(noise + np.arange(200) / 2)
     assert flat.low < 0 < flat.high
     assert leaking.low < 50 < leaking.high
     assert leaking.low > 0
+    level = slope(np.full(200, 9.0))
+    assert level.low == level.value == level.high == 0
+    rising_at_first = np.minimum(np.arange(200), 80) + noise / 100
+    assert slope(rising_at_first).low > 0
+    settled = slope(rising_at_first, after=0.5)
+    assert settled.rounds == 100
+    assert settled.low < 0 < settled.high
     open_files = [Noted(0, 0, 0, handles, 1) for handles in (9, 10, 9, 10, 10, 9)]
     assert not handles_grow(open_files)
     assert handles_grow([*open_files, Noted(0, 0, 0, 12, 1)])
+    sentences = list(told([*open_files, Noted(60, 0, 0, 12, 1)] * 10))
+    assert sentences[0] == "70 rounds in 1 minutes"
+    assert "file handles, after the first and the last: 9.0, 12.0; most 12.0" in sentences
+    assert (
+        "threads, second half: +0.00 per 100 rounds (+0.00 to +0.00), over 35 rounds: no growth to be seen" in sentences
+    )
