@@ -5,8 +5,10 @@ Workers take seconds to start, so few tests use them, and each is disturbed wher
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recprism.counterfactual import CMB, Progress
+from recprism.counterfactual import CMB, Progress, ray_crew
 from recprism.data import Incidence, Split, Subtopics
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, Lists
@@ -95,6 +97,39 @@ def test_the_learner_ends_with_the_same_bits_though_a_worker_dies_at_work(tmp_pa
     assert same_bits(local, remote)
     assert bool(remote.delta_.item.any())
     assert bool(remote.delta_.user.any())
+
+
+def test_waiting_for_processors_that_others_have_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both processors are held until the sentence is logged; then the search goes on as if nothing had been."""
+    taken, given_back, said = tmp_path / "taken", tmp_path / "given back", []
+
+    class Hearing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+            given_back.touch()
+
+    @ray.remote(num_cpus=2)
+    def hold() -> None:
+        taken.touch()
+        while not given_back.exists():
+            time.sleep(0.02)
+
+    monkeypatch.setattr(ray_crew, "TOLD_AFTER", 0.5)
+    held, hearing = hold.remote(), Hearing()
+    while not taken.exists() or ray.available_resources().get("CPU", 0) > 0:
+        time.sleep(0.02)
+    logging.getLogger(ray_crew.__name__).addHandler(hearing)
+    try:
+        remote = shared(engine="ray", shards=2, iterations=2).fit(*world())
+    finally:
+        logging.getLogger(ray_crew.__name__).removeHandler(hearing)
+        given_back.touch()
+        ray.get(held)
+    address = ray.get_runtime_context().gcs_address
+    assert [text.partition(";")[0] for text in said] == [
+        f"engine 'ray' waits for 2 processors of the cluster at {address}, of which 0 are free"
+    ]
+    assert same_bits(shared(engine="local", shards=2, iterations=2).fit(*world()), remote)
 
 
 def test_a_worker_that_always_dies_is_given_up(tmp_path: Path) -> None:

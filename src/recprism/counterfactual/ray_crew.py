@@ -6,6 +6,7 @@ by Ray, fetches its shard from there, and is asked again: what it is asked holds
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,11 @@ from recprism.metrics import METRICS
 
 RETRIES = 3
 """How often a worker that died is started again, and asked again; one that always dies would be for ever."""
+TOLD_AFTER = 5.0
+"""Seconds after which it is said that workers wait for processors that others have."""
 HOW_TO_GET_IT = "engine 'ray' needs the package ray ({}); install it with pip install 'recprism[ray]'"
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -94,6 +99,10 @@ def unpacked(content: bytes) -> Any:
     return _ray().cloudpickle.loads(content)
 
 
+def free_processors(ray: Any) -> float:
+    return float(ray.available_resources().get("CPU", 0.0))
+
+
 def worker_count(ray: Any) -> int:
     """As many as the cluster has processors."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -129,6 +138,10 @@ class Worker:
         _send_tensors_as_arrays(ray)
         self._member: Any = None
 
+    def is_there(self) -> bool:
+        """Answered once the process has its processor and has started."""
+        return True
+
     def ask(self, stored: list[Any], question: str, *message: Any) -> Any:
         return getattr(self._ready(stored), question)(*message)
 
@@ -152,11 +165,13 @@ class RayCrew:
     def __init__(self, ray: Any, member: Callable[[Sequence[Shard]], Any], shards: Sequence[Shard]) -> None:
         self._ray = ray
         _send_tensors_as_arrays(ray)
-        share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
+        self._share = share = min(1.0, math.floor(1e4 * worker_count(ray) / len(shards)) / 1e4)
         remote = ray.remote(num_cpus=share, max_restarts=RETRIES, max_task_retries=RETRIES)(Worker)
         # held here: who starts again reads it once more
         stored = [ray.put(packed((member, dict(METRICS), shard))) for shard in shards]
+        others_have_some = free_processors(ray) < share * len(shards)
         self._workers = [(remote.remote(), [it]) for it in stored]
+        self._awaited = [worker.is_there.remote() for worker, _ in self._workers] if others_have_some else []
         self._states: list[Any] = []
 
     def ask(self, question: str, *message: Any) -> list[Any]:
@@ -191,8 +206,22 @@ class RayCrew:
 
     def _got(self, answers: list[Any]) -> list[Any]:
         with said_plainly(self._ray):
+            self._say_if_waiting()
             found: list[Any] = self._ray.get(answers)
         return found
+
+    def _say_if_waiting(self) -> None:
+        """Once, and only of a crew that found less than it needs: a cluster waits for processors without a word."""
+        if not self._awaited:
+            return
+        _, missing = self._ray.wait(self._awaited, num_returns=len(self._awaited), timeout=TOLD_AFTER)
+        self._awaited = []
+        if missing:
+            log.warning(
+                "engine 'ray' waits for %g processors of the cluster at %s, of which %g are free; it goes on once"
+                " others give some back: ask for fewer shards, or for engine 'local', to wait for nobody",
+                *(self._share * len(missing), self._ray.get_runtime_context().gcs_address, free_processors(self._ray)),
+            )
 
 
 def _send_tensors_as_arrays(ray: Any) -> None:
