@@ -109,7 +109,8 @@ def readable(where: str | Path, what: str, advice: str) -> Iterator[None]:
     """Whatever goes wrong inside while a file is read becomes one sentence.
 
     Other people's readers fail in a hundred ways on damaged files, and those written in Rust with a panic, which is no
-    ``Exception``. Errors of ours pass.
+    ``Exception``. Errors of ours pass. The lines that a panic prints are not hidden: they could only be by turning away
+    the process's stderr, and where Rust ends the process they are all that is said.
     """
     try:
         yield
