@@ -82,16 +82,10 @@ def stored_path(run: Run, goal: str, on_step: Told | None = None) -> StoredPath:
 
 def _from_facts(lists: NDArray[np.int32], facts: Mapping[str, Any]) -> StoredPath:
     """JSON has no tuples."""
-    return StoredPath(
-        facts["goal"],
-        tuple(facts["trade_offs"]),
-        lists,
-        {name: tuple(values) for name, values in facts["means"].items()},
-        *(None if facts[name] is None else tuple(facts[name]) for name in ("losses", "upper")),
-        facts["confidence"],
-        facts["part"],
-        facts["users"],
-    )
+    losses, upper = (None if facts[name] is None else tuple(facts[name]) for name in ("losses", "upper"))
+    means = {name: tuple(values) for name, values in facts["means"].items()}
+    about = (facts["confidence"], facts["part"], facts["users"])
+    return StoredPath(facts["goal"], tuple(facts["trade_offs"]), lists, means, losses, upper, *about)
 
 
 def make_path(situation: Situation, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
