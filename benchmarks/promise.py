@@ -4,7 +4,9 @@
 
 Real data (the embedded MovieLens, split and trained anew for every seed): the budget is certified on the validation
 part, and the vectors that are kept are then measured on the test part, which had no say. A test of some 600 users is
-itself uncertain, so that single seeds may lie beyond the budget; the mean over them must not. Eight seconds a seed.
+itself uncertain, so that a seed may lie beyond the budget by chance; more than the 99 % point of one in twenty may not.
+Validation also chose the epoch, for the base lists: what it measures as lost may be a little too much. Eight seconds a
+seed.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
+from numpy.typing import NDArray
+from scipy.stats import binom, t
 
 from harness import Claim, parser, report
 from recprism.data import Dataset
@@ -23,6 +26,7 @@ from recprism.study.methods import Situation
 from recprism.study.path import within_budget
 
 COST = "ndcg@10"
+FEWEST = 2
 
 
 def main() -> None:
@@ -42,7 +46,7 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     split = data.split(seed=seed)
     factors = BPRMF().fit(split, seed=seed, device="cpu")
     situation = Situation(factors, split, data.subtopics, "test")
-    names = (COST, f"{goal}@{situation.k}")
+    names = (COST, f"{goal.partition('+')[0]}@{situation.k}")
     base = situation.judge(situation.base_lists, names)
     rows = []
     for budget in budgets:
@@ -55,21 +59,31 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
         change = {name: float(np.nanmean(now[name]) / np.nanmean(base[name]) - 1) for name in names}
         promised = kept.certificate.figures()[COST]
         facts = {"seed": seed, "budget": budget, "trade_off": kept.trade_off}
-        rows.append({**facts, "promised": promised["upper"], "lost": -change[COST], "gained": change[names[1]]})
+        rows.append({**facts, "expected": promised["loss"], "lost": -change[COST], "gained": change[names[1]]})
     return rows
 
 
 def told(rows: list[dict[str, Any]], budget: float, goal: str, seeds: int) -> list[Claim]:
     mine = [row for row in rows if row["budget"] == budget]
-    lost, gained = (np.array([row[name] for row in mine]) for name in ("lost", "gained"))
-    half = t.ppf(0.975, len(mine) - 1) * lost.std(ddof=1) / np.sqrt(len(mine))
     at = f"budget {budget:g}: "
+    made = Claim(f"{at}seeds of {seeds} with vectors that are certified on validation", len(mine), None)
+    if len(mine) < FEWEST:
+        return [made]
+    lost, expected, gained = (np.array([row[name] for row in mine]) for name in ("lost", "expected", "gained"))
+    allowed = int(binom.ppf(0.99, len(mine), 0.05))
     return [
-        Claim(f"{at}seeds of {seeds} with vectors that are certified on validation", len(mine), None),
-        Claim(f"{at}mean loss of {COST} on the test (± {half:.4f})", round(float(lost.mean()), 4), budget),
-        Claim(f"{at}mean gain of {goal}@10 on the test", round(float(gained.mean()), 4), None),
-        Claim(f"{at}seeds whose loss on the test is above the budget", int((lost > budget).sum()), None),
+        made,
+        Claim(f"{at}seeds whose loss on the test is above the budget", int((lost > budget).sum()), allowed),
+        Claim(f"{at}mean loss of {COST} on the test", with_interval(lost), None),
+        Claim(f"{at}mean of that minus the loss on validation", with_interval(lost - expected), None),
+        Claim(f"{at}mean gain of {goal} on the test", with_interval(gained), None),
     ]
+
+
+def with_interval(values: NDArray[np.float64]) -> str:
+    """Mean over seeds, and half of its 95 % interval."""
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return f"{values.mean():.4f} ± {half:.4f}"
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def content(explained: Explained) -> Content:
         verdict=("One.", "Two.", "Next: `recprism recommend runs/made-up`."),
         diversified=True,
         front=(FrontPoint(0.1, 0.005, 0.1, 0.01), FrontPoint(0.2, 0.02, 0.2, 0.05), FrontPoint(0.3, 0.2, 0.3, None)),
+        decided_on="validation",
         front_sentences=("For 1 %: -3 %.",),
         chosen=Chosen(0.005, 0.1, 0.01, "With 95 % confidence, at most 1 %."),
         changes=(change("sc@10"), change("ndcg@10", -0.005, False), change("pc@10", None, None)),

@@ -140,7 +140,8 @@ def test_sentences() -> None:
     near, far = ({"ndcg@10": drawn(7, loss=loss, noise=0.02)[1]} for loss in (0.0, 0.3))
     said = certify(base, [base, near, far], {"ndcg@10": 0.05}).sentence()
     assert said.startswith(
-        "With 95 % confidence, the lists of step 2 (of 3 tried) lose at most 5 % of ndcg@10 (measured on 400 users: "
+        "With 95 % confidence, the lists of step 2 (of 3 tried) lose at most 5 % of ndcg@10 "
+        "(measured on 400 held-out users: "
     )
     too_few = certify({"ndcg@10": drawn(7)[0]}, [{"ndcg@10": drawn(7)[1]}], {"ndcg@10": 0.005}).sentence()
     assert (
@@ -152,7 +153,11 @@ def test_sentences() -> None:
     assert too_much.startswith("No step beyond the base is certified with 95 % confidence: the lists of step 1 lose 30")
     assert too_much.endswith("and its budget is 5 %.")
     assert certify(base, [base, far, near], {"ndcg@10": 0.05}).sentence() == too_much.replace("step 1", "step 2")
-    assert certify(base, [base], {"ndcg@10": 0.05}).sentence().endswith("(measured on 400 users: 0 %, at most 0 %).")
+    assert (
+        certify(base, [base], {"ndcg@10": 0.05})
+        .sentence()
+        .endswith("(measured on 400 held-out users: 0 %, at most 0 %).")
+    )
     borderline = {"ndcg@10": drawn(7, loss=0.045, noise=0.035)[1]}
     several = certify(base, [borderline, *[far] * 9], {"ndcg@10": 0.05}, procedure="holm", confidence=0.9).sentence()
     assert several.endswith("which is not clear enough for one of several steps.")

@@ -64,13 +64,13 @@ def test_validation_decides_where_there_is_one(situation: Situation) -> None:
     """It decides by the lists that would have been served before it; what is kept are vectors to serve after it."""
     kept = within_budget(situation, "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
     assert kept.baked is not None
-    assert "on the validation part" in kept.certificate.sentence()
+    assert "of the validation part" in kept.certificate.sentence()
     earlier = within_budget(situation.on("validation"), "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
     assert earlier.certificate == kept.certificate
     assert not np.array_equal(earlier.perturbation.user, kept.perturbation.user)
     none = Incidence.empty(situation.split.train.shape)
     held_out = Situation(situation.factors, replace(situation.split, validation=none), situation.subtopics, "test")
-    assert "on the test part" in within_budget(held_out, "sc", {"ndcg@10": 0.1}).certificate.sentence()
+    assert "of the test part" in within_budget(held_out, "sc", {"ndcg@10": 0.1}).certificate.sentence()
 
 
 def test_a_budget_too_small_to_certify_changes_nothing(situation: Situation) -> None:
@@ -99,6 +99,15 @@ def test_the_cost_of_diversity(situation: Situation) -> None:
     plain = found.to_dict()
     assert len(plain["fronts"]["sc"]["points"]) == 8
     assert any("certified" in words for words in sentences(found))
+
+
+@pytest.mark.parametrize("budget", [0.02, 0.05, 0.2])
+def test_an_audit_and_what_it_leads_to_agree(situation: Situation, budget: float) -> None:
+    reach = cost_of_diversity(situation, ("sc",), (budget,)).reaches["sc"][0]
+    kept = within_budget(situation, "sc", {"ndcg@10": budget})
+    assert (0.0 if reach.certified is None else reach.certified.trade_off) == kept.trade_off
+    assert reach.certificate is not None
+    assert reach.certificate.part == "validation"
 
 
 def test_without_labels_nothing_is_certified(small: Dataset, situation: Situation) -> None:

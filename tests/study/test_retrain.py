@@ -127,6 +127,20 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
         refit(now, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=1.5)
 
 
+def test_a_few_new_labels_of_validation_do_not_decide(
+    small: Dataset, models: Any, first_fit: Any, split: Split
+) -> None:
+    _, kept, before = first_fit
+    known = split.validation.take_rows(np.arange(split.n_users))
+    few = np.flatnonzero(known.row_of_entry >= 3)  # all but those of three users
+    seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
+    before = Before(before.base, before.served, split.train.union(seen))
+    now = Situation(models[1], split, small.subtopics, "test")
+    found = refit(now, before, "sc", {"ndcg@10": 0.4}, trade_off=kept.trade_off, max_churn=0.4)
+    assert found.stickiness > 0
+    assert found.kept.certificate.part == "test"
+
+
 @pytest.mark.parametrize("tight", [False, True])
 def test_the_test_stays_unread(tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit

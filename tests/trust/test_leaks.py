@@ -104,7 +104,7 @@ def test_the_points_that_the_studio_reaches(situations: tuple[Situation, Situati
 def test_a_certificate_on_the_test_is_the_one_reading(situations: tuple[Situation, Situation]) -> None:
     one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}, certify_on="test") for it in situations)
     assert one.certificate.figures() != two.certificate.figures()
-    assert "on the test part" in one.certificate.sentence()
+    assert "of the test part" in one.certificate.sentence()
 
 
 def test_the_fronts(situations: tuple[Situation, Situation]) -> None:
@@ -146,4 +146,6 @@ def test_the_paths_of_an_audit(situations: tuple[Situation, Situation]) -> None:
     for goal in ("sc", "pc"):
         for first, second in zip(one.paths[goal].points, two.paths[goal].points, strict=True):
             assert np.array_equal(first.lists, second.lists)
+        certified = [[reach.certified and reach.certified.trade_off for reach in it.reaches[goal]] for it in (one, two)]
+        assert certified[0] == certified[1]
     assert one.now["ndcg@10"].mean > 1.5 * two.now["ndcg@10"].mean, "what it measures is the test"

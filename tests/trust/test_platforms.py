@@ -8,17 +8,19 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 WORK = """
 import sys
 import numpy as np
+import torch
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.study.methods import Situation
 from recprism.study.path import served_at
 
 data = load_dataset("ml-latest-small")
-split, found = data.split(seed=0), {}
+split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}
 for model in (BPRMF(dim=16, epochs=6), LightGCN(dim=16, epochs=2)):
     factors = model.fit(split, seed=0, device="cpu")
     test = Situation(factors, split, data.subtopics, "test")
@@ -41,6 +43,8 @@ def test_another_set_of_instructions_gives_nearly_the_same(tmp_path: Path) -> No
         assert done.returncode == 0, done.stderr[-2000:]
         found.append(dict(np.load(file)))
     usual, plain = found
+    if usual.pop("instructions") == plain.pop("instructions"):
+        pytest.skip("this processor, or this build of torch, has one set of instructions only: nothing to compare")
     for name, ours in usual.items():
         theirs = plain[name]
         if name.endswith("vectors"):

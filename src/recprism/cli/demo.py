@@ -56,7 +56,7 @@ def demo(
         result = evaluate_run(run)
         with saving():
             run.save_metrics(result.to_frame())
-    say("5/7 audit: what more subtopics in the lists would cost, certified on the test part")
+    say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     cost = cost_of_diversity(situation_of(run), ("sc",), show=BUDGET)
     say(f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, put into the users' vectors")
     kept = diversify_within(run, BudgetConfig(goal="sc", budgets={COST: BUDGET}))

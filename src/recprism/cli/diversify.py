@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recprism.study.run import Run
 
 
-JUDGED_ON = "test"
+JUDGED_ON: Literal["test"] = "test"
 """The part that the table of what was done is measured on."""
 
 
@@ -276,7 +276,9 @@ def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | 
         return
     if found is not None and kept.baked is not None:
         _print_effect(found)
-        if kept.certificate.part != JUDGED_ON:
+        if not len(run.split().part(JUDGED_ON)):
+            say(f"nobody has interactions in the {JUDGED_ON} part: what it costs there is not known")
+        elif kept.certificate.part != JUDGED_ON:
             say(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
         say(kept.baked.sentence())
         if kept.violations is not None:

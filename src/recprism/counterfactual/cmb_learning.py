@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,9 +63,9 @@ def learn(
     )
     context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
     vectors = factors.user, factors.item
-    told = going_on(lambda: begun_with(asked, sampling, split, subtopics, device, vectors), follow, resume)
+    begun = partial(begun_with, asked, sampling, split, subtopics, device, vectors)
     with users_named(factors.user_ids):
-        found = _search(asked, space, context, *told, sampling)
+        found = _search(asked, space, context, begun, follow, resume, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)
 
 
@@ -85,9 +87,9 @@ def learn_from_scores(
     features = scorer.item_features
     context = _context(asked, split, subtopics, features, features.device)
     vectors = (features.detach().cpu().numpy(),)
-    told = going_on(lambda: begun_with(asked, None, split, subtopics, features.device, vectors), follow, resume)
+    begun = partial(begun_with, asked, None, split, subtopics, features.device, vectors)
     with users_named(split.user_ids):
-        found = _search(asked, space, context, *told)
+        found = _search(asked, space, context, begun, follow, resume)
     return Learned(space.perturbation(found.values), found.history, found.converged)
 
 
@@ -95,12 +97,15 @@ def _search(
     asked: CMBSettings,
     space: FactorSpace | ScorerSpace,
     context: Context,
+    begun: Callable[[int], dict[str, Any]],
     follow: Follow | None,
     resume: Progress | None,
     sampling: Sampling | None = None,
 ) -> Found:
+    """begun: number of shards -> with what the search is begun"""
     with engine_named(asked.engine).crews(asked.shards) as hired:
-        return _searched_by(hired, asked, space, context, follow, resume, sampling)
+        told = going_on(lambda: begun(hired.shards), follow, resume)
+        return _searched_by(hired, asked, space, context, *told, sampling)
 
 
 def _searched_by(

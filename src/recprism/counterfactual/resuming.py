@@ -22,7 +22,7 @@ from recprism.errors import InputError
 from recprism.models.settings import training_data
 
 FREE = ("engine", "patience", "users_per_step")
-"""An engine holds the shards, and changes no bit; patience says when to stop; of users, what "auto" came to counts."""
+"""An engine changes no bit of the same shards; patience says when to stop; of users, what "auto" came to counts."""
 
 
 def begun_with(
@@ -32,6 +32,7 @@ def begun_with(
     subtopics: Subtopics | None,
     device: torch.device,
     vectors: tuple[NDArray[Any], ...],
+    shards: int,
 ) -> dict[str, Any]:
     """What must be the same for the next step to be that of an undisturbed search, in values that JSON knows."""
     settings = {name: value for name, value in plain_settings(asked).items() if name not in FREE}
@@ -40,6 +41,7 @@ def begun_with(
     told = {
         "users_per_step": None if sampling is None else sampling.size,
         **settings,
+        "shards": shards,
         "device": device.type,
         "vectors": _checksum(*vectors),
         "training data": training_data(split),

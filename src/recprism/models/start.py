@@ -72,7 +72,8 @@ def _signs(vectors: Tensor) -> Tensor:
     """(columns,) of 1 and -1 that make the largest entry of each column positive.
 
     Either sign of a singular vector is right, and which one comes out hangs on the last digit of a sum, and so on the
-    processor. Fixed, the same training gives nearly the same vectors everywhere.
+    processor. Fixed, the same training gives nearly the same vectors everywhere (but for a column whose largest entries
+    up and down are equal to the last digit, as in a world made symmetric).
     """
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))[0]
     return torch.where(largest < 0, -1.0, 1.0).to(vectors.dtype)

@@ -175,6 +175,7 @@ class Content:
     verdict: tuple[str, str, str]
     diversified: bool
     front: tuple[FrontPoint, ...]
+    decided_on: str | None
     front_sentences: tuple[str, ...]
     chosen: Chosen | None
     changes: tuple[Change, ...]

@@ -30,6 +30,10 @@ def front(content: Content) -> Figure | None:
     if not content.front:
         return None
     reach = f"Green points are certified to lose at most {as_budget(content.budget)}."
+    if content.decided_on not in (None, content.part):
+        reach += (
+            f" The {content.decided_on} part decided that; where points stand was measured on the {content.part} part."
+        )
     if all(point.certified_for is None for point in content.front):
         reach = "None of them is certified: there are too few held-out users."
     mine = " The diamond is what the vectors of this run give." if content.chosen is not None else ""

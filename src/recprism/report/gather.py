@@ -43,7 +43,8 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
     goal = _goal_of(run, objective, has_subtopics=len(situation.subtopics) > 0)
     metric = f"{goal.partition('+')[0]}@{situation.k}"
     tell("auditing", 0, 1)
-    cost = cost_of_diversity(situation, (goal,), sorted({*BUDGETS, asked}), show=asked)
+    certify_on: Part | None = None if kept is None else kept["certificate"].get("part") or "test"
+    cost = cost_of_diversity(situation, (goal,), sorted({*BUDGETS, asked}), show=asked, certify_on=certify_on)
     tell("auditing", 1, 1)
     changes: tuple[Change, ...] = _now(cost.now)
     payers, exposure = cost.payers, cost.exposure
@@ -64,6 +65,7 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
         verdict=("", "", ""),
         diversified=model is not None,
         front=_front(cost, goal, metric),
+        decided_on=_decided_on(cost, goal),
         front_sentences=tuple(sentences(cost)),
         chosen=chosen,
         changes=changes,
@@ -130,6 +132,11 @@ def _front(cost: Cost, goal: str, metric: str) -> tuple[FrontPoint, ...]:
         )
         for point in path.points
     )
+
+
+def _decided_on(cost: Cost, goal: str) -> str | None:
+    """The part whose labels certify the points of the front."""
+    return next((it.certificate.part for it in cost.reaches[goal] if it.certificate is not None), None)
 
 
 def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:

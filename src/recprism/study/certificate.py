@@ -3,7 +3,8 @@
 Users are the sample. A point keeps budget b of a metric if E[new - (1 - b) base] >= 0, and the test is one-sided. It
 needs all its metrics, so its p-value is the largest of theirs and asks for no correction (intersection-union). Over the
 points the error is that of the family: the chance that ANY certified point really exceeds a budget is at most
-1 - confidence (learn then test: Angelopoulos et al., 2021). The labels must be new: used neither to fit nor to tune.
+1 - confidence (learn then test: Angelopoulos et al., 2021). The labels must be new: used neither to fit nor to
+make the path.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Certificate:
         if last is None or (refused and self.points[last].is_base):
             clearest = min(refused, key=lambda at: self.points[at].p_value)
             at = refused[0] if self.procedure == "fixed-sequence" else clearest
-            return f"No step beyond the base is certified with {sure}: {_why_not(self.points[at], at + 1)}."
+            return f"No step beyond the base is certified with {sure}: {self._why_not(at)}."
         checks = self.points[last].checks
         budgets = ", ".join(f"{_percent(check.budget)} of {check.metric}" for check in checks)
         seen = ", ".join(f"{_percent(check.loss)}, at most {_percent(check.upper)}" for check in checks)
@@ -109,14 +110,28 @@ class Certificate:
             f"(measured on {self._judges(checks[0].users)}: {seen})."
         )
 
+    def _why_not(self, at: int) -> str:
+        """About a point that was refused, by the metric most in its way."""
+        check = max(self.points[at].checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
+        seen = f"the lists of step {at + 1} lose {_percent(check.loss)} of {check.metric}"
+        if check.loss >= check.budget:
+            return f"{seen} on {self._judges(check.users)}, and its budget is {_percent(check.budget)}"
+        seen = f"{seen}, at most {_percent(check.upper)}"
+        if check.users_needed is None:
+            return f"{seen}, which is not clear enough for one of several steps"
+        return (
+            f"{self._judges(check.users)} cannot certify a loss of at most {_percent(check.budget)} of {check.metric} "
+            f"({seen}); about {check.users_needed:,} would be needed"
+        )
+
     def _judges(self, users: int) -> str:
-        return f"{users:,} users" if self.part is None else f"the {self.part} part, {users:,} users"
+        return f"{users:,} held-out users" if self.part is None else f"{users:,} users of the {self.part} part"
 
     def figures(self) -> dict[str, Any]:
         """Of the furthest certified point: metric -> budget, measured loss and its upper bound; else none of them."""
         checks = () if self.last is None else self.points[self.last].checks
         kept = {it.metric: {"budget": it.budget, "loss": it.loss, "upper": it.upper} for it in checks}
-        return {"certified": self.last is not None, "confidence": self.confidence, **kept}
+        return {"certified": self.last is not None, "confidence": self.confidence, "part": self.part, **kept}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
@@ -279,21 +294,6 @@ PROCEDURES: dict[str, Callable[[Array, float], NDArray[np.bool_]]] = {
     "fixed-sequence": fixed_sequence,
     "holm": step_down,
 }
-
-
-def _why_not(point: Point, number: int) -> str:
-    """About a point that was refused, by the metric most in its way."""
-    check = max(point.checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
-    seen = f"the lists of step {number} lose {_percent(check.loss)} of {check.metric}"
-    if check.loss >= check.budget:
-        return f"{seen} on {check.users:,} held-out users, and its budget is {_percent(check.budget)}"
-    seen = f"{seen}, at most {_percent(check.upper)}"
-    if check.users_needed is None:
-        return f"{seen}, which is not clear enough for one of several steps"
-    return (
-        f"{check.users:,} held-out users cannot certify a loss of at most {_percent(check.budget)} of {check.metric} "
-        f"({seen}); about {check.users_needed:,} would be needed"
-    )
 
 
 def _percent(share: float) -> str:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from recprism.counterfactual.engines import engine_named
+from recprism.counterfactual.fleet import Fleet
+from recprism.data.split import Part
 from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
 from recprism.study.certificate import Certificate
 from recprism.study.methods import Situation
-from recprism.study.path import Path, PathPoint, walk
+from recprism.study.path import Path, PathPoint, deciding_part, walk
 from recprism.study.popularity import beside_popularity
 from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 
@@ -25,7 +27,7 @@ GOALS = ("sc", "ilad_subtopics", "pc")
 class Reach:
     """How far a budget goes: the furthest certified point of a path, and the furthest whose measured loss keeps it.
 
-    Either is None where there is none; without labels ``certificate`` is None, too.
+    Either is None where there is none; without labels ``certificate`` is None, too. It is of the part that decides.
     """
 
     budget: float
@@ -91,8 +93,12 @@ def cost_of_diversity(
     confidence: float = 0.95,
     show: float = 0.01,
     engine: str = "local",
+    certify_on: Part | None = None,
 ) -> Cost:
     """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
+
+    Figures are those of the situation's part. What is certified is so by the part whose labels decide, as in
+    :func:`recprism.study.path.within_budget`, on lists as of then: an audit and what it leads to agree.
 
     guards: further metrics and the share of them that may be lost at any budget
     show: the budget whose point (of the first goal) is broken down by segments
@@ -100,19 +106,18 @@ def cost_of_diversity(
     """
     has_labels = len(situation.split.part(situation.part)) > 0
     labelled = (COST, *GUARDS, *(guards or {})) if has_labels else ()
+    part = certify_on or deciding_part(situation.split, situation.part)
     with engine_named(engine).fleet() as workers:
-        paths = {
-            goal: walk(
-                situation,
-                goal,
-                tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k)))),
-                workers=workers,
-            )
-            for goal in goals
-        }
+        paths = {goal: _walked(situation, goal, labelled, workers) for goal in goals}
+        deciding = paths
+        if has_labels and part != situation.part:
+            earlier = situation.on(part)
+            deciding = {goal: walk(earlier, goal, labelled, workers=workers) for goal in goals}
     reaches = {
-        goal: tuple(_reach(path, budget, guards or {}, confidence) for budget in budgets) if has_labels else ()
-        for goal, path in paths.items()
+        goal: tuple(_reach(paths[goal], deciding[goal], budget, guards or {}, confidence) for budget in budgets)
+        if has_labels
+        else ()
+        for goal in goals
     }
     shown = _shown(reaches[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
@@ -126,6 +131,11 @@ def cost_of_diversity(
         has_labels,
         confidence,
     )
+
+
+def _walked(situation: Situation, goal: str, labelled: tuple[str, ...], workers: Fleet) -> Path:
+    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k))))
+    return walk(situation, goal, names, workers=workers)
 
 
 def _now(situation: Situation, metrics: tuple[str, ...] | None) -> Evaluation:
@@ -144,9 +154,10 @@ def _what_can_be_judged(has_labels: bool) -> tuple[str, ...] | None:
 LABEL_FREE = {"sc", "alpha_ndcg", "ilad", "ilad_subtopics", "pc", "gini", "tail_share", "novelty", "personalisation"}
 
 
-def _reach(path: Path, budget: float, guards: Mapping[str, float], confidence: float) -> Reach:
+def _reach(path: Path, deciding: Path, budget: float, guards: Mapping[str, float], confidence: float) -> Reach:
+    """deciding: the same path as of the part whose labels certify, point by point."""
     budgets = {COST: budget, **guards}
-    certificate = path.certificate(budgets, confidence=confidence)
+    certificate = deciding.certificate(budgets, confidence=confidence)
     kept = [
         point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
     ]

@@ -83,8 +83,8 @@ class Diversifier:
         """Train, where vectors are not given, and find the vectors within the budget.
 
         X: interactions (a Dataset, a frame, a SciPy matrix of users x items, or rows of user id, item id[, rating,
-            timestamp]; a rating is not looked at): split 8:1:1, trained on, certified on the test part. Or vectors,
-            Factors or (user vectors, item vectors)
+            timestamp]; a rating is not looked at): split 8:1:1, trained on, certified on the validation part. Or
+            vectors, Factors or (user vectors, item vectors)
         y: with vectors, what judges them: a Split whose training part they were fitted to, or two matrices of users x
             items, (seen, taken later). Not looked at where X are interactions
         """

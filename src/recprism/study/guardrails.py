@@ -62,6 +62,11 @@ def _certified(run: Run) -> dict[str, str]:
     """metric -> what the certificate says of the point that the run serves."""
     kept = run.certificate()
     last = None if kept is None else kept["certificate"]["last"]
-    checks = [] if kept is None or last is None else kept["certificate"]["points"][last]["checks"]
-    sure = 0.0 if kept is None else kept["certificate"]["confidence"]
-    return {it["metric"]: f"certified with {sure:.0%} confidence to lose at most {it['upper']:.2%}" for it in checks}
+    if kept is None or last is None:
+        return {}
+    sure, part = kept["certificate"]["confidence"], kept["certificate"].get("part")
+    by = "" if part is None else f" on the {part} part"
+    checks = kept["certificate"]["points"][last]["checks"]
+    return {
+        it["metric"]: f"certified{by} with {sure:.0%} confidence to lose at most {it['upper']:.2%}" for it in checks
+    }

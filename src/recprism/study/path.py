@@ -1,6 +1,6 @@
 """The path from the base lists to ever more diverse ones, and how far along it a budget is certified to reach.
 
-No label is used to make the path: base scores stand in for accuracy. So all held-out labels are new, and can certify.
+No label is used to make the path: base scores stand in for accuracy. So held-out labels are new to it, and can certify.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ class PathPoint:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """base: the lists as they are; points: nearest the base first; goal: what they are optimal for."""
+    """base: the lists as they are; points: nearest the base first, optimal for the goal; part: whose labels judged."""
 
     goal: str
     base: PathPoint
     points: tuple[PathPoint, ...]
+    part: Part
 
     def change(self, point: PathPoint, metric: str) -> float | None:
         """Relative change against the base; None where the base is 0."""
@@ -62,8 +63,8 @@ class Path:
         return point.mean(metric) / before - 1 if before else None
 
     def certificate(self, budgets: Mapping[str, float], *, confidence: float = 0.95) -> Certificate:
-        values = [{name: point.values[name] for name in budgets} for point in self.points]
-        return certify({name: self.base.values[name] for name in budgets}, values, budgets, confidence=confidence)
+        base, *values = ({name: it.values[name] for name in budgets} for it in (self.base, *self.points))
+        return certify(base, values, budgets, confidence=confidence, part=self.part)
 
 
 def check_goal(goal: str) -> str:
@@ -140,7 +141,8 @@ def walk(
     shared = situation, goal, tuple(metrics)
     # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
     ready = (lambda _: situation.features) if TIED_TOGETHER in goal.split("+") else None
-    return Path(goal, base, tuple((workers or OwnProcess()).each(_point, shared, steps, before_threads=ready)))
+    points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready)
+    return Path(goal, base, tuple(points), situation.part)
 
 
 def _point(shared: tuple[Situation, str, tuple[str, ...]], trade_off: float) -> PathPoint:
@@ -154,7 +156,8 @@ def _point(shared: tuple[Situation, str, tuple[str, ...]], trade_off: float) -> 
 class Kept:
     """A perturbation that keeps its budgets.
 
-    certificate: of the points that were tried; it speaks of the lists that the vectors themselves give
+    certificate: of the points that were tried, by the lists that vectors made for them give; where another part than
+        the situation's decides, those vectors were made as of then, and the ones kept here are made anew
     baked: None, with an empty perturbation, where not even the first point is certified
     violations: of the editor's rules, in the lists that the vectors give
     """

@@ -26,6 +26,9 @@ HALVINGS = 7
 GONE = -2  # in the place of an item that an old list had and that cannot be on the new one
 ATTEMPTS = 5  # to keep a bound, each aiming lower: vectors may not hold all the lists they were baked for
 
+MOSTLY = 0.5
+"""The share of a part's labels that must be new to judge lists which hold on to old ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class Before:
@@ -195,8 +198,9 @@ def refit(
     situation: the retrained model about to serve; trade_off: where the old perturbation stood on the path
     max_churn: the largest share of places that may change against the lists that were served. Items that were there
         are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
-    certify_on: the part whose labels decide, as in :func:`recprism.study.path.within_budget`; unless named it is not
-        one that the old model had seen all of where its lists are held on to, because none of it could judge them
+    certify_on: the part whose labels decide, as in :func:`recprism.study.path.within_budget`. Labels that the old model
+        had seen cannot judge lists that hold on to its own: where these are most of the validation part, and no part
+        is named, the situation's own decides
 
     Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
     """
@@ -208,10 +212,9 @@ def refit(
         free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
-        if certify_on is None and not len(before.new_labels(now.on(by))):
+        if certify_on is None and _new_share(now, before, by) < MOSTLY:
             by = now.part
-        judging = _Judging(now, before, stickiness)
-        judged = len(before.new_labels(now.on(by))) / max(len(now.split.part(by)), 1)
+        judging, judged = _Judging(now, before, stickiness), _new_share(now, before, by)
         if not judged:
             raise InputError(
                 f"the old model had seen every {by} interaction, so none can judge lists that keep some of its items; "
@@ -222,6 +225,11 @@ def refit(
     )
     served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
     return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
+
+
+def _new_share(now: Situation, before: Before, part: Part) -> float:
+    """The share of a part's labels that the old model had not seen."""
+    return len(before.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
 
 
 def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:

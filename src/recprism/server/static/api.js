@@ -20,15 +20,25 @@ export function turnTo() {
   visit += 1;
 }
 
-// about: what the question is about; an answer that was overtaken by a later question about the same is dropped
+// Answer or error: whatever comes back too late does not count.
+async function inTime(asking, isLate) {
+  try {
+    return await asking;
+  } finally {
+    if (isLate()) throw new Overtaken(); // takes the place of an answer and of an error
+  }
+}
+
+// about: what the question is about; what was overtaken by a later question about the same is dropped
 export async function get(path, parameters = {}, about = path) {
   const mine = Symbol(about), asked = visit;
   latest.set(about, mine);
-  const answer = await ask("GET", path, parameters);
-  if (latest.get(about) !== mine || asked !== visit) throw new Overtaken();
-  return answer;
+  return inTime(ask("GET", path, parameters), () => latest.get(about) !== mine || asked !== visit);
 }
 
-export const post = (path) => ask("POST", path, {});
+export async function post(path) {
+  const asked = visit;
+  return inTime(ask("POST", path, {}), () => asked !== visit);
+}
 
 export const ofRun = (run, rest = "") => `/${encodeURIComponent(run)}${rest}`;

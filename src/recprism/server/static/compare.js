@@ -4,11 +4,11 @@ import { byId, el, figure, fill, inWords, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun } from "./api.js";
 import { covered, showList } from "./lists.js";
 
-let mine = null, user = null;
+let mine = null, user = null, latest = null;
 
 // The page turns to another run: what stands here is of the one before.
 export function leave() {
-  mine = user = null;
+  mine = user = latest = null;
   show(byId("compare-section"), false);
   clear();
 }
@@ -28,19 +28,21 @@ export function forUser(id) {
 
 const served = (run) => run.served?.after ?? null;
 
-// Everything is asked for before anything is shown: what stands here always belongs together.
+// Everything is asked for before anything is shown, for one pair of runs and one user: what stands here belongs together.
 export async function compare() {
-  const name = byId("other").value;
-  if (!mine || user === null || !name) return;
+  const ours = mine, whose = user, name = byId("other").value, asked = Symbol(name);
+  if (!ours || whose === null || !name) return;
+  latest = asked;
   try {
     const theirs = await get(ofRun(name), {}, "other run");
     if (theirs.phase !== "ready") throw new Refused(`${name}: ${theirs.message}`);
-    const lists = await Promise.all([mine.name, name].map((run, at) => get(ofRun(run, "/served"), { user }, `served on side ${at}`)));
-    showFigures([mine, theirs]);
-    showLists([mine, theirs], lists.map((list) => list.after));
+    const lists = await Promise.all([ours.name, name].map((run, at) => get(ofRun(run, "/served"), { user: whose }, `served on side ${at}`)));
+    if (latest !== asked) return; // somebody else was asked for while these were under way
+    showFigures([ours, theirs]);
+    showLists([ours, theirs], whose, lists.map((list) => list.after));
   } catch (error) {
-    if (error instanceof Refused) clear(error.message);
-    else if (!(error instanceof Overtaken)) throw error;
+    if (error instanceof Refused && latest === asked) clear(error.message);
+    else if (!(error instanceof Refused || error instanceof Overtaken)) throw error;
   }
 }
 
@@ -56,10 +58,10 @@ function showFigures(runs) {
   byId("compare-note").textContent = silent.length ? `${silent.join(" and ")} ${silent.length > 1 ? "serve" : "serves"} the trained model's own lists.` : "";
 }
 
-function showLists(runs, lists) {
+function showLists(runs, whose, lists) {
   const topics = lists.map(covered);
   ["mine", "theirs"].forEach((side, at) => {
-    byId(`${side}-title`).textContent = `${runs[at].name} serves user ${user}`;
+    byId(`${side}-title`).textContent = `${runs[at].name} serves user ${whose}`;
     showList(byId(side), plain(lists[at]), topics[1 - at]);
   });
 }

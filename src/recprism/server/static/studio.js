@@ -8,7 +8,7 @@ import { watch } from "./live.js";
 import * as factors from "./factors.js";
 import * as compare from "./compare.js";
 
-const state = { run: null, names: [], summary: null, goal: null, path: null, user: null };
+const state = { visit: null, run: null, names: [], summary: null, goal: null, path: null, user: null };
 const SOON = 700; // milliseconds until a run that is not ready is asked for again
 
 function tell(sentence) {
@@ -41,7 +41,7 @@ const start = safely(async () => {
 
 const openRun = safely(async () => {
   turnTo();
-  Object.assign(state, { run: byId("run").value, summary: null, path: null, goal: null });
+  Object.assign(state, { visit: Symbol("visit"), run: byId("run").value, summary: null, path: null, goal: null });
   for (const id of ["budget-section", "people-section"]) show(byId(id), false);
   for (const id of ["before", "after", "found"]) fill(byId(id)); // nothing of the run before stands under the name of this one
   factors.leave();
@@ -51,7 +51,7 @@ const openRun = safely(async () => {
 });
 
 const refresh = safely(async () => {
-  const run = state.run, summary = await get(ofRun(run), {}, "run");
+  const { visit, run } = state, summary = await get(ofRun(run), {}, "run");
   byId("about-run").textContent = summary.n_users
     ? `${summary.title}: ${summary.n_users.toLocaleString("en")} users, ${summary.n_items.toLocaleString("en")} items, ${summary.n_subtopics} subtopics` : summary.title;
   const progress = byId("progress"), working = summary.phase === "preparing" || (summary.phase === "ready" && summary.total > 0);
@@ -59,12 +59,12 @@ const refresh = safely(async () => {
   if (summary.total) Object.assign(progress, { max: summary.total, value: summary.done });
   else progress.removeAttribute("value");
   tell(summary.phase === "preparing" ? `Getting ready: ${summary.message}. This is done once and kept in the run.` : summary.message);
-  if (summary.phase !== "broken" && (summary.phase !== "ready" || summary.total > 0 || summary.message)) setTimeout(() => state.run === run && refresh(), SOON);
+  if (summary.phase !== "broken" && (summary.phase !== "ready" || summary.total > 0 || summary.message)) setTimeout(() => state.visit === visit && refresh(), SOON);
   if (summary.phase === "ready" && (!state.summary || summary.goals.length !== state.summary.goals.length)) await becomeReady(summary);
 });
 
 async function becomeReady(summary) {
-  const first = state.summary === null;
+  const first = state.summary === null, visit = state.visit;
   state.summary = summary;
   fill(byId("goal"), ...summary.possible_goals.concat(summary.goals.filter((goal) => !summary.possible_goals.includes(goal)))
     .map((goal) => el("option", { value: goal }, summary.goals.includes(goal) ? inWords(goal) : `${inWords(goal)} (takes a moment)`)));
@@ -73,10 +73,10 @@ async function becomeReady(summary) {
   for (const id of ["budget-section", "people-section"]) show(byId(id), true);
   show(byId("report-link"), summary.has_report);
   byId("get-report").href = `/api/runs${ofRun(state.run, "/download/report")}`;
-  await openGoal();
-  if (first) {
+  await openFirst(); // a goal that is chosen meanwhile takes over, and the rest of the page goes on
+  if (first && state.visit === visit) {
     await openUser(state.user ?? summary.example_user);
-    if (state.summary !== summary) return; // another run was chosen meanwhile
+    if (state.visit !== visit) return; // another run was chosen meanwhile
     compare.offerRuns(summary, state.names);
     factors.showFactors(state.run, summary.served !== null);
   }
@@ -89,6 +89,8 @@ const wantGoal = safely(async () => {
   await post(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`));
   return refresh();
 });
+
+const openFirst = safely(() => openGoal());
 
 // Figures of another goal than the one that is chosen: seen, but not to be used.
 function stale(yes) {
@@ -136,7 +138,7 @@ function sentence(here) {
   if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. A larger budget, or more held-out users, would help." : "no stop keeps this budget."];
   if (here.loss === null) return [el("b", {}, `${gained} ${what}`), ". What that costs in accuracy is not known: this run has no held-out interactions."];
   const { part, confidence, users, cost } = state.path, price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
-  const sure = byId("certified").checked ? ` With ${percent(confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on the ${part} part, ${users.toLocaleString("en")} users.` : ` Measured on the ${part} part, not certified.`;
+  const sure = byId("certified").checked ? ` With ${percent(confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on ${users.toLocaleString("en")} users of the ${part} part.` : ` Measured on the ${part} part, not certified.`;
   const since = part === "test" || !(cost in here.changes) ? "" : ` On the test part, which has no say in this: ${percent(here.changes[cost], 2, true)}.`;
   return [el("b", {}, `${gained} ${what}`), price, sure, since];
 }
@@ -159,7 +161,7 @@ const openUser = safely(async (user) => {
   remember();
   factors.forUser(user); // not after the lists: a budget that is moved meanwhile takes over from those
   compare.forUser(user);
-  await showLists(reach());
+  if (state.path) await showLists(reach()); // else they come with the path
 });
 
 async function showLists(point) {
