@@ -117,7 +117,8 @@ def print_paths(found: Cost) -> None:
     for goal, path in found.paths.items():
         names = tuple(path.base.values)
         certified = {reach.certified.trade_off: reach.budget for reach in found.reaches[goal][::-1] if reach.certified}
-        say(f"\ntowards {goal}: change in percent at each point of the path" + _mark(certified))
+        judged = _parts(path.part, found.decided_on(goal)) + _mark(certified)
+        say(f"\ntowards {goal}: change in percent at each point of the path{judged}")
         lines = [
             (f"{point.trade_off:g}", *(_percent(path.change(point, name)) for name in names), _budget(certified, point))
             for point in path.points
@@ -129,6 +130,10 @@ def print_paths(found: Cost) -> None:
             _print_segments(table)
     for words in sentences(found):
         say(words)
+
+
+def _parts(judged_on: str, decided_on: str | None) -> str:
+    return "" if decided_on in (None, judged_on) else f", on the {judged_on} part; certified on the {decided_on} part"
 
 
 def _mark(certified: dict[float, float]) -> str:

@@ -65,7 +65,7 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
         verdict=("", "", ""),
         diversified=model is not None,
         front=_front(cost, goal, metric),
-        decided_on=_decided_on(cost, goal),
+        decided_on=cost.decided_on(goal),
         front_sentences=tuple(sentences(cost)),
         chosen=chosen,
         changes=changes,
@@ -132,11 +132,6 @@ def _front(cost: Cost, goal: str, metric: str) -> tuple[FrontPoint, ...]:
         )
         for point in path.points
     )
-
-
-def _decided_on(cost: Cost, goal: str) -> str | None:
-    """The part whose labels certify the points of the front."""
-    return next((it.certificate.part for it in cost.reaches[goal] if it.certificate is not None), None)
 
 
 def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:

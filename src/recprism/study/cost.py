@@ -53,6 +53,10 @@ class Cost:
     certified: bool
     confidence: float
 
+    def decided_on(self, goal: str) -> str | None:
+        """The part whose labels certify the points of a path; None without labels."""
+        return next((it.certificate.part for it in self.reaches[goal] if it.certificate is not None), None)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
         return {
@@ -81,7 +85,7 @@ class Cost:
             }
             for reach in self.reaches[goal]
         ]
-        return {"points": points, "budgets": reaches}
+        return {"points": points, "budgets": reaches, "decided_on": self.decided_on(goal)}
 
 
 def cost_of_diversity(
