@@ -33,7 +33,7 @@ def main() -> None:
     asked = options.parse_args()
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        size = {"width": 1160, "height": 1075} if asked.first else {"width": 1000, "height": 900}
+        size = {"width": 1160, "height": 1120} if asked.first else {"width": 1000, "height": 900}
         page = browser.new_page(viewport=size, color_scheme="light", device_scale_factor=1.25 if asked.first else 1.0)
         page.goto(asked.report.resolve().as_uri())
         page.wait_for_selector("#chart-front svg")
