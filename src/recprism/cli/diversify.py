@@ -89,7 +89,7 @@ def diversify(
     certify_on: Annotated[
         str | None,
         typer.Option(
-            help="With --budget or --like: whose labels decide how far it goes; what decides cannot judge.",
+            help="With --budget or --like: whose labels decide how far it goes, validation or test.",
             show_default="validation, where there is one",
         ),
     ] = None,
