@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recprism.data.files import atomic_path
 from recprism.errors import InputError
 from recprism.study.config import RunConfig
 from recprism.study.run import Run
@@ -42,3 +43,19 @@ def test_a_path_is_bound_to_the_vectors_it_was_made_from(trained_run: Callable[.
 
     stored_path(run, "pc", meanwhile)
     assert run.load_path("pc") is None, "it is not of the vectors that the run has now"
+
+
+def test_a_run_can_be_made_where_one_was_killed_before_it_had_settings(tmp_path: Path) -> None:
+    """Killed between the first temporary file and its name, a process leaves that and its lock, which nobody reads."""
+    written: list[str] = []
+    with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "run" / "config.toml") as temporary:
+        written.append(temporary.name)
+        raise KeyboardInterrupt
+    left = tmp_path / "run" / written[0]
+    left.write_text("seed", encoding="utf-8")
+    Run.create(tmp_path / "run", RunConfig())
+    assert not left.exists()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.part").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="not empty and holds no run"):
+        Run.create(tmp_path / "other", RunConfig())

@@ -139,6 +139,11 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def is_left_over(path: Path) -> bool:
+    """Whether this is a temporary file of a process that was killed while it wrote: nothing that anybody reads."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{8}\.part", path.name) is not None
+
+
 def _made_beside(path: Path, make: Callable[[Path], None]) -> Path:
     """A new file or folder of a name that nobody has, with the rights that any new one gets.
 

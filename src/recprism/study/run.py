@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from recprism.counterfactual import CMB
 from recprism.data.bound import hash_of, noted_in_tensors, require_bound
 from recprism.data.dataset import Dataset
-from recprism.data.files import atomic_path, readable, require_rights, write_text
+from recprism.data.files import atomic_path, is_left_over, readable, require_rights, write_text
 from recprism.data.frames import number_ids, subtopics_from_frame
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
@@ -84,7 +84,7 @@ class Run:
         if (self.path / "config.toml").exists():
             if not overwrite:
                 raise InputError(f"{self.path}: already holds a run; use --resume, --overwrite or another -o")
-        elif self.path.exists() and any(file.name != LOCK for file in self.path.iterdir()):
+        elif self.path.exists() and any(it.name != LOCK and not is_left_over(it) for it in self.path.iterdir()):
             raise InputError(f"{self.path}: is not empty and holds no run; name an empty or new directory")
 
     @classmethod
