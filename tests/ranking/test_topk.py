@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -241,25 +242,52 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
     assert int(grown) < 300  # MiB; the full score matrix would take 3,815 or 572
 
 
-def test_a_machine_with_shorter_vectors_gives_the_same_bits(tmp_path: Path) -> None:
+def is_arm() -> bool:
+    return platform.machine().lower() in ("aarch64", "arm64")
+
+
+def has_avx512() -> bool:
     from llvmlite import binding
 
-    if not binding.get_host_cpu_features().get("avx512f"):
-        pytest.skip("needs a machine with AVX-512, to compare it with AVX2")
+    return bool(binding.get_host_cpu_features().get("avx512f"))
+
+
+OTHER_TILES = [  # the machine that the kernel is made for, its vectors, and what numba is asked for
+    pytest.param("x86_64", 8, {}, id="AVX2 tile on ARM", marks=pytest.mark.skipif(not is_arm(), reason="on ARM64")),
+    pytest.param("aarch64", 4, {}, id="NEON tile on x86", marks=pytest.mark.skipif(is_arm(), reason="not on ARM64")),
+    pytest.param(
+        "x86_64",
+        8,
+        {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"},
+        id="AVX2 beside AVX-512",
+        marks=pytest.mark.skipif(is_arm() or not has_avx512(), reason="needs AVX-512"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("machine", "lanes", "environment"), OTHER_TILES)
+def test_the_kernel_of_another_machine_gives_the_same_bits(
+    machine: str, lanes: int, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Every kernel is plain LLVM code: this machine runs the others' too, only slower."""
     rng = np.random.default_rng(0)
-    user, item = rng.standard_normal((70, 20), np.float32), rng.standard_normal((500, 20), np.float32)
-    np.savez(tmp_path / "in.npz", user=user, item=item)
+    user, item = rng.standard_normal((3000, 20), np.float32), rng.standard_normal((500, 20), np.float32)
+    seen = rng.random((3000, 500)) < 0.2
+    np.savez(tmp_path / "in.npz", user=user, item=item, seen=seen)
     code = f"""
+import platform
+platform.machine = lambda: {machine!r}
 import numpy as np
+from recprism.data.incidence import Incidence
 from recprism.ranking import registers, topk
-assert registers.LANES == 8
-vectors = np.load({str(tmp_path / "in.npz")!r})
-items, scores = topk(vectors["user"], vectors["item"], 30, engine="cpu")
+assert registers.LANES == {lanes}
+given = np.load({str(tmp_path / "in.npz")!r})
+items, scores = topk(given["user"], given["item"], 30, exclude=Incidence.coerce(given["seen"]), engine="cpu")
 np.savez({str(tmp_path / "out.npz")!r}, items=items, scores=scores)
 """
-    run_python(code, NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="+avx2,+fma", NUMBA_CACHE_DIR=str(tmp_path))
+    run_python(code, NUMBA_CACHE_DIR=str(tmp_path), **environment)
     lists = np.load(tmp_path / "out.npz")
-    items, scores = topk(user, item, 30, engine="cpu")
+    items, scores = topk(user, item, 30, exclude=Incidence.coerce(seen), engine="cpu")
     np.testing.assert_array_equal(lists["items"], items)
     np.testing.assert_array_equal(lists["scores"], scores)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.ranking.registers import GROUP, PANEL, compiled, fill_groups, panels_of, score_tile
+from recprism.ranking.registers import GROUP, PANEL, compiled, fill_groups, panels_of, tile_scores
 
 ITEMS_TO_LEARN_FROM = 1024
 LISTS_MISSED = 0.005  # share of the sampled lists that a bar may cut short: such users are ranked once more
@@ -48,13 +48,11 @@ def fill_bars(vectors: Floats, guess: Guess, bars: Floats) -> None:
         bars[:] = -np.inf
         return
     n_panels, dim, _ = guess.moments.shape
-    nobody = np.zeros((n_panels, len(bars)), np.uint64)
     products = np.empty((GROUP, PANEL), np.float32)
-    hits = np.empty(GROUP, np.uint64)
     for group in range(vectors.shape[0]):
         mean, variance = np.zeros(GROUP, np.float32), np.zeros(GROUP, np.float32)
         for panel in range(n_panels):
-            score_tile(vectors, guess.moments, nobody, bars, products, hits, group, panel, dim, len(bars))
+            tile_scores(vectors, guess.moments, products, group, panel, dim)
             first = panel * PANEL
             for row in range(GROUP):
                 for place in range(min(PANEL, dim - first)):
