@@ -174,9 +174,7 @@ def _emit_hits_neon(builder: Any, sums: Any, bars: Any, allowed: Any, scores: An
     The comparisons of all users of the group fill one register: LANES bytes for each user, all ones or all zeros.
     """
     bar = [_in_all_lanes(builder, bars, row) for row in range(GROUP)]
-    above = {
-        (row, column): builder.fcmp_ordered(">", total, bar[row]) for (row, column), total in _loaded(builder, sums)
-    }
+    above = {place: builder.fcmp_ordered(">", builder.load(total), bar[place[0]]) for place, total in sums.items()}
     lanes = [reduce(builder.or_, (above[row, column] for column in range(VECTORS))) for row in range(GROUP)]
     pairs = [_joined(builder, first, second) for first, second in zip(lanes[::2], lanes[1::2], strict=True)]
     halves = [builder.bitcast(builder.sext(pair, ir.VectorType(ir.IntType(8), 2 * LANES)), _WORD) for pair in pairs]
@@ -196,10 +194,6 @@ def _emit_hits_neon(builder: Any, sums: Any, bars: Any, allowed: Any, scores: An
                 known = builder.load(users_with_hits)
                 builder.store(builder.or_(known, builder.shl(any_hit, _WORD(row))), users_with_hits)
     return builder.load(users_with_hits)
-
-
-def _loaded(builder: Any, sums: Any) -> Any:
-    return [(place, builder.load(total)) for place, total in sums.items()]
 
 
 def _joined(builder: Any, first: Any, second: Any) -> Any:
