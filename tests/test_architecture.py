@@ -13,6 +13,7 @@ import recprism
 
 SOURCE = Path(recprism.__file__).parent
 ORDER = (
+    "_compile",
     "errors",
     "data",
     "ranking",

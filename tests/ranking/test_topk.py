@@ -334,18 +334,6 @@ def test_without_numba_the_choice_falls_on_torch(monkeypatch: pytest.MonkeyPatch
         topk(user, item, 5, engine="cpu")
 
 
-def test_compiled_code_does_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from recprism.ranking import registers
-
-    def no_cache(*, cache: bool = False, **_options: object) -> object:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(registers, "_njit", no_cache)
-    assert registers.compiled(whole_factors) is whole_factors
-
-
 @pytest.mark.gpu
 @CUDA
 @pytest.mark.parametrize("k", [1, 20, 600])

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism._compile import compiled, compiled_loosely
 from recprism.counterfactual import chance
-from recprism.metrics.loops import compiled, compiled_loosely
 from recprism.ranking.threads import share_work
 
 _GOLDEN = np.uint64(chance.GOLDEN)

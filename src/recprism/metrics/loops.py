@@ -8,28 +8,11 @@ one computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-
-def _compile(**options: Any) -> Callable[..., Any]:
-    def of(function: Callable[..., None]) -> Any:
-        try:
-            return njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # no folder to keep compiled code in: compile in every process
-            return njit(nogil=True, **options)(function)
-
-    return of
-
-
-compiled = _compile()
-# For parts of inner loops that take many arrays: at each call, references to all of them would be counted.
-compiled_in_place = _compile(inline="always")
-# There is no NaN, and sums may be taken in any order: that lets loops over vectors run in vector registers.
-compiled_loosely = _compile(fastmath={"nnan", "nsz", "reassoc", "contract"})
+from recprism._compile import compiled, compiled_loosely
 
 SIDE_BY_SIDE = 4
 SAME_DIRECTION = np.float32(1.0 - 2e-7)  # as far as float32 can tell; nothing can be nearer

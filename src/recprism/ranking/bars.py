@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.ranking.registers import GROUP, PANEL, compiled, fill_groups, panels_of, tile_scores
+from recprism._compile import compiled_unchecked as compiled
+from recprism.ranking.registers import GROUP, PANEL, fill_groups, panels_of, tile_scores
 
 ITEMS_TO_LEARN_FROM = 1024
 LISTS_MISSED = 0.005  # share of the sampled lists that a bar may cut short: such users are ranked once more

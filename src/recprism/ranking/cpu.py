@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism._compile import compiled_unchecked as compiled
 from recprism.data.incidence import Incidence
 from recprism.ranking.bars import NO_GUESS, Guess, fill_bars, learn_guess
 from recprism.ranking.registers import (
     GROUP,
     PANEL,
     bits_of,
-    compiled,
     fill_groups,
     float_of,
     lowest_bit,

@@ -1,22 +1,21 @@
 """The few words the CPU engine needs and numba has not: sums in vector registers, the bits of a float, the lowest bit.
 
-Each is a sequence of instructions that numba puts into the functions that use it. Numba's cache watches the files of
-those functions and not this one: whoever edits here clears ``__pycache__``.
+Each is a sequence of instructions that numba puts into the functions that use it.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from recprism._compile import compiled_unchecked as compiled
 
 # Users in a group, and vectors of items in a panel. Their sums are GROUP * VECTORS registers and leave some for the
 # operands: 24 of 32 with AVX-512 and with NEON, 12 of 16 with AVX2. The scores are the same bits in any of these.
@@ -27,19 +26,9 @@ PANEL = LANES * VECTORS  # items in a panel, below 64: each has a bit in a mask
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
-_njit: Any = numba.njit
 _new_intrinsic: Any = intrinsic
 _build: Any = cgutils
 Floats = NDArray[np.float32]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def compiled(function: Function) -> Function:
-    try:
-        fast: Function = _njit(nogil=True, error_model="numpy", cache=True)(function)
-    except RuntimeError:  # no folder for the cache can be written to
-        fast = _njit(nogil=True, error_model="numpy")(function)
-    return fast
 
 
 def panels_of(item: Floats) -> Floats:

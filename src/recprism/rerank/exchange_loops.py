@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.metrics.loops import compiled
+from recprism._compile import compiled
 from recprism.rerank.worth_loops import (
     ACCURACY,
     ALPHA_DCG,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.metrics.loops import compiled, compiled_loosely
+from recprism._compile import compiled, compiled_loosely
 
 
 @compiled

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.metrics.loops import compiled, compiled_loosely
+from recprism._compile import compiled, compiled_loosely
 from recprism.rerank.exchange_loops import best_by_order, best_by_set
 from recprism.rerank.worth_loops import (
     ACCURACY,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.metrics.loops import compiled
+from recprism._compile import compiled
 
 
 @compiled

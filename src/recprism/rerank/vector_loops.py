@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.metrics.loops import compiled, compiled_in_place, compiled_loosely
+from recprism._compile import compiled, compiled_in_place, compiled_loosely
 
 
 @compiled

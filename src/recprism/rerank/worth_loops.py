@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recprism.metrics.loops import compiled
+from recprism._compile import compiled
 
 # Places in ``prices``.
 ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, TASTE = range(6)

@@ -4,8 +4,6 @@ x is at all times the nearest point to p under the active constraints, with a mu
 constraint, x walks along the part of its normal that leaves the active ones as they are; where a multiplier reaches 0
 on the way, its constraint is let go. Each step makes the distance larger, so no set of constraints comes twice. With at
 most d constraints active and their normals kept as a QR factorisation, a step costs about d^2 operations.
-
-Numba's cache watches the files of the functions that use these and not this one: who edits here clears ``__pycache__``.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recprism.metrics.loops import compiled, compiled_loosely
+from recprism._compile import compiled, compiled_loosely
 
 ADDED, IMPOSSIBLE = 0, 1
 # A normal whose part outside the span of the active ones is below this share of it lies in that span. Sums in float64

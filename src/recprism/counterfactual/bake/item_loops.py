@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recprism.metrics.loops import compiled, compiled_loosely
+from recprism._compile import compiled, compiled_loosely
 
 # The last column of ``user`` and ``item`` carries the item bias, which is no factor and does not move.
 FIXED_COLUMNS = 1

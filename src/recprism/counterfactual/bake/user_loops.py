@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from recprism._compile import compiled, compiled_loosely
 from recprism.counterfactual.bake.active_set import ADDED, IMPOSSIBLE, dot, no_constraints, take_in
 from recprism.counterfactual.bake.user_state import AT_ONCE, new_state
-from recprism.metrics.loops import compiled, compiled_loosely
 
 SOLVED, LOST = 0, 2
 PATIENCE = 100  # constraints taken in, per factor, before the method is called lost in rounding errors

@@ -1,4 +1,4 @@
-"""What the loops of the user side work on. Who edits here clears ``__pycache__``, as in active_set.py."""
+"""What the loops of the user side work on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recprism.metrics.loops import compiled
+from recprism._compile import compiled
 
 AT_ONCE = 32  # outsiders that a pass over the catalogue puts into the pool
 

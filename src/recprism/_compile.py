@@ -1,0 +1,144 @@
+"""The decorators that compile kernels, and the folder that keeps the compiled code.
+
+Numba's own cache watches the file of a compiled function, but not the files of the functions and constants that it
+uses. Here the folder has a hash of all kernel sources in its name: an edit in one of them compiles all of them again.
+A kernel source is a file of this package that names ``recprism._compile``.
+
+The code is kept in the first of these places that can be written to: NUMBA_CACHE_DIR, the ``__pycache__`` of this
+package, the user's cache folder. Where there is none, every process compiles in memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+from numba.core import caching
+from numba.core import config as numba_config
+from numba.misc import appdirs
+
+_config: Any = numba_config  # numba's functions have no types
+_appdirs: Any = appdirs
+_log = logging.getLogger(__name__)
+_PACKAGE = Path(__file__).parent
+_PREFIX = "recprism-kernels-"
+_FOLDERS_KEPT = 4  # an edit makes a new folder; who goes back to an earlier version finds the folder of that version
+
+
+def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    def of(function: Callable[..., Any]) -> Any:
+        fast: Any = numba.njit(nogil=True, **options)(function)
+        if cache_folder() is not None and not _config.DISABLE_JIT:
+            # The attribute that numba's ``cache=True`` sets.
+            fast._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+        return fast
+
+    return of
+
+
+@functools.cache
+def cache_folder() -> str | None:
+    """The folder of the compiled code of these sources; None if no place can be written to."""
+    for place in _places():
+        folder = Path(place) / (_PREFIX + _hash_of_sources())
+        try:
+            is_new = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            _log.debug("compiled kernels are not kept in %s: %s", place, error)
+            continue
+        if is_new:
+            _remove_old_folders(folder)
+        return str(folder)
+    _log.debug("no folder to keep compiled kernels in: every process compiles its own")
+    return None
+
+
+def _places() -> list[str | Path]:
+    chosen = [_config.CACHE_DIR] if _config.CACHE_DIR else []  # from NUMBA_CACHE_DIR
+    of_user = Path(_appdirs.AppDirs("recprism", appauthor=False).user_cache_dir)  # begins with ~ if there is no home
+    return [*chosen, _PACKAGE / "__pycache__", *([of_user] if of_user.is_absolute() else [])]
+
+
+def _hash_of_sources() -> str:
+    """The CPU is not part of it: numba's index in the folder has an entry for each CPU and its features."""
+    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        source = file.read_bytes()
+        if b"recprism._compile" in source:
+            digest.update(f"\0{file.relative_to(_PACKAGE).as_posix()}\0".encode() + source)
+    return digest.hexdigest()[:16]
+
+
+def _remove_old_folders(new: Path) -> None:
+    """Leave the latest few. A process that still uses one of the others compiles again what it misses there."""
+    folders = [path for path in new.parent.glob(_PREFIX + "*") if path != new]
+    try:
+        folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:  # another process is removing them
+        return
+    for folder in folders[_FOLDERS_KEPT - 1 :]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Locator(caching._CacheLocator):
+    """Tells numba's cache the folder, and names for files in it that no two functions share."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file = file  # numba's warnings name it
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+    def get_cache_path(self) -> str:
+        return cache_folder() or os.devnull
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name has it
+
+    def get_disambiguator(self) -> str:
+        return f"{Path(self._py_file).parent.name}-{self._line}"
+
+
+class _Files(caching.CompileResultCacheImpl):
+    _locator_classes: Any = (_Locator,)
+
+
+class _KernelCache(caching.FunctionCache):
+    """A cache that can no longer be read or written leaves a kernel uncached and does not stop it."""
+
+    _impl_class = _Files
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _log.debug("compiled code is not read from %s: %s", self.cache_path, error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _log.debug("compiled code is not kept in %s: %s", self.cache_path, error)
+
+
+compiled = _compile()
+# For parts of inner loops that take many arrays: at each call, references to all of them would be counted.
+compiled_in_place = _compile(inline="always")
+# There is no NaN, and sums may be taken in any order: that lets loops over vectors run in vector registers.
+compiled_loosely = _compile(fastmath={"nnan", "nsz", "reassoc", "contract"})
+# Division by zero gives inf or NaN, as in numpy, and raises nothing: divisions in loops do without a branch.
+compiled_unchecked = _compile(error_model="numpy")
