@@ -2,18 +2,33 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+COMMA  := ,
+# Wheels only: where one is missing, pip says so at once instead of looking for a compiler.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: -c constraints.txt
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+# Markers of the tests that `make test` leaves to `make test-rest`; CONTRIBUTING.md says what they mean.
+REST   := browser or docs or faults or ml1m or notebooks or ray or slow
+# The plainest instructions of a processor, for torch, numba, OpenBLAS and MKL.
+PLAIN  := ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= \
+          OPENBLAS_CORETYPE=$(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Prescott) \
+          MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_CBWR=COMPATIBLE
 
-.PHONY: help demo test lint docs errors bench wheel clean
+.PHONY: help demo test test-rest test-plain lint docs errors bench wheel clean
 
 help:            ## this list
-	@grep -E '^[a-z]+: .*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 demo: $(VENV)/.core       ## install into .venv, then train a recommender on real data and measure its lists
 	@$(BIN)/recprism demo
 
-test: $(VENV)/.test       ## install what the tests need and run them on all processors
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+test: $(VENV)/.test       ## install what the tests need and run the quick ones on all processors
+	@$(call timed,$(PYTEST) -m "not ($(REST))")
+
+test-rest: $(VENV)/.test  ## all other tests: faults, browser, documentation, notebooks, Ray, long runs
+	@$(call timed,$(PYTEST) -m "$(REST)")
+
+test-plain: $(VENV)/.test ## the tests of the documentation again, with the plainest instructions of the processor
+	@$(call timed,$(PLAIN) $(PYTEST) -m docs)
 
 lint: $(VENV)/.lint       ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -39,23 +54,29 @@ $(VENV)/bin/python:
 	@echo "making $(VENV) (once; a few minutes, mostly PyTorch) ..."
 	@$(PYTHON) -m venv $(VENV)
 
-# Each stamp is one set of packages; it is made anew when the pins or the project's own list change.
+# Each stamp is one set of packages; it is made again when the pins or the project's own list change.
+# It holds the seconds that the installation took.
+install = start=$$(date +%s) && $(PIP) --editable $(1) && echo $$(($$(date +%s) - start)) > $@
+
+# Runs tests, then prints how long the installation and the tests took.
+timed = start=$$(date +%s); $(1); code=$$?; \
+        installed=$$(awk '{ sum += $$1 } END { print sum + 0 }' $(VENV)/.core $(VENV)/.test); \
+        echo "time: installation $$installed s (once), tests $$(($$(date +%s) - start)) s"; exit $$code
+
 $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
-	@$(PIP) --editable .
-	@touch $@
+	@$(call install,.)
 
 $(VENV)/.test: $(VENV)/.core
-	@$(PIP) --editable '.[test]'
-	@touch $@
+	@$(call install,'.[test]')
 
 $(VENV)/.bench: $(VENV)/.test
-	@$(PIP) --editable '.[test,adapters]'
-	@touch $@
+	@$(call install,'.[test$(COMMA)adapters]')
+
+$(VENV)/.extras: $(VENV)/.test
+	@$(call install,'.[adapters$(COMMA)mlflow$(COMMA)engines$(COMMA)ray]')
 
 $(VENV)/.lint: $(VENV)/.core
-	@$(PIP) --editable '.[lint]'
-	@touch $@
+	@$(call install,'.[lint]')
 
 $(VENV)/.docs: $(VENV)/.core
-	@$(PIP) --editable '.[docs]'
-	@touch $@
+	@$(call install,'.[docs]')

@@ -23,6 +23,19 @@ from recprism.study.run import Run
 settings.register_profile("recprism", deadline=None, derandomize=True)
 settings.load_profile("recprism")
 
+MARKED_FOLDERS = ("browser", "faults")
+"""Every test in these folders has the marker of that name; CONTRIBUTING.md says what markers mean."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by their folder, and those that take the real data as ``ml1m``."""
+    for item in items:
+        if item.path.parent.name in MARKED_FOLDERS:
+            item.add_marker(item.path.parent.name)
+        if {"real_data", "ml1m"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("ml1m")
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:

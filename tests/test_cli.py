@@ -175,7 +175,6 @@ def test_stats_as_json(recprism: Recprism) -> None:
     }
 
 
-@pytest.mark.ml1m
 def test_stats_of_ml1m(recprism: Recprism, real_data: Path) -> None:
     stats = recprism("data", "stats", "ml-1m", "--preset", "paper", "--data-root", real_data, "--json")
     assert stats.out.startswith('{"users": 5950, "items": 3125, "interactions": 573726, "subtopics": 18, ')

@@ -41,6 +41,7 @@ import recprism
 from recprism.cli import main
 from recprism.metrics import METRICS
 
+pytestmark = pytest.mark.docs
 DOCS = Path(__file__).parents[1] / "docs"
 TEMPLATES = ("text.md",)  # of pages that tools/*_docs.py write
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts and page.name not in TEMPLATES)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed (extra [test]): notebooks are not run")
+pytestmark = pytest.mark.notebooks
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NEEDED = {"audit_my_implicit_model": "implicit"}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
 README = Path(__file__).parents[1] / "README.md"
 NEEDED = {"from_implicit": ("implicit",), "from_cornac": ("cornac",), "from_lenskit": ("lenskit",)}
 """What an example trains with; the one of RecBole reads a recording."""

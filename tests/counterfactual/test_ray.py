@@ -24,6 +24,7 @@ from recprism.metrics import Context, Lists
 from recprism.models import Factors
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
+pytestmark = pytest.mark.ray
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 pytest.importorskip("ray", reason="needs the extra [ray]")
+pytestmark = pytest.mark.ray
 
 FIT = """
 import ray

@@ -207,7 +207,6 @@ def test_the_embedded_set_is_the_published_one(
     assert (embedded.subtopics.dense() == published.subtopics.dense()).all()
 
 
-@pytest.mark.ml1m
 def test_ml1m_has_the_papers_counts(ml1m: Dataset) -> None:
     stats = ml1m.stats()
     assert (stats["users"], stats["items"], stats["interactions"], stats["subtopics"]) == (5950, 3125, 573_726, 18)

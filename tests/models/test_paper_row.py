@@ -16,7 +16,6 @@ BPRMF_ROW = {
 TOLERANCE = {"pc": 0.10, "ilad_paper": 0.10}
 
 
-@pytest.mark.ml1m
 def test_the_paper_preset_gives_the_papers_bprmf_row(ml1m: Dataset) -> None:
     split = ml1m.split("paper", seed=0)
     factors = BPRMF.preset("paper").fit(split, seed=0, device="cpu")

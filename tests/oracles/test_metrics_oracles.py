@@ -7,81 +7,32 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from metric_cases import ALPHAS, CASES, CUTS, DEPTH, Case, ask_ndeval, fingerprint, own_subtopics
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.stats import entropy
 
-from recprism.data.incidence import Incidence
-from recprism.metrics import Context, Evaluation, Metric, evaluate, parse
+from recprism.metrics import Evaluation, Metric, evaluate, parse
 from recprism.metrics import lists as lists_module
 from recprism.metrics.cpu import COMPILED
 from recprism.metrics.kernels import PLAIN
 
-DEPTH = 20
-SHAPES = [  # users, items, subtopics, subtopics per item at most
-    (40, 60, 6, 3),
-    (30, 300, 18, 3),
-    (50, 25, 3, 2),
-    (20, 150, 30, 5),
-    (60, 40, 12, 1),
-]
+
+@pytest.fixture(params=CASES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A random world; ``lists`` holds plain Python lists without padding."""
-
-    items: NDArray[np.int64]
-    lists: list[list[int]]
-    relevant: list[set[int]]
-    subtopics: list[set[int]]
-    weights: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-    train: Incidence
-    context: Context
-
-
-def make_case(seed: int, n_users: int, n_items: int, n_subtopics: int, per_item: int) -> Case:
-    generator = np.random.default_rng(seed)
-    items = np.stack([generator.permutation(n_items)[:DEPTH] for _ in range(n_users)])
-    for user in generator.choice(n_users, n_users // 4, replace=False):
-        items[user, generator.integers(1, DEPTH) :] = -1
-    held_out = generator.random((n_users, n_items)) < generator.uniform(0.02, 0.3, (n_users, 1))
-    held_out[:3] = False
-    held_out[4] = True  # more held out than the list has places
-    member = np.zeros((n_items, n_subtopics), bool)
-    for item in range(n_items):
-        member[item, generator.choice(n_subtopics, generator.integers(0, per_item + 1), replace=False)] = True
-    member[generator.permutation(n_items)[:n_subtopics], np.arange(n_subtopics)] = True  # every subtopic exists
-    weights = member * generator.uniform(0.2, 3.0, member.shape)
-    weights = weights.astype(np.float32).astype(np.float64)  # contexts keep weights as float32
-    vectors = generator.standard_normal((n_items, 7))
-    train = Incidence.coerce((generator.random((n_users, n_items)) < 0.15 * generator.random(n_items)) & ~held_out)
-    return Case(
-        items,
-        [[int(item) for item in row if item >= 0] for row in items],
-        [set(np.flatnonzero(row).tolist()) for row in held_out],
-        [set(np.flatnonzero(row).tolist()) for row in member],
-        weights,
-        vectors,
-        train,
-        Context(relevant=held_out, train=train, subtopics=weights, vectors=vectors, attributes=weights),
-    )
-
-
-CASES = [make_case(seed, *shape) for seed, shape in enumerate(SHAPES)]
-
-
-@pytest.fixture(params=range(len(CASES)), ids=lambda number: "x".join(map(str, SHAPES[number])))
-def case(request: pytest.FixtureRequest) -> Case:
-    return CASES[request.param]
+@pytest.fixture
+def case(name: str) -> Case:
+    return CASES[name]
 
 
 @pytest.fixture(params=[PLAIN, COMPILED], ids=["torch", "numba"], autouse=True)
@@ -117,9 +68,9 @@ json.dump(answers, sys.stdout)
 def ranx_answers() -> dict[str, dict[str, list[float]]]:
     """All cases through ranx in a process of its own, uncompiled: its compilation takes longer than all these tests."""
     question: dict[str, Any] = {"names": RANX_NAMES}
-    for number, case in enumerate(CASES):
+    for name, case in CASES.items():
         judged = [user for user, relevant in enumerate(case.relevant) if relevant]
-        question[str(number)] = {
+        question[name] = {
             "qrels": {f"{user:04}": {str(item): 1 for item in case.relevant[user]} for user in judged},
             "run": {
                 f"{user:04}": {str(item): float(DEPTH - place) for place, item in enumerate(case.lists[user])}
@@ -137,80 +88,53 @@ def ranx_answers() -> dict[str, dict[str, list[float]]]:
     return dict(json.loads(answer.stdout))
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
-def test_accuracy_agrees_with_ranx(number: int, ranx_answers: dict[str, dict[str, list[float]]]) -> None:
-    case = CASES[number]
+def test_accuracy_agrees_with_ranx(name: str, case: Case, ranx_answers: dict[str, dict[str, list[float]]]) -> None:
     result = values(case, *RANX_NAMES)
     judged = np.array([bool(relevant) for relevant in case.relevant])
-    for name in RANX_NAMES:
-        assert_per_user(result.values[name][judged], ranx_answers[str(number)][name])
-        assert np.isnan(result.values[name][~judged]).all()
+    for metric in RANX_NAMES:
+        assert_per_user(result.values[metric][judged], ranx_answers[name][metric])
+        assert np.isnan(result.values[metric][~judged]).all()
 
 
-# ndeval through ir-measures: alpha-nDCG with the ideal of the whole catalogue, subtopic recall
+# ndeval: alpha-nDCG with the ideal of the whole catalogue, subtopic recall
+
+RECORDED = Path(__file__).parents[1] / "golden" / "ndeval" / "answers.json"
 
 
-def ndeval(measures: list[Any], subtopics: list[set[int]], lists: list[list[int]]) -> Iterator[tuple[int, str, float]]:
-    """Every item with a subtopic is judged. Of equal gains ndeval takes the highest name: items are named backwards."""
-    import ir_measures
-
-    def name(item: int) -> str:
-        return f"{len(subtopics) - item:06}"
-
-    users = range(len(lists))
-    judgements = [
-        ir_measures.Qrel(str(user), name(item), 1, str(subtopic))
-        for user in users
-        for item, own in enumerate(subtopics)
-        for subtopic in own
-    ]
-    run = [
-        ir_measures.ScoredDoc(str(user), name(item), float(-place))
-        for user in users
-        for place, item in enumerate(lists[user])
-    ]
-    for answer in ir_measures.iter_calc(measures, judgements, run):
-        yield int(answer.query_id), str(answer.measure), answer.value
+@pytest.fixture(params=["recorded", "live"])
+def ndeval(request: pytest.FixtureRequest, name: str) -> dict[str, list[float | None]]:
+    """What ndeval answers: as tools/record_ndeval.py recorded it, and again where pyndeval is installed."""
+    if request.param == "live":
+        pytest.importorskip("pyndeval", reason="pyndeval is not installed: its answers come from a recording only")
+        return ask_ndeval(CASES[name])
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))["cases"][name]
+    assert recorded["fingerprint"] == fingerprint(CASES[name]), "the recording is about other worlds; record again"
+    return dict(recorded["answers"])
 
 
-# Powers of these are exact: elsewhere ndeval's rounding, not its rule, decides between equal gains.
-@pytest.mark.parametrize("alpha", [0.5, 0.25, 0.75])
-def test_alpha_ndcg_and_coverage_agree_with_ndeval(case: Case, alpha: float) -> None:
-    from ir_measures import StRecall, alpha_nDCG
-
-    metric = parse("alpha_ndcg")[0].variant("alpha_ndcg_here", {"alpha": alpha})
-    cuts = (5, 10, 20)
-    result = values(case, *((metric, k) for k in cuts), *(f"sc@{k}" for k in cuts))
-    names = {str(alpha_nDCG(alpha=alpha) @ k): f"alpha_ndcg_here@{k}" for k in cuts}
-    measures = [alpha_nDCG(alpha=alpha) @ k for k in cuts]
-    if alpha == 0.5:  # asked together with another alpha, ir-measures gives zeros
-        names |= {str(StRecall @ k): f"sc@{k}" for k in cuts}
-        measures += [StRecall @ k for k in cuts]
-    answers = list(ndeval(measures, case.subtopics, case.lists))
-    assert len(answers) == len(case.lists) * len(measures)
-    for user, measure, expected in answers:
-        assert result.values[names[measure]][user] == pytest.approx(expected, abs=1e-6), (user, measure)
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_alpha_ndcg_agrees_with_ndeval(case: Case, ndeval: dict[str, list[float | None]], alpha: float) -> None:
+    metric = parse("alpha_ndcg")[0].variant("here", {"alpha": alpha})
+    result = values(case, *((metric, k) for k in CUTS))
+    for k in CUTS:
+        np.testing.assert_allclose(result.values[f"here@{k}"], ndeval[f"alpha_ndcg {alpha}@{k}"], rtol=0, atol=1e-6)
 
 
-def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_subtopics(case: Case) -> None:
-    from ir_measures import alpha_nDCG
+def test_coverage_agrees_with_ndeval(case: Case, ndeval: dict[str, list[float | None]]) -> None:
+    result = values(case, *(f"sc@{k}" for k in CUTS))
+    for k in CUTS:
+        np.testing.assert_allclose(result.values[f"sc@{k}"], ndeval[f"sc@{k}"], rtol=0, atol=1e-6)
 
-    own = own_subtopics(case)
-    result = values(case, "alpha_ndcg_gated@10")
-    for user, gate in enumerate(own):
-        found = result.values["alpha_ndcg_gated@10"][user]
-        gated = [subtopics & gate for subtopics in case.subtopics]
+
+def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_subtopics(
+    case: Case, ndeval: dict[str, list[float | None]]
+) -> None:
+    found = values(case, "alpha_ndcg_gated@10").values["alpha_ndcg_gated@10"]
+    for gate, ours, theirs in zip(own_subtopics(case), found, ndeval["alpha_ndcg_gated@10"], strict=True):
         if not gate:
-            assert math.isnan(found)
-        elif any(gated):
-            [(_, _, expected)] = ndeval([alpha_nDCG @ 10], gated, [case.lists[user]])
-            assert found == pytest.approx(expected, abs=1e-6)
-
-
-def own_subtopics(case: Case) -> list[set[int]]:
-    """Subtopics among all the user's interactions, training and held out."""
-    interactions = [set(case.train.row(user).tolist()) | relevant for user, relevant in enumerate(case.relevant)]
-    return [set().union(*(case.subtopics[item] for item in items)) for items in interactions]
+            assert math.isnan(ours) and theirs is None
+        else:
+            assert ours == pytest.approx(theirs, abs=1e-6)
 
 
 # SciPy: distances and entropies

@@ -22,6 +22,7 @@ from recprism.study.frontier import frontier
 from recprism.study.methods import RIVALS, Situation, planned
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
+pytestmark = pytest.mark.ray
 ENGINES = ("local", "ray")
 
 

@@ -16,15 +16,16 @@ from recprism.data.datasets import NAMED, data_roots, locate
 from recprism.models.settings import package_version
 
 EXTRAS = {
-    "adapters": ("implicit", "cornac"),
+    "adapters": ("implicit",),
     "ann": ("faiss",),
+    "cornac": ("cornac",),
     "export": ("faiss", "onnx"),
     "lenskit": ("lenskit",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "ray": ("ray",),
     "serve": ("fastapi", "uvicorn"),
     "text": ("textblob", "vaderSentiment"),
-    "test": ("pytest", "hypothesis", "ranx", "ir_measures", "pyversity", "sklearn", "nbclient", "ipykernel"),
+    "test": ("pytest", "hypothesis", "ranx", "pyversity", "sklearn", "nbclient", "ipykernel"),
 }
 FROM_FILES = {"recbole": "nothing to install here: its models come as files, see tools/export_recbole.py"}
 """Libraries that cannot share an environment with recprism."""

@@ -1,4 +1,4 @@
-"""Fitted models of the ``cornac`` library (extra ``[adapters]``)."""
+"""Fitted models of the ``cornac`` library (extra ``[cornac]``)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def require_cornac() -> None:
         import cornac  # noqa: F401
     except ImportError as missing:
         raise MissingDependencyError(
-            f"this needs the package {missing.name}; install it with: pip install 'recprism[adapters]'"
+            f"this needs the package {missing.name}; install it with: pip install 'recprism[cornac]'"
         ) from missing
 
 
