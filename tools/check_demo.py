@@ -86,7 +86,7 @@ def main() -> int:
         cases = [Case("usual home", os.environ.get("HOME", "/")), Case("missing home", "/nonexistent")]
         if ordinary_user_can_run(checkout):
             cases += [
-                Case("checkout of another user", "/nonexistent", ORDINARY_USER, refused="cannot write"),
+                Case("checkout of another user", "/nonexistent", ORDINARY_USER, refused="permission denied"),
                 Case("ordinary user, missing home", "/nonexistent", ORDINARY_USER),
                 Case("ordinary user, read-only home", str(home), ORDINARY_USER),
             ]
