@@ -1,8 +1,13 @@
 """Controls: what perturbations reach that know nothing of factors. What they reach too, the learned one did not learn.
 
 Three shuffle the learned values: among all entries of a side, within rows (an item keeps how much it moved, not in
-which factors) and within factors (a factor keeps how much it moved, not for whom). The fourth is plain promotion: the
-best of many changes by one number per item, the same for every user.
+which factors) and within factors (a factor keeps how much it moved, not for whom). The fourth is plain promotion:
+changes by one number per item, the same for every user.
+
+Promotion costs accuracy, and may cost as much as the learned change does. Of a grid of promotions, the best one below
+that bar depends on which of them happen to lie just below it: a change in the last digits moved its gain by a fifth.
+So two of them are mixed, one below the bar and one above it, such that the mixture costs what the learned change costs.
+The best mixture lies on the concave hull of all promotions, which moves no more than the measured values do.
 """
 
 from __future__ import annotations
@@ -48,15 +53,19 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class PureBias:
-    """The best promotion of items that costs no more accuracy than the learned change.
+    """The best mixture of two promotions of items that costs no more accuracy than the learned change.
 
-    source: whose numbers per item: "its own bias part", a candidate of the caller's, or "none" (the base itself, where
-        every promotion costs more); scale: what they were multiplied by
+    Each user's list comes from the second with probability ``share``, else from the first.
+
+    sources: whose numbers per item: "its own bias part", a candidate of the caller's, or "none", which is the base
+    scales: what they were multiplied by
+    objective, cost: expected values; for an objective without a value per user, that of one draw
     p_value: one-sided, of the paired test over users that the learned change is no better than this
     """
 
-    source: str
-    scale: float
+    sources: tuple[str, str]
+    scales: tuple[float, float]
+    share: float
     objective: float
     cost: float
     p_value: float
@@ -110,7 +119,7 @@ class Controls:
             for control in self.shuffled
         ]
         bias = {"control": "promotion of items", **asdict(self.bias)}
-        empty = {"low": None, "high": None, "p_value": None, "source": None, "scale": None}
+        empty = {"low": None, "high": None, "p_value": None, "sources": None, "scales": None, "share": None}
         ordered = ("control", "objective", "cost", *empty)
         return [{name: {**empty, **row}[name] for name in ordered} for row in (learned, *drawn, bias)]
 
@@ -145,7 +154,8 @@ def run_controls(
     """Judge the learned change and its controls.
 
     candidates: name -> (n_items,) other numbers per item that promotion may use, such as those of a learner that has
-        nothing else; each is tried at all scales. The best is chosen on the lists it is compared on: this favours it
+        nothing else; each is tried at all scales. The best mixture is chosen on the lists it is compared on: this
+        favours it
     unseen: say so if the judged users took no part in finding the change. On those who did, a change beats every
         control even where factors have nothing to do with the objective, so that nothing is then claimed
     on_step: told (done, total) after every ranking
@@ -231,19 +241,46 @@ def _title(within: str, change: Change) -> str:
 def _best_promotion(
     trial: _Trial, sources: Mapping[str, NDArray[Any]], generator: np.random.Generator, tick: Callable[[], None]
 ) -> PureBias:
-    """Of all sources and scales that cost no more than the learned change; the base itself costs nothing."""
-    allowed = max(trial.base[1] - trial.learned[1], LEAST_LOSS * abs(trial.base[1]))
-    judged = np.isfinite(
-        allowed
-    )  # without labels nobody knows what anything costs, and promotion may cost what it will
-    lists = trial.judge.lists(trial.change.base)
-    best, best_lists = PureBias("none", 0.0, *trial.base, 1.0), lists
+    tried: list[tuple[str, float]] = [("none", 0.0)]
+    values = [trial.base]
     for source, scale, lists in _promotions(trial, sources):
-        objective, cost = trial.values(lists)
-        if (not judged or trial.base[1] - cost <= allowed) and trial.better(objective, best.objective) > 0:
-            best, best_lists = PureBias(source, scale, objective, cost, 1.0), lists
+        tried.append((source, scale))
+        values.append(trial.values(lists))
         tick()
-    return replace(best, p_value=_swap_test(trial, best_lists, generator))
+    objective, cost = np.array(values).T
+    # Without labels nobody knows what anything costs: promotion may then cost what it will.
+    loss = np.nan_to_num(trial.base[1] - cost)
+    allowed = max(np.nan_to_num(trial.base[1] - trial.learned[1]), LEAST_LOSS * abs(np.nan_to_num(trial.base[1])))
+    first, second, share = best_mixture(loss, np.nan_to_num(trial.better(objective, trial.base[0])), allowed)
+    pair = [_promoted(trial, sources, *tried[at]) for at in (first, second)]
+    reached, p_value = _compare(trial, pair, share, generator)
+    (one, at_one), (other, at_other) = tried[first], tried[second]
+    mixed_cost = float(cost[first] + share * (cost[second] - cost[first]))
+    return PureBias((one, other), (at_one, at_other), share, reached, mixed_cost, p_value)
+
+
+def best_mixture(loss: Array, gain: Array, allowed: float) -> tuple[int, int, float]:
+    """The two promotions whose mixture gains most among those that lose as much as is allowed, or less.
+
+    Args:
+        loss: (n,) of accuracy; at least one is allowed.
+        gain: (n,) in the objective.
+        allowed: The largest loss of a mixture.
+
+    Returns:
+        The place of one that loses no more than is allowed, the place of the other, and the share of the other. The two
+        are the same, and the share is 0, where a single one is best.
+    """
+    within, beyond = np.flatnonzero(loss <= allowed), np.flatnonzero(loss > allowed)
+    best = int(within[np.argmax(gain[within])])
+    if not len(beyond):
+        return best, best, 0.0
+    share = (allowed - loss[within, None]) / (loss[beyond] - loss[within, None])
+    mixed = gain[within, None] + share * (gain[beyond] - gain[within, None])
+    row, column = np.unravel_index(int(np.argmax(mixed)), mixed.shape)
+    if mixed[row, column] <= gain[best]:
+        return best, best, 0.0
+    return int(within[row]), int(beyond[column]), float(share[row, column])
 
 
 def _promotions(trial: _Trial, sources: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, float, NDArray[Any]]]:
@@ -252,23 +289,35 @@ def _promotions(trial: _Trial, sources: Mapping[str, NDArray[Any]]) -> Iterator[
         if np.shape(bias) != (base.n_items,):
             raise InputError(f"candidate {source!r} has shape {np.shape(bias)}; {base.n_items} numbers are needed")
         for scale in SCALES:
-            yield source, scale, trial.judge.lists(with_bias(base, scale * np.asarray(bias)))
+            yield source, scale, _promoted(trial, sources, source, scale)
 
 
-def _swap_test(trial: _Trial, rival: NDArray[Any], generator: np.random.Generator) -> float:
-    """One-sided: were the learned lists no better, each user's two lists could be exchanged.
+def _promoted(trial: _Trial, sources: Mapping[str, NDArray[Any]], source: str, scale: float) -> NDArray[Any]:
+    base = trial.change.base
+    return trial.judge.lists(base if source == "none" else with_bias(base, scale * np.asarray(sources[source])))
 
-    It serves any metric; for one with a value per user the exchange is a change of sign.
+
+def _compare(
+    trial: _Trial, pair: list[NDArray[Any]], share: float, generator: np.random.Generator
+) -> tuple[float, float]:
+    """What the mixture of two sets of lists reaches, and the p-value of a one-sided test against the learned lists.
+
+    Were the learned lists no better, each user's two lists could be exchanged. For a metric with a value per user, the
+    exchange is a change of sign.
     """
     name, context = trial.names[0], trial.judge.context
-    learned, other = (evaluate(lists, context, [name], bootstrap=0) for lists in (trial.lists, rival))
-    observed = trial.better(learned[name].mean, other[name].mean)
+    learned, one, other = (evaluate(lists, context, [name], bootstrap=0) for lists in (trial.lists, *pair))
     if name in learned.values:
-        differences = trial.better(learned.values[name], other.values[name])
+        reached = one[name].mean + share * (other[name].mean - one[name].mean)
+        mixed = one.values[name] + share * (other.values[name] - one.values[name])
+        differences = trial.better(learned.values[name], mixed)
         exchanged = _signs_exchanged(differences[~np.isnan(differences)], generator)
     else:
-        exchanged = np.array([_exchanged(trial, rival, generator) for _ in range(SWAPS)])
-    return float((1 + (exchanged >= observed - 1e-12).sum()) / (1 + SWAPS))
+        drawn = np.where(generator.random((len(trial.lists), 1)) < share, pair[1], pair[0])
+        reached = evaluate(drawn, context, [name], bootstrap=0)[name].mean
+        exchanged = np.array([_exchanged(trial, drawn, generator) for _ in range(SWAPS)])
+    observed = trial.better(learned[name].mean, reached)
+    return reached, float((1 + (exchanged >= observed - 1e-12).sum()) / (1 + SWAPS))
 
 
 def _signs_exchanged(differences: Array, generator: np.random.Generator) -> Array:

@@ -46,7 +46,9 @@ class Checks:
             Shuffled(**{**it, "objective": np.array(it["objective"]), "cost": np.array(it["cost"])})
             for it in plain["shuffled"]
         )
-        own = {"base": tuple(plain["base"]), "learned": tuple(plain["learned"]), "bias": PureBias(**plain["bias"])}
+        pairs = {name: tuple(plain["bias"][name]) for name in ("sources", "scales")}
+        bias = PureBias(**{**plain["bias"], **pairs})
+        own = {"base": tuple(plain["base"]), "learned": tuple(plain["learned"]), "bias": bias}
         controls = Controls(**{**plain, **own, "shuffled": shuffled})
         agreement = None if kept["agreement"] is None else Agreement(**kept["agreement"])
         return cls(controls, tuple(kept["notes"]), agreement)
