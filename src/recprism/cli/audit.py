@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable, shares
+from recprism.cli.options import (
+    ItemTable,
+    SubtopicColumn,
+    SubtopicSeparator,
+    SubtopicTable,
+    metric_shares,
+    share_option,
+)
 from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, say
 from recprism.errors import InputError
 
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 Guards = Annotated[
     list[str] | None,
     typer.Option(
-        "--guard", help="A further metric and the share of it that may be lost: recall@20=0.02.", show_default=False
+        "--guard", help="A further metric and the share of it that may be lost: recall@20=2%.", show_default=False
     ),
 ]
 
@@ -44,8 +51,10 @@ def audit(
         str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
     ] = "sc,ilad_subtopics,pc",
     guard: Guards = None,
-    confidence: Annotated[float, typer.Option(help="Of the certificates.", min=0.5, max=0.999)] = 0.95,
-    show: Annotated[float, typer.Option(help="The budget at which to show who pays.", min=0.0001, max=0.5)] = 0.01,
+    confidence: Annotated[float, share_option(help="Of the certificates.", low=0.5, high=0.9999)] = 0.95,
+    show: Annotated[
+        float, share_option(help="The budget at which to show who pays: 0.01 or 1%.", low=0.0001, high=0.5)
+    ] = 0.01,
     engine: Engine = "local",
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +67,7 @@ def audit(
     Examples:
 
     - `recprism audit runs/demo`
-    - `recprism audit runs/demo --goal sc --guard recall@20=0.02`
+    - `recprism audit runs/demo --goal sc --guard recall@20=2%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
     - `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
     """
@@ -81,7 +90,7 @@ def audit(
     )
     goals = [word.strip() for word in goal.split(",") if word.strip()]
     found = cost_of_diversity(
-        situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show, engine=engine
+        situation, goals, guards=metric_shares(guard, "--guard"), confidence=confidence, show=show, engine=engine
     )
     if as_json:
         print_json({"target": None if target is None else str(target), **found.to_dict()})

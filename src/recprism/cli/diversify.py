@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import Mlflow, key_values, mlflow_sink, shares, typed_values
+from recprism.cli.options import Mlflow, key_values, metric_shares, mlflow_sink, share_option, typed_values
 from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
+from recprism.data.shares import share
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ def diversify(
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
-            help="The most diversity for at most this share of NDCG@10, certified: 0.01 is 1 %.",
-            min=0.0001,
-            max=0.5,
+        share_option(
+            help="The most diversity for at most this share of NDCG@10, certified: 0.01 or 1%.",
+            low=0.0001,
+            high=0.5,
             show_default=False,
         ),
     ] = None,
@@ -51,11 +52,8 @@ def diversify(
     ] = None,
     max_churn: Annotated[
         float | None,
-        typer.Option(
-            help="With --like: at most this share of the places of its lists changes.",
-            min=0.0,
-            max=1.0,
-            show_default="no bound",
+        share_option(
+            help="With --like: at most this share of the places of its lists changes.", show_default="no bound"
         ),
     ] = None,
     goal: Annotated[
@@ -80,12 +78,12 @@ def diversify(
         list[str] | None, typer.Option(help="With --budget: SUBTOPIC=SHARE of every list, at most.", show_default=False)
     ] = None,
     tail_floor: Annotated[
-        float, typer.Option(help="With --budget: share of all places that goes to tail items.", min=0.0, max=1.0)
+        float, share_option(help="With --budget: share of all places that goes to tail items.")
     ] = 0.0,
     appetite: Annotated[
         bool, typer.Option("--appetite", help="With --budget: more for users whose own history is diverse.")
     ] = False,
-    confidence: Annotated[float, typer.Option(help="Of the certificate.", min=0.5, max=0.999)] = 0.95,
+    confidence: Annotated[float, share_option(help="Of the certificate.", low=0.5, high=0.9999)] = 0.95,
     certify_on: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +128,7 @@ def diversify(
 
     Examples:
 
-    - `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`
+    - `recprism diversify runs/x --budget 1% --goal sc --guard recall@20=2%`
     - `recprism diversify runs/x --diversity sc --set side=user`
     - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
     - `recprism diversify runs/x --engine ray --shards 8`
@@ -162,7 +160,7 @@ def diversify(
     if budget is not None:
         asked = BudgetConfig(
             goal=check_goal(goal),
-            budgets={"ndcg@10": budget, **shares(guard or [], "--guard")},
+            budgets={"ndcg@10": budget, **metric_shares(guard, "--guard")},
             side=_side(side),
             confidence=confidence,
             certify_on=deciding,
@@ -222,10 +220,7 @@ def _pins(words: list[str]) -> dict[str, int | str]:
 
 
 def _amounts(words: list[str] | None, option: str) -> dict[str, float]:
-    try:
-        return {name: float(value) for name, value in key_values(words or [], option).items()}
-    except ValueError:
-        raise InputError(f"{option}: write SUBTOPIC=SHARE, as in Drama=0.2") from None
+    return {name: share(value, f"{option} {name}") for name, value in key_values(words or [], option).items()}
 
 
 def _side(word: str) -> Any:

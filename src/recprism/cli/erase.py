@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli.options import share_option
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, progress_bar, say
 from recprism.errors import InputError
 
@@ -31,7 +32,7 @@ def erase(
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     held_out_users: Annotated[
         float,
-        typer.Option(help="Search again without this share of the users, and judge on them.", min=0.0, max=0.9),
+        share_option(help="Search again without this share of the users, and judge on them.", high=0.9),
     ] = 0.0,
     seed: Seed = 0,
     as_json: AsJson = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli.options import share_option
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, say
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ def export(
         typer.Option(help="What your index searches by: inner_product or cosine.", show_default="the model's own"),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).", min=0, max=1)
+        float, share_option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).")
     ] = 1.0,
     margin: Annotated[
         float | None,
-        typer.Option(
+        share_option(
             help="For an index that rounds, such as int8: user vectors that hold the same lists by this margin, a "
             "share of the spread of a user's scores (0.05).",
             show_default="the run's own",

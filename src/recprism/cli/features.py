@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli.options import share_option
 from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
 from recprism.errors import InputError
 
@@ -31,7 +32,7 @@ def features(
     clusters: Annotated[int, typer.Option(help="Subtopics: clusters of features that are spoken of together.")] = 12,
     min_mentions: Annotated[int, typer.Option(help="Reviews: leave out what is mentioned less often.")] = 5,
     max_share: Annotated[
-        float, typer.Option(help="Reviews: what stands in a larger share of them is their topic, and no feature.")
+        float, share_option(help="Reviews: what stands in a larger share of them is their topic, and no feature.")
     ] = 0.3,
     show: Annotated[int, typer.Option(help="How many features to print.")] = 20,
     as_json: AsJson = False,

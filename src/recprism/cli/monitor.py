@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli.options import share_option
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def monitor(
     lists: Annotated[
         Path, typer.Option(help="What was served: user_id,item_id,rank, and perhaps a column day or date.")
     ],
-    floor: Annotated[float, typer.Option(help="Least share of the promised gain that must be alive.")] = 0.8,
+    floor: Annotated[float, share_option(help="Least share of the promised gain that must be alive.")] = 0.8,
     held_out: Annotated[
         Path | None, typer.Option(help="user_id,item_id that users took: NDCG@10 is compared, too.", show_default=False)
     ] = None,

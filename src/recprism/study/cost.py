@@ -8,6 +8,7 @@ from typing import Any
 
 from recprism.counterfactual.engines import engine_named
 from recprism.counterfactual.fleet import Fleet
+from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
 from recprism.study.certificate import Certificate
@@ -91,11 +92,11 @@ class Cost:
 def cost_of_diversity(
     situation: Situation,
     goals: Sequence[str] = GOALS,
-    budgets: Sequence[float] = BUDGETS,
+    budgets: Sequence[Share] = BUDGETS,
     *,
-    guards: Mapping[str, float] | None = None,
-    confidence: float = 0.95,
-    show: float = 0.01,
+    guards: Mapping[str, Share] | None = None,
+    confidence: Share = 0.95,
+    show: Share = 0.01,
     engine: str = "local",
     certify_on: Part | None = None,
 ) -> Cost:
@@ -108,8 +109,11 @@ def cost_of_diversity(
     show: the budget whose point (of the first goal) is broken down by segments
     engine: "local", or "ray": the points of a path are made by the workers of a Ray cluster, one each
     """
+    allowed = [share(budget, "budget", ends=False) for budget in budgets]
+    guards = shares(guards or {}, "guard", ends=False)
+    confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
     has_labels = len(situation.split.part(situation.part)) > 0
-    labelled = (COST, *GUARDS, *(guards or {})) if has_labels else ()
+    labelled = (COST, *GUARDS, *guards) if has_labels else ()
     part = certify_on or deciding_part(situation.split, situation.part)
     with engine_named(engine).fleet() as workers:
         paths = {goal: _walked(situation, goal, labelled, workers) for goal in goals}
@@ -118,7 +122,7 @@ def cost_of_diversity(
             earlier = situation.on(part)
             deciding = {goal: walk(earlier, goal, labelled, workers=workers) for goal in goals}
     reaches = {
-        goal: tuple(_reach(paths[goal], deciding[goal], budget, guards or {}, confidence) for budget in budgets)
+        goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
         if has_labels
         else ()
         for goal in goals

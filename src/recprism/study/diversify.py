@@ -10,6 +10,7 @@ from recprism.counterfactual import CMB, Progress, Step
 from recprism.counterfactual.cmb import evaluate_factors
 from recprism.counterfactual.space import Perturbation
 from recprism.data.ids import as_id_array, id_positions
+from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
@@ -95,7 +96,7 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
 
 @writing
 def diversify_like(
-    run: Run, old: Run, *, max_churn: float | None = None, certify_on: Part | None = None, overwrite: bool = False
+    run: Run, old: Run, *, max_churn: Share | None = None, certify_on: Part | None = None, overwrite: bool = False
 ) -> Refit:
     """What was asked of ``old`` asked again of a retrained ``run``, whose vectors are turned onto the old axes.
 

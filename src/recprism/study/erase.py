@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
 from recprism.counterfactual.cmb_settings import BAKED
+from recprism.data.shares import Share, share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -71,7 +72,7 @@ def check_run(
     draws: int = 20,
     controls: int = 199,
     part: Part = "test",
-    held_out: float = 0.0,
+    held_out: Share = 0.0,
     seed: int = 0,
     on_step: Told | None = None,
 ) -> Checked:
@@ -88,8 +89,9 @@ def check_run(
     users = None
     change = Change.of(model.base_, model.delta_)
     rows = np.arange(split.n_users)
-    if held_out:
-        rows, users = divided_users(split.n_users, held_out, seed)
+    hidden = share(held_out, "held_out", 0, 0.9)
+    if hidden:
+        rows, users = divided_users(split.n_users, hidden, seed)
         change = refitted(model, split, subtopics, rows)
     judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
     learn = partial(learned_promotion, model.base_, split, subtopics, rows)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from recprism.data.shares import Share, share
 from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
 from recprism.study.check import junit
@@ -132,7 +133,7 @@ def monitor(
     run: Run,
     lists: str | Path,
     *,
-    floor: float = FLOOR,
+    floor: Share = FLOOR,
     metric: str | None = None,
     held_out: str | Path | None = None,
     day_column: str | None = None,
@@ -151,6 +152,7 @@ def monitor(
     confident: judge by the low end of the interval
     fewest: lists that a row needs to be judged
     """
+    floor = share(floor, "floor")
     model, situation = run.cmb(), situation_of(run)
     metric = metric or own_objective(model)
     kind, cut = parse(metric)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from recprism.counterfactual.bake import Baked, bake
 from recprism.counterfactual.fleet import Fleet, OwnProcess
 from recprism.counterfactual.space import Perturbation
+from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part, Split
 from recprism.errors import InputError
 from recprism.metrics import parse
@@ -62,7 +63,7 @@ class Path:
         before = self.base.mean(metric)
         return point.mean(metric) / before - 1 if before else None
 
-    def certificate(self, budgets: Mapping[str, float], *, confidence: float = 0.95) -> Certificate:
+    def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
         base, *values = ({name: it.values[name] for name in budgets} for it in (self.base, *self.points))
         return certify(base, values, budgets, confidence=confidence, part=self.part)
 
@@ -185,11 +186,11 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
 def within_budget(
     situation: Situation,
     goal: str,
-    budgets: Mapping[str, float],
+    budgets: Mapping[str, Share],
     *,
     side: Literal["user", "item"] = "user",
     rules: Rules | None = None,
-    confidence: float = 0.95,
+    confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
 ) -> Kept:
@@ -206,6 +207,8 @@ def within_budget(
     """
     for name in budgets:
         parse(name)
+    budgets = shares(budgets, "budget", ends=False)
+    confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(situation.split, situation.part)
     judge = situation if part == situation.part else situation.on(part)
     if not len(judge.split.part(judge.part)):

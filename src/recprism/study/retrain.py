@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.shares import Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -184,13 +185,13 @@ def refit(
     situation: Situation,
     before: Before,
     goal: str,
-    budgets: Mapping[str, float],
+    budgets: Mapping[str, Share],
     *,
     trade_off: float,
     side: Literal["user", "item"] = "user",
     rules: Rules | None = None,
     confidence: float = 0.95,
-    max_churn: float | None = None,
+    max_churn: Share | None = None,
     certify_on: Part | None = None,
 ) -> Refit:
     """The most diverse vectors of a retrained model, at most as far along the path as the old ones were.
@@ -204,12 +205,14 @@ def refit(
 
     Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
     """
+    budgets = shares(budgets, "budget", ends=False)
+    most = None if max_churn is None else share(max_churn, "max_churn")
     aligned = align(situation.factors, before.base)
     now = Situation(aligned.factors, situation.split, situation.subtopics, situation.part, situation.k)
     held, steps = before.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
-    if max_churn is not None:
-        free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
+    if most is not None:
+        free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), most)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, before, by) < MOSTLY:
@@ -262,8 +265,6 @@ class _Trial:
 
 def _enough(trial: _Trial, most: float) -> tuple[float, float]:
     """The churn without a bound, and the least stickiness found under which it is at most ``most``."""
-    if not 0 <= most <= 1:
-        raise InputError(f"the churn allowed is {most!r}; pass a share of the places from 0 to 1, such as 0.3")
     free = trial.served(0.0)
     if free <= most:
         return free, 0.0
