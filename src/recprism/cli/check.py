@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli.options import metric_shares, share_option
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence
+from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_title
 
 
 def check(
@@ -49,6 +49,7 @@ def check(
     if as_json:
         print_json(found.to_dict())
     else:
+        print_title(f"{run_directory}: limits, on the {found.part} part")
         for limit in found.limits:
             print_sentence(limit.sentence())
         next_step(f"recprism explain {run_directory}" if found.passed else f"recprism audit {run_directory}")

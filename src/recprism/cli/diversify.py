@@ -9,7 +9,17 @@ import typer
 
 from recprism.cli.audit import Guards
 from recprism.cli.options import Mlflow, key_values, metric_shares, mlflow_sink, share_option, typed_values
-from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+    progress_of_steps,
+    say,
+)
 from recprism.data.shares import share
 from recprism.errors import InputError
 
@@ -194,14 +204,15 @@ def diversify(
         if resume is None:
             run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
         model = _search_with_progress(run)
-    found, overlap = effect(run, names), neighbours_of(run)
+    with progress_of_steps() as on_step:
+        found, overlap = effect(run, names, on_step=on_step), neighbours_of(run)
     if as_json:
         controls = {name: control.to_dict() for name, control in found.controls.items()}
         change = {"change": found.change.to_dict(), "controls": controls, "neighbours": overlap.to_dict()}
         print_json({"run": str(run.path), "settings": model.settings(), **change})
         return
-    _print_effect(found)
-    say(overlap.sentence())
+    _print_effect(run, found)
+    print_sentence(overlap.sentence())
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
@@ -233,7 +244,8 @@ def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwr
     from recprism.study.diversify import diversify_within
 
     say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
-    kept = diversify_within(run, asked, overwrite=overwrite)
+    with progress_of_steps() as on_step:
+        kept = diversify_within(run, asked, overwrite=overwrite, on_step=on_step)
     _tell(run, kept, kept.to_dict(), names, as_json)
 
 
@@ -249,11 +261,14 @@ def _like(
     from recprism.study.diversify import diversify_like
 
     say(f"turning the vectors onto the axes of {old.path}, then as far towards its goal as it went")
-    found = diversify_like(run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite)
+    with progress_of_steps() as on_step:
+        found = diversify_like(
+            run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite, on_step=on_step
+        )
     if not as_json:
-        say(found.churn.sentence())
+        print_sentence(found.churn.sentence())
         if found.judged < 1:
-            say(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
+            print_sentence(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
     _tell(run, found.kept, found.to_dict(), names, as_json)
 
 
@@ -262,27 +277,28 @@ def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | 
     from recprism.study.diversify import effect
     from recprism.study.neighbours import neighbours_of
 
-    found = effect(run, names) if kept.baked is not None else None
-    overlap = neighbours_of(run) if kept.baked is not None else None
+    with progress_of_steps() as on_step:
+        found = effect(run, names, on_step=on_step) if kept.baked is not None else None
+        overlap = neighbours_of(run) if kept.baked is not None else None
     if as_json:
         change = None if found is None else found.change.to_dict()
         moved = None if overlap is None else overlap.to_dict()
         print_json({"run": str(run.path), **facts, "change": change, "neighbours": moved})
         return
     if found is not None and kept.baked is not None:
-        _print_effect(found)
+        _print_effect(run, found)
         if not len(run.split().part(JUDGED_ON)):
-            say(f"nobody has interactions in the {JUDGED_ON} part: what it costs there is not known")
+            print_sentence(f"nobody has interactions in the {JUDGED_ON} part: what it costs there is not known")
         elif kept.certificate.part != JUDGED_ON:
-            say(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
-        say(kept.baked.sentence())
+            print_sentence(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
+        print_sentence(kept.baked.sentence())
         if kept.violations is not None:
-            say(kept.violations.sentence())
-    say(kept.certificate.sentence())
+            print_sentence(kept.violations.sentence())
+    print_sentence(kept.certificate.sentence())
     if overlap is not None:
-        say(overlap.sentence())
+        print_sentence(overlap.sentence())
     if found is None:
-        say("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
+        print_sentence("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
@@ -311,8 +327,9 @@ def _search_with_progress(run: Run) -> CMB:
             raise
 
 
-def _print_effect(found: Effect) -> None:
+def _print_effect(run: Run, found: Effect) -> None:
     """Base, perturbed, change in percent with its p-value, and the change that each control reaches."""
+    print_title(f"{run.path}: lists before and after, on the {JUDGED_ON} part")
     rows = []
     for row in found.change.rows:
         controls = [control[row.name].relative for control in found.controls.values()]

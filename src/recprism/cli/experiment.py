@@ -9,7 +9,7 @@ import typer
 
 from recprism.cli.audit import Guards
 from recprism.cli.options import metric_shares, share_option
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, say
+from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title
 
 
 def experiment(
@@ -76,11 +76,12 @@ def experiment(
         (it.metric, it.question, it.margin, it.base, it.new, it.base_deviation, it.base_users, it.new_users)
         for it in found.sizes
     ]
+    print_title(f"{run_directory}: an A/B test, planned from the {found.part} part")
     columns = ("metric", "question", "margin", "base", "new", "deviation", "base users", "new users")
     print_table(columns, rows, numeric=columns[2:])
     for size in found.sizes:
-        say(size.sentence())
-    say("\nguardrails, as changes against the base arm:")
+        print_sentence(size.sentence())
+    print_title("\nguardrails, as changes against the base arm:")
     for rail in found.guardrails:
         print_sentence(rail.sentence())
     print_sentence(found.sentence())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.options import share_option
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, progress_of_steps
 
 if TYPE_CHECKING:
     from recprism.study.run import Run
@@ -71,30 +71,33 @@ def export(
     run = Run.open(run_directory)
     folder = output or run_directory / ("export-adapter" if adapter else f"export-{to}")
     asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index}
-    facts = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
+    facts, sentences = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
     if as_json:
         print_json({"folder": str(folder), **facts})
+    else:
+        for sentence in sentences:
+            print_sentence(sentence)
     next_step(f"recprism evaluate {run_directory}")
 
 
-def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     from recprism.study.export import export_run
 
-    made = export_run(run, folder, to, **asked)
-    say(f"{made.users} and {made.items} -> {folder}")
+    with progress_of_steps() as on_step:
+        made = export_run(run, folder, to, **asked, on_step=on_step)
     if made.for_index is not None:
-        print_sentence(f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to.")
+        index = f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to."
     elif made.index_stays:
-        print_sentence(f"Item vectors are those of the trained model (version {made.item_version}): an index stays.")
+        index = f"Item vectors are those of the trained model (version {made.item_version}): an index stays."
     else:
-        print_sentence(
+        index = (
             f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
             "graphs and codebooks of the old vectors do not fit."
         )
-    return asdict(made)
+    return asdict(made), [f"{made.users} and {made.items} -> {folder}", index]
 
 
-def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> dict[str, Any]:
+def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:
     from recprism.data.files import atomic_folder
     from recprism.study.adapter_export import learn_adapter, write_onnx
 
@@ -102,6 +105,4 @@ def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> dict[str, Any]:
         learned, shipped = learn_adapter(run, hidden=hidden, seed=seed)
         write_onnx(learned, temporary / "adapter.onnx")
         learned.save(temporary / "adapter.safetensors")
-    say(f"adapter.safetensors and adapter.onnx -> {folder}")
-    print_sentence(shipped.sentence())
-    return asdict(shipped)
+    return asdict(shipped), [f"adapter.safetensors and adapter.onnx -> {folder}", shipped.sentence()]

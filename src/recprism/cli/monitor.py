@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.options import share_option
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, print_title, say
 
 if TYPE_CHECKING:
     from recprism.study.monitor import Monitored
@@ -93,20 +93,23 @@ def monitor(
 
 
 def _print(found: Monitored) -> None:
+    print_title(f"{found.run}: what is alive of its gain in {found.metric}")
     _print_rows("day", found.days, found)
-    say("")
+    print_title("\nby segment of users:")
     _print_rows("segment", found.segments, found)
     if found.exposure:
-        say("\nwho is shown (share of places):")
+        print_title("\nwho is shown (share of places):")
         rows: list[tuple[Any, ...]] = [(it.segment, it.items, it.base, it.promised, it.now) for it in found.exposure]
         print_table(("items", "n", "base", "promised", "now"), rows, numeric=("n", "base", "promised", "now"))
     if found.accuracy is not None:
-        say("\nNDCG@10 by the labels given:")
+        print_title("\nNDCG@10 by the labels given:")
         rows = [(it.segment, it.users, it.before, it.after, _percent(it.relative)) for it in found.accuracy.rows]  # type: ignore[union-attr]
         print_table(("segment", "users", "base", "now", "change"), rows, numeric=("users", "base", "now", "change"))
-    say(f"\nplaces with items of the promised lists: {found.like_promised:.1%}, of the base's: {found.like_base:.1%}")
+    print_sentence(
+        f"\nplaces with items of the promised lists: {found.like_promised:.1%}, of the base's: {found.like_base:.1%}"
+    )
     for note in found.notes:
-        say(f"note: {note}")
+        print_sentence(f"note: {note}")
     print_sentence(found.verdict())
 
 

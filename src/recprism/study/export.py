@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from recprism.counterfactual.bake import hold
 from recprism.data.files import atomic_folder, readable, write_text
 from recprism.data.ids import as_id_array, id_positions
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
@@ -90,6 +91,7 @@ def export_run(
     alpha: Share = 1.0,
     margin: Share | None = None,
     for_index: str | Path | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Export:
     """Write the vectors that a run serves; refused where the files would not give the run's lists.
 
@@ -98,6 +100,7 @@ def export_run(
     for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
     """
     chosen, folder = format_named(to), Path(folder)
+    step = count_steps(on_step, "exporting", 4)
     alpha, margin = share(alpha, "alpha"), None if margin is None else share(margin, "margin")
     factors, base = blended(run, alpha), run.factors()
     wanted = metric or factors.metric
@@ -106,6 +109,7 @@ def export_run(
     if margin is not None or for_index is not None:
         decoded = None if for_index is None else decoded_vectors(for_index)
         factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
+    step()
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
@@ -115,6 +119,7 @@ def export_run(
     )
     with atomic_folder(folder) as temporary:
         users, items = (form.write(temporary, side) for form, side in zip(chosen, sides, strict=True))
+        step()
         made = Export(
             format=to,
             alpha=alpha,
@@ -131,7 +136,9 @@ def export_run(
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
         write_text(temporary / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
         write_text(temporary / "export.json", json.dumps(said, indent=1))
+        step()
         _require_same_lists(factors, load_export(temporary), seen, folder)
+        step()
     return made
 
 
