@@ -71,7 +71,7 @@ TABLES = [
     ("recommend diverse", r"601 lists of up to 10 items -> ", r""),
     ("check diverse --max-ndcg-loss 50%", r"diverse: limits, on the test part", r"holds: loss of ndcg@10"),
     ("explain diverse --draws 0", r"diverse: what changed in sc@10, on the test part", r""),
-    ("explain diverse --user 1", r"came \(rank\)", r"Not checked against controls"),
+    ("explain diverse --user 1", r"diverse: what changed for user 1", r"Not checked against controls"),
     ("experiment diverse", r"diverse: an A/B test, planned from the test part", r"guardrails"),
     ("monitor diverse --lists lists.csv", r"diverse: what is alive of its gain in sc@10", r"of the promised gain"),
     ("interleave mixed.csv --clicks clicks.csv", r"clicks of clicks\.csv on the lists of mixed\.csv", r"users clicked"),
@@ -107,17 +107,8 @@ def test_an_audit_is_a_report_by_itself(runs: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == "base: the lists now, on the test part"
     head = next(line for line in lines if line.startswith("trade-off"))
-    assert head.split() == [
-        "trade-off",
-        "ndcg@10",
-        "recall@20",
-        "hit_rate@5",
-        "sc@10",
-        "ilad_subtopics@10",
-        "pc@10",
-        "certified",
-        "for",
-    ]
+    assert head.split()[:2] == ["trade-off", "ndcg@10"]
+    assert head.split()[-2:] == ["certified", "for"]
     assert any(line.startswith("who pays (NDCG@10)") for line in lines)
     assert lines[-1].startswith("Who pays most: ")
     assert "\x1b" not in done.stdout
@@ -168,12 +159,16 @@ def test_diversify_concludes_on_stdout(runs: Path, recprism: Recprism, tmp_path:
     assert "confidence" not in found.err
 
 
-def on_a_terminal(words: list[str], folder: Path) -> str:
+AT_ONCE = "import recprism.cli.output as output; output.QUICK = 0; from recprism.cli import main; main()"
+"""A fast machine may be done before a bar would show."""
+
+
+def on_a_terminal(words: list[str], folder: Path, python: tuple[str, ...] = ("-m", "recprism")) -> str:
     """All that a command writes to stderr where that is a terminal."""
     mine, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
     environment.pop("NO_COLOR", None)
-    command = [sys.executable, "-m", "recprism", *words]
+    command = [sys.executable, *python, *words]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs, env=environment) as process:
         os.close(theirs)
         written = b""
@@ -192,13 +187,12 @@ def on_a_terminal(words: list[str], folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("line", "doing"),
-    [("audit base", "walking the paths"), ("diversify copy --budget 10%", "walking the path")],
+    [("audit run --goal sc", "walking the paths"), ("diversify run --budget 10%", "walking the path")],
 )
 def test_a_terminal_shows_a_bar_with_the_time_left(line: str, doing: str, runs: Path, tmp_path: Path) -> None:
-    for name in ("base", "copy"):
-        shutil.copytree(runs / "base", tmp_path / name)
-    shown = on_a_terminal(line.split(), tmp_path)
-    assert re.search(rf"{doing}.*━.*left:.* \d:\d\d:\d\d", shown), shown
+    shutil.copytree(runs / "base", tmp_path / "run")
+    shown = re.sub(r"\x1b\[[\d;?]*\w", "", on_a_terminal(line.split(), tmp_path, ("-c", AT_ONCE)))
+    assert re.search(rf"{doing} ━.*left: \d:\d\d:\d\d", shown), shown
 
 
 def test_no_bar_for_what_is_quick(runs: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -265,15 +266,21 @@ def _like(
         found = diversify_like(
             run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite, on_step=on_step
         )
-    if not as_json:
-        print_sentence(found.churn.sentence())
-        if found.judged < 1:
-            print_sentence(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
-    _tell(run, found.kept, found.to_dict(), names, as_json)
+    also = [found.churn.sentence()]
+    if found.judged < 1:
+        also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
+    _tell(run, found.kept, found.to_dict(), names, as_json, also)
 
 
-def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | None, as_json: bool) -> None:
-    """What vectors within a budget did; ``facts`` are what --json prints of how they were found."""
+def _tell(
+    run: Run,
+    kept: Kept,
+    facts: dict[str, Any],
+    names: tuple[str, ...] | None,
+    as_json: bool,
+    also: Sequence[str] = (),
+) -> None:
+    """What vectors within a budget did; ``facts`` are what --json prints of how they were found, ``also`` in words."""
     from recprism.study.diversify import effect
     from recprism.study.neighbours import neighbours_of
 
@@ -285,6 +292,8 @@ def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | 
         moved = None if overlap is None else overlap.to_dict()
         print_json({"run": str(run.path), **facts, "change": change, "neighbours": moved})
         return
+    if found is None:
+        print_title(f"{run.path}: lists unchanged")
     if found is not None and kept.baked is not None:
         _print_effect(run, found)
         if not len(run.split().part(JUDGED_ON)):
@@ -295,6 +304,8 @@ def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | 
         if kept.violations is not None:
             print_sentence(kept.violations.sentence())
     print_sentence(kept.certificate.sentence())
+    for sentence in also:
+        print_sentence(sentence)
     if overlap is not None:
         print_sentence(overlap.sentence())
     if found is None:

@@ -93,6 +93,7 @@ def explain(
         if as_json:
             print_json({"run": str(run_directory), "checked": checked, **view.to_dict()})
         else:
+            print_title(f"{run_directory}: what changed for {f'user {user}' if item is None else f'item {item}'}")
             _print_view(view, checked, run_directory)
         return
     if as_json:

@@ -72,7 +72,7 @@ def _number(text: str, unit: int) -> float:
 def _refuse(text: str, number: float, in_percent: bool, low: float, high: float, ends: bool) -> float:
     limits = f"from {low:g} to {high:g}" if ends else f"above {low:g} and below {high:g}"
     if math.isinf(high):
-        limits = f"of at least {low:g}"
+        limits = f"of at least {low:g}" if ends else f"above {low:g}"
     if not in_percent and number >= 1 and low <= number / 100 <= high:
         raise ValueError(f"{text} is not a share {limits}; did you mean {text}%?")
     usual = next((it for it in (0.05, 0.95) if low <= it <= high), low)
