@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli.options import metric_shares, share_option
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_title
+from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_title, progress_of_steps
 
 
 def check(
@@ -43,7 +43,10 @@ def check(
         **({} if min_sc_gain is None else {"sc@10": min_sc_gain}),
         **metric_shares(min_gain, "--min-gain", math.inf),
     }
-    found = check(Run.open(run_directory), losses, gains, part=part_named(part), confident=confident)
+    with progress_of_steps() as on_step:
+        found = check(
+            Run.open(run_directory), losses, gains, part=part_named(part), confident=confident, on_step=on_step
+        )
     if junit is not None:
         write_text(junit, found.to_junit())
     if as_json:

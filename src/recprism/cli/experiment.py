@@ -9,7 +9,15 @@ import typer
 
 from recprism.cli.audit import Guards
 from recprism.cli.options import metric_shares, share_option
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli.output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+)
 
 
 def experiment(
@@ -59,15 +67,17 @@ def experiment(
     from recprism.study.run import Run
 
     named = {**({} if budget is None else {COST: budget}), **metric_shares(guard, "--guard")}
-    found = plan(
-        Run.open(run_directory),
-        budgets=named or None,
-        power=power,
-        alpha=alpha,
-        share=share,
-        alive=alive,
-        part=part_named(part),
-    )
+    with progress_of_steps() as on_step:
+        found = plan(
+            Run.open(run_directory),
+            budgets=named or None,
+            power=power,
+            alpha=alpha,
+            share=share,
+            alive=alive,
+            part=part_named(part),
+            on_step=on_step,
+        )
     days = None if users_per_day is None or found.users is None else -(-found.users // users_per_day)
     if as_json:
         print_json({**found.to_dict(), "days": days})

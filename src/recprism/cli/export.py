@@ -102,7 +102,8 @@ def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, 
     from recprism.study.adapter_export import learn_adapter, write_onnx
 
     with atomic_folder(folder) as temporary:
-        learned, shipped = learn_adapter(run, hidden=hidden, seed=seed)
+        with progress_of_steps() as on_step:
+            learned, shipped = learn_adapter(run, hidden=hidden, seed=seed, on_step=on_step)
         write_onnx(learned, temporary / "adapter.onnx")
         learned.save(temporary / "adapter.safetensors")
     return asdict(shipped), [f"adapter.safetensors and adapter.onnx -> {folder}", shipped.sentence()]

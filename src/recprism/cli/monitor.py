@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.options import share_option
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, print_title, say
+from recprism.cli.output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+)
 
 if TYPE_CHECKING:
     from recprism.study.monitor import Monitored
@@ -66,19 +76,21 @@ def monitor(
     from recprism.study.run import Run
     from recprism.study.tables import write_table
 
-    found = monitor(
-        Run.open(run_directory),
-        lists,
-        floor=floor,
-        metric=metric,
-        held_out=held_out,
-        day_column=day_column,
-        confident=confident,
-        each_segment=each_segment,
-        fewest=fewest,
-        bootstrap=bootstrap,
-        seed=seed,
-    )
+    with progress_of_steps() as on_step:
+        found = monitor(
+            Run.open(run_directory),
+            lists,
+            floor=floor,
+            metric=metric,
+            held_out=held_out,
+            day_column=day_column,
+            confident=confident,
+            each_segment=each_segment,
+            fewest=fewest,
+            bootstrap=bootstrap,
+            seed=seed,
+            on_step=on_step,
+        )
     if output is not None:
         say(f"rows written to {write_table(frame_of(Alive, found.rows), output)}")
     if junit is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 ProgressCallback = Callable[[str, int, int], None]
 """Receives what is being done, how many of its steps are done, and how many there are."""
@@ -17,21 +18,19 @@ def count_steps(on_step: ProgressCallback | None, what: str, total: int) -> Call
         total: How many steps there will be, at most.
 
     Returns:
-        A function to call after each step.
+        A function to call after each step, from any thread.
 
     >>> step = count_steps(lambda what, done, total: print(what, done, total), "walking", 2)
     walking 0 2
     >>> step()
     walking 1 2
     """
-    done = 0
+    done = count()
 
     def step() -> None:
-        nonlocal done
-        done += 1
+        steps = next(done)
         if on_step is not None:
-            on_step(what, done, total)
+            on_step(what, steps, total)
 
-    if on_step is not None:
-        on_step(what, 0, total)
+    step()
     return step

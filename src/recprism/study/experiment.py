@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share, shares
 from recprism.data.shares import share as read_share
 from recprism.data.split import Part
@@ -107,6 +108,7 @@ def plan(
     share: Share = 0.5,
     alive: Share = 1.0,
     part: Part = "test",
+    on_step: ProgressCallback | None = None,
 ) -> Plan:
     """How many users an A/B test of base against swapped lists needs, and its guardrails.
 
@@ -117,7 +119,7 @@ def plan(
     asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
     terms, to_find = Terms(*asked), read_share(alive, "alive", 0.01)
     goal = own_objective(run.cmb())
-    found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False)
+    found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
 
     def size(metric: str, margin: float | None) -> Size:
         if metric not in found.before.values:

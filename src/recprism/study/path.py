@@ -133,7 +133,7 @@ def walk(
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
     workers: Fleet | None = None,
-    on_point: Callable[[], None] | None = None,
+    on_point: Callable[[], None] = lambda: None,
 ) -> Path:
     """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts).
 
@@ -145,11 +145,7 @@ def walk(
     shared = situation, goal, tuple(metrics)
     # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
     ready = (lambda _: situation.features) if TIED_TOGETHER in goal.split("+") else None
-    points = []
-    for point in (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready):
-        points.append(point)
-        if on_point is not None:
-            on_point()
+    points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point)
     return Path(goal, base, tuple(points), situation.part)
 
 
