@@ -1,6 +1,6 @@
 """The command line: thin. It parses, calls and prints; what it prints is made elsewhere.
 
-stdout is data, stderr is progress and logs; exit code 0 is success, 1 a failure, 2 a usage or input error.
+stdout has results, stderr has progress, hints and logs; exit code 0 is success, 1 a failure, 2 a usage or input error.
 """
 
 from __future__ import annotations
