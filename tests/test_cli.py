@@ -61,9 +61,9 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
     outcome = recprism("demo", "-o", tmp_path / "demo")
     assert outcome.code == 0, outcome.err
     assert re.search(r"ndcg@10\s+0\.\d+", outcome.out)
-    assert "in words:" in outcome.err
-    assert re.search(r"For 5 % of NDCG@10, certified: \+\d+\.\d % sc@10", outcome.err)
-    assert f"the report: {tmp_path / 'demo' / 'report.html'}" in outcome.err
+    assert "in words:" in outcome.out
+    assert re.search(r"For 5 % of NDCG@10, certified: \+\d+\.\d % sc@10", outcome.out)
+    assert f"the report: {tmp_path / 'demo' / 'report.html'}" in outcome.out
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {
         "config.toml",
@@ -230,6 +230,33 @@ def test_every_command_explains_itself(recprism: Recprism) -> None:
         (["train", "--resume", "nowhere"], "not a run directory"),
         (["data", "fetch", "amazon-cds-2014"], "no public address"),
         (["train", "--device", "tpu"], "tpu"),
+        (["diversify", "run", "--budget", "5"], "--budget: 5 is not a share from 0.0001 to 0.5; did you mean 5%?"),
+        (["diversify", "run", "--budget", "nan"], "--budget: nan is not a share"),
+        (["diversify", "run", "--tail-floor", "inf"], "--tail-floor: inf is not a share"),
+        (["diversify", "run", "--max-churn", "20"], "did you mean 20%?"),
+        (
+            ["audit", "run", "--confidence", "95"],
+            "95 is not a share from 0.5 to 0.9999; did you mean 95%?",
+        ),
+        (["audit", "run", "--show", "1.5"], "did you mean 1.5%?"),
+        (["check", "run", "--max-ndcg-loss", "1.5"], "did you mean 1.5%?"),
+        (
+            ["check", "run", "--min-gain", "pc@10=5"],
+            "--min-gain pc@10: 5 is not a share above 0; did you mean 5%?",
+        ),
+        (["monitor", "run", "--lists", "x.csv", "--floor", "80"], "did you mean 80%?"),
+        (["experiment", "run", "--alpha", "5"], "--alpha: 5 is not a share from 0.0001 to 0.5; did you mean 5%?"),
+        (["experiment", "run", "--power", "80"], "did you mean 80%?"),
+        (["export", "run", "--alpha", "50"], "--alpha: 50 is not a share from 0 to 1; did you mean 50%?"),
+        (["erase", "run", "--held-out-users", "20"], "did you mean 20%?"),
+        (["recommend", "run", "-k", "0"], "-k: write a number of at least 1"),
+        (["serve", "run", "--port", "99999"], "--port: write a number of at most 65535"),
+        (["train", "--seed", "abc"], "--seed: write a whole number"),
+        (["train", "--modl", "als"], "there is no option --modl; did you mean --model?"),
+        (["train", "--nope"], "there is no option --nope; see `recprism train --help`"),
+        (["trian"], "no such command 'trian'; did you mean 'train'?"),
+        (["recommend"], "RUN_DIRECTORY is missing; see `recprism recommend --help`"),
+        (["monitor", "run"], "--lists is missing; see `recprism monitor --help`"),
     ],
 )
 def test_bad_words_get_one_sentence_and_exit_2(
@@ -319,7 +346,7 @@ def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> 
     assert outcome.json["payers"] is not None
     assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before, "an audit changes nothing"
     shown = recprism("audit", trained, "--goal", "sc", "--show", "0.1")
-    assert "who pays" in shown.err
+    assert "who pays" in shown.out
     assert shown.err.rstrip().splitlines()[-1].startswith("  or: recprism frontier")
 
 
@@ -349,7 +376,7 @@ def test_audit_of_vectors_and_of_lists(recprism: Recprism, trained: Path, tmp_pa
     recprism("recommend", trained, "-o", tmp_path / "lists.csv")
     described = recprism("audit", tmp_path / "lists.csv", "--subtopics", tmp_path / "subtopics.csv")
     assert described.code == 0, described.err
-    assert "lists alone are described" in described.err
+    assert "lists alone are described" in described.out
     assert recprism("audit").code == 2
 
 
@@ -373,9 +400,9 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
         (["--goal", "fun"], "no path towards 'fun'"),
         (["--side", "both"], "--side is user or item"),
         (["--guard", "recall@20"], "write NAME=VALUE"),
-        (["--guard", "recall@20=2"], "a share lies between 0 and 1"),
+        (["--guard", "recall@20=2"], "--guard recall@20: 2 is not a share above 0 and below 1; did you mean 2%?"),
         (["--min-share", "Dramma=0.2"], "no subtopic 'Dramma'"),
-        (["--max-share", "Drama=much"], "write SUBTOPIC=SHARE"),
+        (["--max-share", "Drama=much"], "--max-share Drama: much is not a share from 0 to 1"),
         (["--ban", "123456789"], "123456789"),
     ):
         wrong = recprism("diversify", run, "--budget", "0.1", "--overwrite", *words)

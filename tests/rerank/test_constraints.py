@@ -151,7 +151,7 @@ class TestReport:
     ("rules", "message"),
     [
         ({"min_share": {0: 0.5}, "max_share": {0: 0.4}}, "min_share of subtopic 0 is 0.5 and its max_share 0.4"),
-        ({"min_share": {0: 1.5}}, "min_share of 0 must be a number from 0 to 1, not 1.5"),
+        ({"min_share": {0: 1.5}}, "min_share of 0: 1.5 is not a share from 0 to 1"),
         ({"banned": [3], "pinned": {1: 3}}, "item 3 is pinned and banned; choose one of the two"),
         ({"pinned": {0: 3}}, "places from 1 and items from 0"),
         ({"pinned": {1: 3, 2: 3}}, "an item is pinned to two places"),
@@ -160,7 +160,7 @@ class TestReport:
         ({"pinned": [[3], [4]]}, "pinned has 2 rows and there are 1 users"),
         ({"pinned": {1: 77}}, "banned or pinned is item 77; items go from 0 to 5"),
         ({"tail_floor": 0.5}, "tail_floor needs to know the tail: give popularity"),
-        ({"tail_floor": 2}, "tail_floor must be a number from 0 to 1"),
+        ({"tail_floor": 2}, "tail_floor: 2 is not a share from 0 to 1"),
         ({"min_share": {"war": 0.5}}, "subtopic 'war' is given by name: give names"),
         ({"min_share": {"war": 0.5}, "names": ("love",)}, "there is no subtopic 'war' among love"),
         ({"min_share": {7: 0.5}}, "there is no subtopic 7; the features have columns 0 to 1"),

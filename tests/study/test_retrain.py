@@ -199,7 +199,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         monkeypatch.setattr(sys, "argv", ["recprism", *map(str, words)])
         with pytest.raises(SystemExit) as stopped:
             main()
-        return int(stopped.value.code or 0), capsys.readouterr().err
+        code, captured = int(stopped.value.code or 0), capsys.readouterr()
+        return code, captured.err if code else captured.out
 
     old, new = tmp_path / "old", tmp_path / "new"
     for path, seed in ((old, 0), (new, 1)):

@@ -3,7 +3,7 @@
 python tests/trust/errors.py --write     writes the page anew
 
 Every row runs here: a command line in a folder of small files, good and bad, or a line of Python. The page shows what
-was printed, without the box that usage errors come in.
+was printed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD = """# What is said to bad input
 
 Every error is one sentence: what is wrong, where, and what to do. Exit codes: 2 for input and usage, 1 for a failure
 that is not the caller's, 0 for success; Python raises `recprism.errors.InputError` (a `ValueError`) with the same
-sentence. Usage errors (a missing argument, a number out of range) also name the command's `--help`.
+sentence. A missing argument or an unknown option also names the command's `--help`.
 
 This page is written by `make errors` from the cases of `tests/trust/errors.py`, which the tests run: each input below
 was given, and each message printed.
@@ -85,6 +85,7 @@ train -o new --data a.csv --device tpu
 train -o new --data a.csv --seed abc
 train --resume nowhere
 train --nope
+train --modl als
 Lists and figures
 recommend
 recommend nowhere
@@ -109,6 +110,7 @@ audit nowhere
 audit run --goal novelty
 audit run --guard recall@20
 audit run --guard recall@20=much
+audit run --guard recall@20=2
 audit run --confidence 2
 audit --user-vectors u.npy --item-vectors i.npy
 audit --user-vectors u.npy --item-vectors wide.npy --subtopics s.csv
@@ -120,6 +122,8 @@ diversify untrained
 diversify found
 diversify run --diversity beauty
 diversify run --budget 3
+diversify run --budget 0.9
+diversify run --budget nan
 diversify run --budget 0.1 --goal beauty
 diversify run --budget 0.1 --side both
 diversify run --budget 0.1 --certify-on train
@@ -300,11 +304,8 @@ def on_command_line(group: str, line: str) -> Row:
 
 
 def said(text: str) -> str:
-    """The sentence: after "error:", or inside the box of a usage error."""
+    """The sentence after "error:"."""
     lines = text.splitlines()
-    if any(line.startswith("\u256d") for line in lines):
-        inside = [line.strip("\u2502 ") for line in lines if line.startswith("\u2502")]
-        return " ".join(inside)
     at = max((n for n, line in enumerate(lines) if line.startswith("error:")), default=0)
     return " ".join(line.strip() for line in lines[at:]).removeprefix("error:").strip()
 

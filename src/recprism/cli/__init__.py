@@ -1,6 +1,6 @@
 """The command line: thin. It parses, calls and prints; what it prints is made elsewhere.
 
-stdout is data, stderr is progress and logs; exit code 0 is success, 1 a failure, 2 a usage or input error.
+stdout has results, stderr has progress, hints and logs; exit code 0 is success, 1 a failure, 2 a usage or input error.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from recprism.cli import (
     train,
 )
 from recprism.cli.output import complain, configure_logging
+from recprism.cli.usage import UsageError, usage_sentence
 from recprism.data.files import refusal
 from recprism.errors import RecprismError
 
@@ -96,7 +97,11 @@ def main() -> None:
     # torch's worker threads spin while they wait: on a busy machine that costs seconds. Set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except UsageError as problem:
+        if type(problem).__name__ != "NoArgsIsHelpError":  # then the help was printed
+            complain(usage_sentence(problem))
+        sys.exit(2)
     except RecprismError as error:
         complain(str(error))
         sys.exit(error.exit_code)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli.options import key_values
-from recprism.cli.output import AsJson, next_step, print_json, print_table
+from recprism.cli.output import AsJson, next_step, print_json, print_table, print_title
 from recprism.errors import InputError
 
 
@@ -37,6 +37,7 @@ def adjust(
     if as_json:
         print_json({"run": str(run.path), "change": found.change.to_dict()})
         return
+    print_title(f"{run.path} with factors turned by hand, on the {part} part")
     rows = [
         (row.name, row.a, row.b, "" if row.relative is None else f"{row.relative:+.1%}", row.p_value)
         for row in found.change.rows

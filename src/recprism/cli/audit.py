@@ -7,8 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable, shares
-from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, say
+from recprism.cli.options import (
+    ItemTable,
+    SubtopicColumn,
+    SubtopicSeparator,
+    SubtopicTable,
+    metric_shares,
+    share_option,
+)
+from recprism.cli.output import (
+    AsJson,
+    Engine,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+)
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +34,7 @@ if TYPE_CHECKING:
 Guards = Annotated[
     list[str] | None,
     typer.Option(
-        "--guard", help="A further metric and the share of it that may be lost: recall@20=0.02.", show_default=False
+        "--guard", help="A further metric and the share of it that may be lost: recall@20=2%.", show_default=False
     ),
 ]
 
@@ -44,8 +60,10 @@ def audit(
         str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
     ] = "sc,ilad_subtopics,pc",
     guard: Guards = None,
-    confidence: Annotated[float, typer.Option(help="Of the certificates.", min=0.5, max=0.999)] = 0.95,
-    show: Annotated[float, typer.Option(help="The budget at which to show who pays.", min=0.0001, max=0.5)] = 0.01,
+    confidence: Annotated[float, share_option(help="Of the certificates.", low=0.5, high=0.9999)] = 0.95,
+    show: Annotated[
+        float, share_option(help="The budget at which to show who pays: 0.01 or 1%.", low=0.0001, high=0.5)
+    ] = 0.01,
     engine: Engine = "local",
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +76,7 @@ def audit(
     Examples:
 
     - `recprism audit runs/demo`
-    - `recprism audit runs/demo --goal sc --guard recall@20=0.02`
+    - `recprism audit runs/demo --goal sc --guard recall@20=2%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
     - `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
     """
@@ -80,13 +98,15 @@ def audit(
         else situation_from_files(str(user_vectors), str(item_vectors), beside, user_ids=user_ids, item_ids=item_ids)
     )
     goals = [word.strip() for word in goal.split(",") if word.strip()]
-    found = cost_of_diversity(
-        situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show, engine=engine
-    )
+    guards = metric_shares(guard, "--guard")
+    with progress_of_steps() as on_step:
+        found = cost_of_diversity(
+            situation, goals, guards=guards, confidence=confidence, show=show, engine=engine, on_step=on_step
+        )
     if as_json:
         print_json({"target": None if target is None else str(target), **found.to_dict()})
         return
-    print_cost(found)
+    print_cost(found, target)
     if target is not None:
         next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
 
@@ -98,12 +118,13 @@ def _describe(path: Path, beside: Any, as_json: bool) -> None:
 
     found = audit_lists(path, beside, None)
     notes = (*found.notes, "lists alone are described; name a run or vectors to see what diversity would cost")
-    print_evaluation(found.evaluation, notes, as_json=as_json)
+    print_evaluation(found.evaluation, notes, as_json, about=str(path))
 
 
-def print_cost(found: Cost) -> None:
+def print_cost(found: Cost, target: Path | None) -> None:
     """What is now, then the paths."""
-    say("now:")
+    judged = f", on the {next(iter(found.paths.values())).part} part" if found.certified else ""
+    print_title(f"{target or 'these vectors'}: the lists now{judged}")
     rows = [(score.name, score.mean, score.low, score.high, score.popularity) for score in found.now.scores]
     columns = ("metric", "mean", "low", "high", "popularity")
     print_table(columns, rows, numeric=columns[1:])
@@ -118,7 +139,7 @@ def print_paths(found: Cost) -> None:
         names = tuple(path.base.values)
         certified = {reach.certified.trade_off: reach.budget for reach in found.reaches[goal][::-1] if reach.certified}
         judged = _parts(path.part, found.decided_on(goal)) + _mark(certified)
-        say(f"\ntowards {goal}: change in percent at each point of the path{judged}")
+        print_title(f"\ntowards {goal}: change in percent at each point of the path{judged}")
         lines = [
             (f"{point.trade_off:g}", *(_percent(path.change(point, name)) for name in names), _budget(certified, point))
             for point in path.points
@@ -126,10 +147,11 @@ def print_paths(found: Cost) -> None:
         print_table(("trade-off", *names, "certified for"), lines, numeric=("trade-off", *names, "certified for"))
     for title, table in (("who pays (NDCG@10)", found.payers), ("who is shown (share of places)", found.exposure)):
         if table is not None:
-            say(f"\n{title}, at the point for the budget shown:")
+            print_title(f"\n{title}, at the point for the budget shown:")
             _print_segments(table)
+    print_sentence("")
     for words in sentences(found):
-        say(words)
+        print_sentence(words)
 
 
 def _parts(judged_on: str, decided_on: str | None) -> str:

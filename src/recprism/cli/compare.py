@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, DataRoot, Device, Engine, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    DataRoot,
+    Device,
+    Engine,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+    say,
+)
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,12 +51,13 @@ def compare(
     - `recprism compare --grid full --json > compare.json`
     """
     from recprism.data.datasets import load_dataset
-    from recprism.study.compare import compare
+    from recprism.study.compare import compare, pieces_left
     from recprism.study.verdict import table
 
     worlds = _worlds(grid)
     with progress_bar() as progress:
-        task = progress.add_task("comparing", total=None, note="")
+        left = pieces_left(worlds, output, seeds=seeds, split=split)
+        task = progress.add_task("comparing", total=left, note="")
         try:
             compare(
                 worlds,
@@ -63,6 +76,7 @@ def compare(
     if as_json:
         print_json({"seeds": seeds, "split": split, "cells": [cell.to_dict() for cell in found]})
         return
+    print_title(f"gains in percent (change of NDCG@10), {split} split, seeds: {seeds}")
     print_verdicts(found)
     next_step(f"recprism compare --grid {grid} --seeds {seeds} --json")
 
@@ -101,4 +115,4 @@ def print_verdicts(cells: list[CellVerdict]) -> None:
     columns = ("world", "budget", "goal", "ours", "best rival", "its gain", "of the ceiling", "popularity", "outcome")
     print_table(columns, rows, numeric=("budget", "ours", "its gain", "of the ceiling", "popularity"))
     counts = {word: sum(cell.outcome == word for cell in cells) for word in ("won", "tied", "lost")}
-    say(f"won {counts['won']}, tied {counts['tied']}, lost {counts['lost']} of {len(cells)} cells")
+    print_sentence(f"won {counts['won']}, tied {counts['tied']}, lost {counts['lost']} of {len(cells)} cells")

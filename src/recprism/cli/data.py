@@ -26,7 +26,9 @@ from recprism.cli.output import (
     next_step,
     print_facts,
     print_json,
+    print_sentence,
     print_table,
+    print_title,
     progress_bar,
     say,
     stdout,
@@ -127,6 +129,7 @@ def stats(
     if as_json:
         print_json(counted)
         return
+    print_title(f"{source}, after cleaning")
     print_facts(counted)
     next_step(f"recprism train --data {source}")
 
@@ -159,7 +162,8 @@ def fetch(
             task = progress.add_task(download.file_name, total=size)
             fetched = fetch(download, folder, lambda got, _, task=task: progress.update(task, completed=got))  # type: ignore[misc]
         check = "checksum agrees" if fetched.verified else "the publisher gives no checksum"
-        say(f"kept {fetched.path} ({fetched.size:,} bytes; {check})")
+        if not as_json:
+            print_sentence(f"kept {fetched.path} ({fetched.size:,} bytes; {check})")
         done.append({"path": str(fetched.path), "bytes": fetched.size, "verified": fetched.verified})
     if as_json:
         print_json(done)

@@ -9,7 +9,18 @@ import typer
 
 from recprism.cli.audit import print_paths
 from recprism.cli.evaluate import print_evaluation
-from recprism.cli.output import AsJson, Device, Seed, next_step, print_json, print_table, say
+from recprism.cli.output import (
+    AsJson,
+    Device,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+)
 from recprism.cli.report import report_with_progress
 from recprism.cli.train import start_run, train_with_progress
 from recprism.study.config import BudgetConfig, ModelConfig, RunConfig
@@ -53,13 +64,16 @@ def demo(
             run.save_recommendations(lists)
     say("4/7 measure accuracy and diversity on the test part")
     with run.unchanged() as saving:
-        result = evaluate_run(run)
+        with progress_of_steps() as on_step:
+            result = evaluate_run(run, on_step=on_step)
         with saving():
             run.save_metrics(result.to_frame())
     say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
-    cost = cost_of_diversity(situation_of(run), ("sc",), show=BUDGET)
+    with progress_of_steps() as on_step:
+        cost = cost_of_diversity(situation_of(run), ("sc",), show=BUDGET, on_step=on_step)
     say(f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, put into the users' vectors")
-    kept = diversify_within(run, BudgetConfig(goal="sc", budgets={COST: BUDGET}))
+    with progress_of_steps() as on_step:
+        kept = diversify_within(run, BudgetConfig(goal="sc", budgets={COST: BUDGET}), on_step=on_step)
     say("7/7 write the report, with its controls")
     page = run.report_path
     report_with_progress(run, page, draws=DRAWS)
@@ -67,11 +81,11 @@ def demo(
         print_json({"run": str(run.path), **result.to_dict(), "cost": cost.to_dict(), "report": str(page)})
     else:
         _show_one_user(run, lists)
-        print_evaluation(result, (), as_json=False)
-        say(_verdict(result))
+        print_evaluation(result, (), as_json=False, about=f"\n{run.path}, on the test part")
+        print_sentence(_verdict(result))
         print_paths(cost)
-        say(f"the vectors now: {kept.certificate.sentence()}")
-    say(f"the report: {page} (open it in a browser; it needs no network)")
+        print_sentence(f"the vectors now: {kept.certificate.sentence()}")
+        print_sentence(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
     next_step(
         f"recprism explain {run.path}",
@@ -85,7 +99,7 @@ def _show_one_user(run: Run, lists: pl.DataFrame) -> None:
     first = lists.filter(lists["user_id"] == lists["user_id"][0]).join(
         run.items(), on="item_id", how="left", maintain_order="left"
     )
-    say(f"\nthe list of user {first['user_id'][0]}:")
+    print_title(f"the list of user {first['user_id'][0]}:")
     print_table(("rank", "title", "genres"), first.select("rank", "title", "genres").rows(), numeric=("rank",))
 
 

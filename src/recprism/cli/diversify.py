@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import Mlflow, key_values, mlflow_sink, shares, typed_values
-from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.options import Mlflow, key_values, metric_shares, mlflow_sink, share_option, typed_values
+from recprism.cli.output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+    progress_of_steps,
+    say,
+)
+from recprism.data.shares import share
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,10 +47,10 @@ def diversify(
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
-            help="The most diversity for at most this share of NDCG@10, certified: 0.01 is 1 %.",
-            min=0.0001,
-            max=0.5,
+        share_option(
+            help="The most diversity for at most this share of NDCG@10, certified: 0.01 or 1%.",
+            low=0.0001,
+            high=0.5,
             show_default=False,
         ),
     ] = None,
@@ -51,11 +63,8 @@ def diversify(
     ] = None,
     max_churn: Annotated[
         float | None,
-        typer.Option(
-            help="With --like: at most this share of the places of its lists changes.",
-            min=0.0,
-            max=1.0,
-            show_default="no bound",
+        share_option(
+            help="With --like: at most this share of the places of its lists changes.", show_default="no bound"
         ),
     ] = None,
     goal: Annotated[
@@ -80,12 +89,12 @@ def diversify(
         list[str] | None, typer.Option(help="With --budget: SUBTOPIC=SHARE of every list, at most.", show_default=False)
     ] = None,
     tail_floor: Annotated[
-        float, typer.Option(help="With --budget: share of all places that goes to tail items.", min=0.0, max=1.0)
+        float, share_option(help="With --budget: share of all places that goes to tail items.")
     ] = 0.0,
     appetite: Annotated[
         bool, typer.Option("--appetite", help="With --budget: more for users whose own history is diverse.")
     ] = False,
-    confidence: Annotated[float, typer.Option(help="Of the certificate.", min=0.5, max=0.999)] = 0.95,
+    confidence: Annotated[float, share_option(help="Of the certificate.", low=0.5, high=0.9999)] = 0.95,
     certify_on: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +139,7 @@ def diversify(
 
     Examples:
 
-    - `recprism diversify runs/x --budget 0.01 --goal sc --guard recall@20=0.02`
+    - `recprism diversify runs/x --budget 1% --goal sc --guard recall@20=2%`
     - `recprism diversify runs/x --diversity sc --set side=user`
     - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
     - `recprism diversify runs/x --engine ray --shards 8`
@@ -162,7 +171,7 @@ def diversify(
     if budget is not None:
         asked = BudgetConfig(
             goal=check_goal(goal),
-            budgets={"ndcg@10": budget, **shares(guard or [], "--guard")},
+            budgets={"ndcg@10": budget, **metric_shares(guard, "--guard")},
             side=_side(side),
             confidence=confidence,
             certify_on=deciding,
@@ -196,14 +205,15 @@ def diversify(
         if resume is None:
             run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
         model = _search_with_progress(run)
-    found, overlap = effect(run, names), neighbours_of(run)
+    with progress_of_steps() as on_step:
+        found, overlap = effect(run, names, on_step=on_step), neighbours_of(run)
     if as_json:
         controls = {name: control.to_dict() for name, control in found.controls.items()}
         change = {"change": found.change.to_dict(), "controls": controls, "neighbours": overlap.to_dict()}
         print_json({"run": str(run.path), "settings": model.settings(), **change})
         return
-    _print_effect(found)
-    say(overlap.sentence())
+    _print_effect(run, found)
+    print_sentence(overlap.sentence())
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
@@ -222,10 +232,7 @@ def _pins(words: list[str]) -> dict[str, int | str]:
 
 
 def _amounts(words: list[str] | None, option: str) -> dict[str, float]:
-    try:
-        return {name: float(value) for name, value in key_values(words or [], option).items()}
-    except ValueError:
-        raise InputError(f"{option}: write SUBTOPIC=SHARE, as in Drama=0.2") from None
+    return {name: share(value, f"{option} {name}") for name, value in key_values(words or [], option).items()}
 
 
 def _side(word: str) -> Any:
@@ -238,7 +245,8 @@ def _within(run: Run, asked: BudgetConfig, names: tuple[str, ...] | None, overwr
     from recprism.study.diversify import diversify_within
 
     say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
-    kept = diversify_within(run, asked, overwrite=overwrite)
+    with progress_of_steps() as on_step:
+        kept = diversify_within(run, asked, overwrite=overwrite, on_step=on_step)
     _tell(run, kept, kept.to_dict(), names, as_json)
 
 
@@ -254,40 +262,54 @@ def _like(
     from recprism.study.diversify import diversify_like
 
     say(f"turning the vectors onto the axes of {old.path}, then as far towards its goal as it went")
-    found = diversify_like(run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite)
-    if not as_json:
-        say(found.churn.sentence())
-        if found.judged < 1:
-            say(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
-    _tell(run, found.kept, found.to_dict(), names, as_json)
+    with progress_of_steps() as on_step:
+        found = diversify_like(
+            run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite, on_step=on_step
+        )
+    also = [found.churn.sentence()]
+    if found.judged < 1:
+        also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
+    _tell(run, found.kept, found.to_dict(), names, as_json, also)
 
 
-def _tell(run: Run, kept: Kept, facts: dict[str, Any], names: tuple[str, ...] | None, as_json: bool) -> None:
-    """What vectors within a budget did; ``facts`` are what --json prints of how they were found."""
+def _tell(
+    run: Run,
+    kept: Kept,
+    facts: dict[str, Any],
+    names: tuple[str, ...] | None,
+    as_json: bool,
+    also: Sequence[str] = (),
+) -> None:
+    """What vectors within a budget did; ``facts`` are what --json prints of how they were found, ``also`` in words."""
     from recprism.study.diversify import effect
     from recprism.study.neighbours import neighbours_of
 
-    found = effect(run, names) if kept.baked is not None else None
-    overlap = neighbours_of(run) if kept.baked is not None else None
+    with progress_of_steps() as on_step:
+        found = effect(run, names, on_step=on_step) if kept.baked is not None else None
+        overlap = neighbours_of(run) if kept.baked is not None else None
     if as_json:
         change = None if found is None else found.change.to_dict()
         moved = None if overlap is None else overlap.to_dict()
         print_json({"run": str(run.path), **facts, "change": change, "neighbours": moved})
         return
-    if found is not None and kept.baked is not None:
-        _print_effect(found)
-        if not len(run.split().part(JUDGED_ON)):
-            say(f"nobody has interactions in the {JUDGED_ON} part: what it costs there is not known")
-        elif kept.certificate.part != JUDGED_ON:
-            say(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
-        say(kept.baked.sentence())
-        if kept.violations is not None:
-            say(kept.violations.sentence())
-    say(kept.certificate.sentence())
-    if overlap is not None:
-        say(overlap.sentence())
     if found is None:
-        say("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
+        print_title(f"{run.path}: lists unchanged")
+    if found is not None and kept.baked is not None:
+        _print_effect(run, found)
+        if not len(run.split().part(JUDGED_ON)):
+            print_sentence(f"nobody has interactions in the {JUDGED_ON} part: what it costs there is not known")
+        elif kept.certificate.part != JUDGED_ON:
+            print_sentence(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
+        print_sentence(kept.baked.sentence())
+        if kept.violations is not None:
+            print_sentence(kept.violations.sentence())
+    print_sentence(kept.certificate.sentence())
+    for sentence in also:
+        print_sentence(sentence)
+    if overlap is not None:
+        print_sentence(overlap.sentence())
+    if found is None:
+        print_sentence("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
@@ -316,8 +338,9 @@ def _search_with_progress(run: Run) -> CMB:
             raise
 
 
-def _print_effect(found: Effect) -> None:
+def _print_effect(run: Run, found: Effect) -> None:
     """Base, perturbed, change in percent with its p-value, and the change that each control reaches."""
+    print_title(f"{run.path}: lists before and after, on the {JUDGED_ON} part")
     rows = []
     for row in found.change.rows:
         controls = [control[row.name].relative for control in found.controls.values()]

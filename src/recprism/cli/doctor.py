@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recprism.cli.output import AsJson, DataRoot, next_step, print_facts, print_json, say
+from recprism.cli.output import AsJson, DataRoot, next_step, print_facts, print_json, print_sentence, print_title
 
 
 def doctor(data_root: DataRoot = None, as_json: AsJson = False) -> None:
@@ -17,8 +17,8 @@ def doctor(data_root: DataRoot = None, as_json: AsJson = False) -> None:
         print_json(found)
         return
     for title in ("versions", "extras", "machine", "data"):
-        say(f"{title}:")
+        print_title(f"{title}:")
         print_facts(found[title])
     for complaint in found["missing"]:
-        say(f"missing: {complaint}")
+        print_sentence(f"missing: {complaint}")
     next_step("recprism demo")

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, progress_bar, say
+from recprism.cli.options import share_option
+from recprism.cli.output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+)
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +41,7 @@ def erase(
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     held_out_users: Annotated[
         float,
-        typer.Option(help="Search again without this share of the users, and judge on them.", min=0.0, max=0.9),
+        share_option(help="Search again without this share of the users, and judge on them.", high=0.9),
     ] = 0.0,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -51,12 +61,7 @@ def erase(
     from recprism.study.run import Run
 
     counts = None if features is None else _numbers(features)
-    with progress_bar() as progress:
-        tasks = {what: progress.add_task(what, total=None, note="") for what in ("erasing", "controls")}
-
-        def show(what: str, done: int, total: int) -> None:
-            progress.update(tasks[what], completed=done, total=total)
-
+    with progress_of_steps() as show:
         found = check_run(
             Run.open(run_directory),
             objective,
@@ -73,6 +78,7 @@ def erase(
         return
     everything = [int(n) for n in found.erasure.features]
     spoken_of = shown_features(everything[-1], counts)
+    print_title(f"{run_directory}: what is left of the gain in {found.objective}, on the {part} part")
     _print(found, everything if curve else spoken_of, spoken_of[0])
     next_step(f"recprism adjust {run_directory} -f 0=0", f"recprism evaluate {run_directory}")
 
@@ -89,7 +95,7 @@ def _print(found: Checked, counts: list[int], spoken_of: int) -> None:
     if found.controls is not None:
         _print_controls(found.controls)
     if found.held_out is not None:
-        say(f"judged on {found.held_out:,} users whom the perturbation never saw")
+        print_sentence(f"judged on {found.held_out:,} users whom the perturbation never saw")
     print_sentence(found.parts.sentence(found.objective))
     print_sentence(found.erasure.sentence("individual", spoken_of))
     print_sentence(found.erasure.sentence("shared", spoken_of))

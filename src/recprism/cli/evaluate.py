@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, say, unless_busy
+from recprism.cli.output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+    unless_busy,
+)
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,10 +82,14 @@ def evaluate(
     if not target.exists():
         raise InputError(f"{target}: no such run directory or file of lists")
     notes: tuple[str, ...] = ()
+    judged_by_run = target.is_dir() or run is not None
     if target.is_dir():
         ours = Run.open(target)
         with ours.unchanged() as saving:
-            result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed)
+            with progress_of_steps() as on_step:
+                result = evaluate_run(
+                    ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed, on_step=on_step
+                )
             with unless_busy(), saving():
                 ours.save_metrics(result.to_frame(), base=base)
     elif run is not None:
@@ -90,16 +105,17 @@ def evaluate(
         other = evaluate_run(Run.open(against), [score.name for score in result.scores], part=where, bootstrap=0)
         _print_comparison(compare(other, result), as_json, target, against)
         return
-    print_evaluation(result, notes, as_json)
+    print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
     if target.is_dir():
         next_step(f"recprism evaluate {target} --against OTHER_RUN", f"recprism recommend {target} --users ID")
 
 
-def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool) -> None:
+def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool, *, about: str) -> None:
     if as_json:
         found = result.to_dict()
         print_json({**found, "notes": [*notes, *found["notes"]]})
         return
+    print_title(about)
     rows = [
         (score.name, score.mean, _interval(score.low, score.high), score.n_users, score.popularity)
         for score in result.scores
@@ -109,13 +125,14 @@ def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool) 
     shown = len(columns) if known else len(columns) - 1  # lists alone do not tell what is popular
     print_table(columns[:shown], [row[:shown] for row in rows], numeric=("value", "users", "popularity"))
     for note in (*notes, *result.notes):
-        say(f"note: {note}")
+        print_sentence(f"note: {note}")
 
 
 def _print_comparison(comparison: Comparison, as_json: bool, ours: Path, theirs: Path) -> None:
     if as_json:
         print_json({"run": str(ours), "against": str(theirs), **comparison.to_dict()})
         return
+    print_title(f"{theirs} against {ours}, user by user")
     rows = [
         (row.name, row.a, row.b, row.difference, _interval(row.low, row.high), row.p_value) for row in comparison.rows
     ]

@@ -8,29 +8,40 @@ from typing import Annotated
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import shares
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, say
+from recprism.cli.options import metric_shares, share_option
+from recprism.cli.output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+)
 
 
 def experiment(
     run_directory: Annotated[Path, typer.Argument(help="A run that was diversified.")],
-    power: Annotated[float, typer.Option(help="Chance to find what is there.", min=0.5, max=0.999)] = 0.8,
+    power: Annotated[float, share_option(help="Chance to find what is there.", low=0.5, high=0.999)] = 0.8,
     alpha: Annotated[
         float,
-        typer.Option(
-            help="Chance of a false alarm: one-sided for guards, two-sided for the goal.", min=0.0001, max=0.5
+        share_option(
+            help="Chance of a false alarm: one-sided for guards, two-sided for the goal.", low=0.0001, high=0.5
         ),
     ] = 0.05,
     budget: Annotated[
         float | None,
-        typer.Option(
-            help="Share of NDCG@10 that may be lost: the margin.", min=0.0001, max=0.5, show_default="the run's budgets"
+        share_option(
+            help="Share of NDCG@10 that may be lost: the margin.",
+            low=0.0001,
+            high=0.5,
+            show_default="the run's budgets",
         ),
     ] = None,
     guard: Guards = None,
-    share: Annotated[float, typer.Option(help="Of all users who get the new lists.", min=0.01, max=0.99)] = 0.5,
+    share: Annotated[float, share_option(help="Of all users who get the new lists.", low=0.01, high=0.99)] = 0.5,
     alive: Annotated[
-        float, typer.Option(help="Share of the measured gain that the test must still find.", min=0.01, max=1.0)
+        float, share_option(help="Share of the measured gain that the test must still find.", low=0.01)
     ] = 1.0,
     users_per_day: Annotated[
         int | None, typer.Option(help="New users in the test a day: the days are told.", min=1, show_default=False)
@@ -55,16 +66,18 @@ def experiment(
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run
 
-    named = {**({} if budget is None else {COST: budget}), **shares(guard or [], "--guard")}
-    found = plan(
-        Run.open(run_directory),
-        budgets=named or None,
-        power=power,
-        alpha=alpha,
-        share=share,
-        alive=alive,
-        part=part_named(part),
-    )
+    named = {**({} if budget is None else {COST: budget}), **metric_shares(guard, "--guard")}
+    with progress_of_steps() as on_step:
+        found = plan(
+            Run.open(run_directory),
+            budgets=named or None,
+            power=power,
+            alpha=alpha,
+            share=share,
+            alive=alive,
+            part=part_named(part),
+            on_step=on_step,
+        )
     days = None if users_per_day is None or found.users is None else -(-found.users // users_per_day)
     if as_json:
         print_json({**found.to_dict(), "days": days})
@@ -73,11 +86,12 @@ def experiment(
         (it.metric, it.question, it.margin, it.base, it.new, it.base_deviation, it.base_users, it.new_users)
         for it in found.sizes
     ]
+    print_title(f"{run_directory}: an A/B test, planned from the {found.part} part")
     columns = ("metric", "question", "margin", "base", "new", "deviation", "base users", "new users")
     print_table(columns, rows, numeric=columns[2:])
     for size in found.sizes:
-        say(size.sentence())
-    say("\nguardrails, as changes against the base arm:")
+        print_sentence(size.sentence())
+    print_title("\nguardrails, as changes against the base arm:")
     for rail in found.guardrails:
         print_sentence(rail.sentence())
     print_sentence(found.sentence())

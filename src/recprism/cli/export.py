@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, say
+from recprism.cli.options import share_option
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, progress_of_steps
 
 if TYPE_CHECKING:
     from recprism.study.run import Run
@@ -25,11 +26,11 @@ def export(
         typer.Option(help="What your index searches by: inner_product or cosine.", show_default="the model's own"),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).", min=0, max=1)
+        float, share_option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).")
     ] = 1.0,
     margin: Annotated[
         float | None,
-        typer.Option(
+        share_option(
             help="For an index that rounds, such as int8: user vectors that hold the same lists by this margin, a "
             "share of the spread of a user's scores (0.05).",
             show_default="the run's own",
@@ -70,37 +71,39 @@ def export(
     run = Run.open(run_directory)
     folder = output or run_directory / ("export-adapter" if adapter else f"export-{to}")
     asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index}
-    facts = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
+    facts, sentences = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
     if as_json:
         print_json({"folder": str(folder), **facts})
+    else:
+        for sentence in sentences:
+            print_sentence(sentence)
     next_step(f"recprism evaluate {run_directory}")
 
 
-def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     from recprism.study.export import export_run
 
-    made = export_run(run, folder, to, **asked)
-    say(f"{made.users} and {made.items} -> {folder}")
+    with progress_of_steps() as on_step:
+        made = export_run(run, folder, to, **asked, on_step=on_step)
     if made.for_index is not None:
-        print_sentence(f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to.")
+        index = f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to."
     elif made.index_stays:
-        print_sentence(f"Item vectors are those of the trained model (version {made.item_version}): an index stays.")
+        index = f"Item vectors are those of the trained model (version {made.item_version}): an index stays."
     else:
-        print_sentence(
+        index = (
             f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
             "graphs and codebooks of the old vectors do not fit."
         )
-    return asdict(made)
+    return asdict(made), [f"{made.users} and {made.items} -> {folder}", index]
 
 
-def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> dict[str, Any]:
+def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:
     from recprism.data.files import atomic_folder
     from recprism.study.adapter_export import learn_adapter, write_onnx
 
     with atomic_folder(folder) as temporary:
-        learned, shipped = learn_adapter(run, hidden=hidden, seed=seed)
+        with progress_of_steps() as on_step:
+            learned, shipped = learn_adapter(run, hidden=hidden, seed=seed, on_step=on_step)
         write_onnx(learned, temporary / "adapter.onnx")
         learned.save(temporary / "adapter.safetensors")
-    say(f"adapter.safetensors and adapter.onnx -> {folder}")
-    print_sentence(shipped.sentence())
-    return asdict(shipped)
+    return asdict(shipped), [f"adapter.safetensors and adapter.onnx -> {folder}", shipped.sentence()]

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.output import AsJson, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.options import share_option
+from recprism.cli.output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+    say,
+)
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +41,7 @@ def features(
     clusters: Annotated[int, typer.Option(help="Subtopics: clusters of features that are spoken of together.")] = 12,
     min_mentions: Annotated[int, typer.Option(help="Reviews: leave out what is mentioned less often.")] = 5,
     max_share: Annotated[
-        float, typer.Option(help="Reviews: what stands in a larger share of them is their topic, and no feature.")
+        float, share_option(help="Reviews: what stands in a larger share of them is their topic, and no feature.")
     ] = 0.3,
     show: Annotated[int, typer.Option(help="How many features to print.")] = 20,
     as_json: AsJson = False,
@@ -97,8 +107,9 @@ def _from_attributes(path: Path, output: Path, as_json: bool) -> None:
         print_json({**facts, "files": _as_text(written)})
     else:
         means = found.features.values.mean(0).tolist()
+        print_title(f"features of {path}")
         print_table(("feature", "mean"), list(zip(found.features.names, means, strict=True)), numeric=("mean",))
-    say(f"{len(found.features.ids):,} items in {written['item_features']}")
+        print_sentence(f"{len(found.features.ids):,} items in {written['item_features']}")
     next_step("python examples/raw_features.py")
 
 
@@ -111,9 +122,10 @@ def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: 
             (row["feature"], row["mentions"], _percent(row["positive"]), row["example"])
             for row in found.features.head(show).iter_rows(named=True)
         ]
+        print_title(f"the {len(rows)} features with most mentions")
         print_table(("feature", "mentions", "praise", "example"), rows, numeric=("mentions", "praise"))
-    folder = written["features"].parent
-    say(f"{counts['mentions']:,} mentions of {found.features.height} features in {folder}")
+        folder = written["features"].parent
+        print_sentence(f"{counts['mentions']:,} mentions of {found.features.height} features in {folder}")
     topics = f" --subtopics {written['subtopics']}" if "subtopics" in written else ""
     next_step(f"recprism train --data {written['interactions']}{topics} --threshold none")
 

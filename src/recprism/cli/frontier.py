@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    Engine,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+)
 
 
 def frontier(
@@ -55,7 +64,10 @@ def frontier(
     if as_json:
         print_json({"run": str(run.path), "goal": goal, "fronts": [front.to_dict() for front in fronts]})
         return
-    say(f"gain in {goal}@10, in percent (loss of NDCG@10 behind it), for a budget kept on validation; read on the test")
+    print_title(
+        f"{run.path}: gain in {goal}@10, in percent (loss of NDCG@10 behind it), for a budget kept on validation; "
+        "read on the test"
+    )
     columns = ("method", *(f"{100 * budget:g} %" for budget in BUDGETS), "hypervolume")
     rows = []
     for front in fronts:
@@ -63,5 +75,5 @@ def frontier(
         rows.append((front.method, *(found.get(budget, "-") for budget in BUDGETS), f"{front.hypervolume:.1f}"))
     print_table(columns, rows, numeric=columns[1:])
     popular = fronts[-1].points[0]
-    say(f"popularity keeps none of these budgets: {100 * popular.gain:+.1f} ({-100 * popular.loss:+.1f})")
+    print_sentence(f"popularity keeps none of these budgets: {100 * popular.gain:+.1f} ({-100 * popular.loss:+.1f})")
     next_step(f"recprism diversify {run.path} --budget 0.01 --goal {goal}")

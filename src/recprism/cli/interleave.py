@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, print_title
 from recprism.errors import InputError
 
 
@@ -63,7 +63,7 @@ def _write(run_directory: Path, output: Path, k: int, part: str, seed: int, as_j
         print_json({"path": str(output), "lists": lists["user_id"].n_unique(), "k": k, "places": places})
         return
     told = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
-    say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {told}")
+    print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {told}")
     next_step(f"recprism interleave {output} --clicks clicks.csv")
 
 
@@ -76,6 +76,7 @@ def _score(lists: Path, clicks: Path, as_json: bool) -> None:
         print_json(found.to_dict())
         return
     rows = [(team, found.credit[team], found.votes[team]) for team in found.votes]
+    print_title(f"clicks of {clicks} on the lists of {lists}")
     print_table(("team", "clicks", "users"), rows, numeric=("clicks", "users"))
-    say(f"{found.ties:,} users clicked as much on both; {found.ignored:,} clicks are on what no list shows")
+    print_sentence(f"{found.ties:,} users clicked as much on both; {found.ignored:,} clicks are on what no list shows")
     print_sentence(found.sentence())

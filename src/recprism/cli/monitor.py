@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
+from recprism.cli.options import share_option
+from recprism.cli.output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+)
 
 if TYPE_CHECKING:
     from recprism.study.monitor import Monitored
@@ -20,7 +31,7 @@ def monitor(
     lists: Annotated[
         Path, typer.Option(help="What was served: user_id,item_id,rank, and perhaps a column day or date.")
     ],
-    floor: Annotated[float, typer.Option(help="Least share of the promised gain that must be alive.")] = 0.8,
+    floor: Annotated[float, share_option(help="Least share of the promised gain that must be alive.")] = 0.8,
     held_out: Annotated[
         Path | None, typer.Option(help="user_id,item_id that users took: NDCG@10 is compared, too.", show_default=False)
     ] = None,
@@ -65,19 +76,21 @@ def monitor(
     from recprism.study.run import Run
     from recprism.study.tables import write_table
 
-    found = monitor(
-        Run.open(run_directory),
-        lists,
-        floor=floor,
-        metric=metric,
-        held_out=held_out,
-        day_column=day_column,
-        confident=confident,
-        each_segment=each_segment,
-        fewest=fewest,
-        bootstrap=bootstrap,
-        seed=seed,
-    )
+    with progress_of_steps() as on_step:
+        found = monitor(
+            Run.open(run_directory),
+            lists,
+            floor=floor,
+            metric=metric,
+            held_out=held_out,
+            day_column=day_column,
+            confident=confident,
+            each_segment=each_segment,
+            fewest=fewest,
+            bootstrap=bootstrap,
+            seed=seed,
+            on_step=on_step,
+        )
     if output is not None:
         say(f"rows written to {write_table(frame_of(Alive, found.rows), output)}")
     if junit is not None:
@@ -92,20 +105,23 @@ def monitor(
 
 
 def _print(found: Monitored) -> None:
+    print_title(f"{found.run}: what is alive of its gain in {found.metric}")
     _print_rows("day", found.days, found)
-    say("")
+    print_title("\nby segment of users:")
     _print_rows("segment", found.segments, found)
     if found.exposure:
-        say("\nwho is shown (share of places):")
+        print_title("\nwho is shown (share of places):")
         rows: list[tuple[Any, ...]] = [(it.segment, it.items, it.base, it.promised, it.now) for it in found.exposure]
         print_table(("items", "n", "base", "promised", "now"), rows, numeric=("n", "base", "promised", "now"))
     if found.accuracy is not None:
-        say("\nNDCG@10 by the labels given:")
+        print_title("\nNDCG@10 by the labels given:")
         rows = [(it.segment, it.users, it.before, it.after, _percent(it.relative)) for it in found.accuracy.rows]  # type: ignore[union-attr]
         print_table(("segment", "users", "base", "now", "change"), rows, numeric=("users", "base", "now", "change"))
-    say(f"\nplaces with items of the promised lists: {found.like_promised:.1%}, of the base's: {found.like_base:.1%}")
+    print_sentence(
+        f"\nplaces with items of the promised lists: {found.like_promised:.1%}, of the base's: {found.like_base:.1%}"
+    )
     for note in found.notes:
-        say(f"note: {note}")
+        print_sentence(f"note: {note}")
     print_sentence(found.verdict())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
+from recprism.data.shares import Share, parse_share, share
 from recprism.errors import InputError
 from recprism.study.config import DataConfig, in_one_sentence
 
@@ -83,20 +84,39 @@ def typed_values(words: list[str], option: str) -> dict[str, Any]:
     return {name: _typed(value) for name, value in key_values(words, option).items()}
 
 
-def shares(words: list[str], option: str) -> dict[str, float]:
-    """Words such as ``recall@20=0.02``: a metric and a share between 0 and 1."""
+def share_option(
+    *names: str, help: str, low: float = 0.0, high: float = 1.0, show_default: bool | str = True
+) -> typer.models.OptionInfo:
+    """An option whose value is a share: 0.05 or 5%.
+
+    Args:
+        *names: As those of ``typer.Option``; none takes the parameter's name.
+        help: The sentence of ``--help``.
+        low: The least share allowed.
+        high: The largest share allowed.
+        show_default: As that of ``typer.Option``.
+    """
+
+    def read(word: Share) -> float:
+        try:
+            return parse_share(word, low, high)
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem)) from None
+
+    found: typer.models.OptionInfo = typer.Option(
+        *names, help=help, parser=read, metavar="SHARE", show_default=show_default
+    )
+    return found
+
+
+def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> dict[str, float]:
+    """Words such as ``recall@20=2%``: a metric and a share above 0."""
     from recprism.metrics import parse
 
-    found = {}
-    for name, value in key_values(words, option).items():
+    found = key_values(words or [], option)
+    for name in found:
         parse(name)
-        try:
-            found[name] = float(value)
-        except ValueError:
-            raise InputError(f"{option} {name}={value}: write a share such as 0.02") from None
-        if not 0 < found[name] < 1:
-            raise InputError(f"{option} {name}={value}: a share lies between 0 and 1, as in 0.02 for 2 %")
-    return found
+    return {name: share(value, f"{option} {name}", high=high, ends=False) for name, value in found.items()}
 
 
 def _typed(value: str) -> Any:

@@ -1,4 +1,8 @@
-"""How the command line speaks: tables and JSON on stdout, everything else on stderr."""
+"""How the command line speaks.
+
+Results go to stdout: ``print_title``, ``print_table``, ``print_facts``, ``print_sentence``; or ``print_json`` alone.
+Progress, hints and warnings go to stderr: ``progress_bar``, ``say``, ``next_step``, ``complain``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import logging
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -18,6 +23,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from recprism.data.progress import ProgressCallback
 from recprism.errors import BusyError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
@@ -30,8 +36,11 @@ DataRoot = Annotated[
     str | None, typer.Option(help="Folder of named data sets; searched before RECPRISM_DATA.", show_default=False)
 ]
 
+QUICK = 2.0  # seconds; what is done by then shows no bar
+SLOWEST_STEP = 3600.0  # seconds; the time left is an estimate from the steps of the last hour
+UNBOUNDED = 10_000
 # Where output goes to a file or a pipe there is no screen to fit: tables keep their lines.
-stdout = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+stdout = Console(soft_wrap=True, width=None if sys.stdout.isatty() else UNBOUNDED)
 stderr = Console(stderr=True, soft_wrap=True)
 
 
@@ -41,12 +50,17 @@ def configure_logging(verbose: bool) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the person at the terminal."""
+    """A line for the person at the terminal, which is no part of the result."""
     stderr.print(text, markup=False, highlight=False)
 
 
+def print_title(text: str) -> None:
+    """What the table below is about: the run, the goal, the part."""
+    stdout.print(text, style="bold" if stdout.is_terminal else None, markup=False, highlight=False)
+
+
 def print_sentence(text: str) -> None:
-    """A sentence that is itself what was asked for."""
+    """A conclusion in words."""
     stdout.print(text, markup=False, highlight=False)
 
 
@@ -104,11 +118,42 @@ def format_cell(value: Any) -> str:
 
 @contextmanager
 def progress_bar(*columns: Any) -> Iterator[Progress]:
-    """A bar with the time left, on stderr, gone when it is done."""
+    """A bar with the time left, on stderr, after the first seconds; gone when it is done."""
     described = columns or (TextColumn("{task.fields[note]}"),)
     bar = (TextColumn("{task.description}"), BarColumn(), *described, TextColumn("left:"), TimeRemainingColumn())
-    with Progress(*bar, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
+    progress = Progress(
+        *bar,
+        console=stderr,
+        transient=True,
+        disable=not stderr.is_terminal,
+        speed_estimate_period=SLOWEST_STEP,
+    )
+    later = threading.Timer(QUICK, progress.start)
+    later.daemon = True
+    later.start()
+    try:
         yield progress
+    finally:
+        later.cancel()
+        later.join()  # it may be starting just now
+        progress.stop()
+
+
+@contextmanager
+def progress_of_steps() -> Iterator[ProgressCallback]:
+    """A bar for work that calls back; each thing it does in turn takes the bar over."""
+    with progress_bar() as progress:
+        task = progress.add_task("", total=None, note="")
+        doing = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal doing
+            if what != doing:
+                doing = what
+                progress.reset(task, description=what, total=total)
+            progress.update(task, completed=done, total=total)
+
+        yield show
 
 
 def download_columns() -> tuple[Any, ...]:

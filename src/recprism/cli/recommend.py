@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, next_step, print_json, print_table, say
+from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title
 
 
 def recommend(
@@ -56,10 +56,12 @@ def recommend(
                 name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
             ]
             as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
+            print_title(f"{run_directory}: unseen items for the {part} part")
             print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
     else:
         path = kept if output is None else write_table(lists, output)
-        say(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
         if as_json:
             print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k})
+        else:
+            print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
     next_step(f"recprism evaluate {run_directory}")

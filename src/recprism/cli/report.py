@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, progress_bar, say
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_title, progress_of_steps
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def report(
     if as_json:
         print_json({"run": str(run.path), "report": str(path), "bytes": size, **content.to_dict()})
         return
+    print_title(f"{run.path}, on the {chosen} part")
     for line in content.verdict:
         print_sentence(line)
-    say(f"{path}: {size / 1e6:.1f} MB, needs no network")
+    print_sentence(f"{path}: {size / 1e6:.1f} MB, needs no network")
     next_step(f"open {path} in a browser")
 
 
@@ -58,10 +59,5 @@ def report_with_progress(run: Run, path: Path, *, part: Part = "test", draws: in
     """Write the page, with a bar."""
     from recprism.report import write_report
 
-    with progress_bar() as progress:
-        task = progress.add_task("reading", total=None, note="")
-
-        def show(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total)
-
+    with progress_of_steps() as show:
         return write_report(run, path, part=part, draws=draws, seed=seed, on_step=show)

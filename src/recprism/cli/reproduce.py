@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.output import AsJson, DataRoot, Device, next_step, print_json, print_table, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    DataRoot,
+    Device,
+    next_step,
+    print_json,
+    print_table,
+    print_title,
+    progress_bar,
+    say,
+)
 
 if TYPE_CHECKING:
     from recprism.study.paper import Row
@@ -79,13 +89,17 @@ def _print_table(cells: list[Cell]) -> None:
     lines = list(dict.fromkeys((cell.method, cell.k) for cell in cells))
     found = {(cell.method, cell.k, cell.metric): cell for cell in cells}
     first = cells[0]
-    say(f"{first.table}: {first.dataset}, {first.base_model}; base rows as values, others as % change; ours / paper")
+    print_title(
+        f"{first.table}: {first.dataset}, {first.base_model}; base rows as values, others as % change; ours / paper"
+    )
     rows = [(method, k, *(_show(found[method, k, metric]) for metric in metrics)) for method, k in lines]
     print_table(("method", "K", *metrics), rows, numeric=("K", *metrics))
 
 
 def _print_against_random(rows: list[AgainstRandom]) -> None:
-    say("single objectives against random arms, on the metric they optimise: points of percent, 95 % interval by seed")
+    print_title(
+        "single objectives against random arms, on the metric they optimise: points of percent, 95 % interval by seed"
+    )
     shown = [
         (row.method, row.k, f"{row.learned:+.1f}", f"{row.random:+.1f}", f"{row.difference:+.1f}", _interval(row))
         for row in rows

@@ -23,7 +23,18 @@ from recprism.cli.options import (
     mlflow_sink,
     typed_values,
 )
-from recprism.cli.output import AsJson, DataRoot, Device, Seed, next_step, print_facts, print_json, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    DataRoot,
+    Device,
+    Seed,
+    next_step,
+    print_facts,
+    print_json,
+    print_title,
+    progress_bar,
+    say,
+)
 from recprism.errors import InputError
 from recprism.study.config import RunConfig, in_one_sentence
 
@@ -121,6 +132,7 @@ def train(
     if as_json:
         print_json({"run": str(run.path), **factors.settings})
     else:
+        print_title(f"trained {run.config.model.name}")
         print_facts(
             {"run": str(run.path), **{name: value for name, value in factors.settings.items() if value is not None}}
         )

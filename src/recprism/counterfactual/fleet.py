@@ -23,10 +23,12 @@ class Fleet(Protocol):
         pieces: Sequence[Piece],
         *,
         before_threads: Callable[[Shared], object] | None = None,
+        on_done: Callable[[], None] = lambda: None,
     ) -> Iterator[Result]:
         """All of them.
 
         before_threads: given where threads of one process may do several at once: what is done with ``shared`` before
+        on_done: called in this process after each piece, perhaps by several threads
         """
         ...
 
@@ -41,11 +43,17 @@ class OwnProcess:
         pieces: Sequence[Piece],
         *,
         before_threads: Callable[[Shared], object] | None = None,
+        on_done: Callable[[], None] = lambda: None,
     ) -> Iterator[Result]:
+        def do(piece: Piece) -> Result:
+            result = task(shared, piece)
+            on_done()
+            return result
+
         if before_threads is None:
-            return (task(shared, piece) for piece in pieces)
+            return map(do, pieces)
         before_threads(shared)
-        return iter(share_work(lambda at, _: task(shared, pieces[at]), len(pieces), 1))
+        return iter(share_work(lambda at, _: do(pieces[at]), len(pieces), 1))
 
 
 class RayFleet:
@@ -64,6 +72,7 @@ class RayFleet:
         pieces: Sequence[Piece],
         *,
         before_threads: Callable[[Shared], object] | None = None,  # noqa: ARG002 - no two pieces share a process
+        on_done: Callable[[], None] = lambda: None,
     ) -> Iterator[Result]:
         remote = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_done)
         stored = self._ray.put(packed((task, shared)))
@@ -73,6 +82,7 @@ class RayFleet:
                 with said_plainly(self._ray):
                     found: Result = self._ray.get(waiting[0])
                 del waiting[0]
+                on_done()
                 yield found
         finally:  # an error, an interrupt, or nobody asks for the rest
             if self._ray.is_initialized():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
+from recprism.data.shares import Share, share
 from recprism.errors import InputError
 
 Part = Literal["train", "validation", "test"]
@@ -114,15 +115,14 @@ def split_interactions(
 
 
 def per_user_random(
-    interactions: Interactions, generator: np.random.Generator, *, validation: float = 0.1, test: float = 0.1
+    interactions: Interactions, generator: np.random.Generator, *, validation: Share = 0.1, test: Share = 0.1
 ) -> NDArray[np.int8]:
     """Each user's interactions are shuffled and cut.
 
     A user with n >= 3 interactions gives floor(n * share + 1/2), and at least one, to each held-out part; at least one
     stays in training. Users with one or two interactions are too small to split: all they have is training.
     """
-    if validation < 0 or test <= 0 or validation + test >= 1:
-        raise InputError(f"validation={validation} and test={test} must be shares whose sum is below 1, test above 0")
+    validation, test = _held_out_shares(validation, test)
     rank, size = _rank_in_user(interactions, generator.permutation(len(interactions)))
     n_test = _held_out(size, test)
     n_validation = _held_out(size, validation)
@@ -145,12 +145,13 @@ def leave_last(interactions: Interactions, generator: np.random.Generator) -> ND
 
 
 def temporal(
-    interactions: Interactions, generator: np.random.Generator, *, validation: float = 0.1, test: float = 0.1
+    interactions: Interactions, generator: np.random.Generator, *, validation: Share = 0.1, test: Share = 0.1
 ) -> NDArray[np.int8]:
     """One point in time for all users: the last share of all interactions is tested, the share before it validates.
 
     Users who only come later have no training items and are judged as the cold users they are.
     """
+    validation, test = _held_out_shares(validation, test)
     position = _by_time(interactions, generator)
     n = len(interactions)
     n_test, n_validation = round(n * test), round(n * validation)
@@ -195,6 +196,13 @@ def _rank_in_user(
     rank = np.empty(len(interactions), np.int64)
     rank[order] = np.arange(len(interactions)) - np.repeat(starts, sizes)
     return rank, sizes[interactions.user]
+
+
+def _held_out_shares(validation: Share, test: Share) -> tuple[float, float]:
+    found = share(validation, "validation"), share(test, "test", ends=False)
+    if sum(found) >= 1:
+        raise InputError(f"validation={validation} and test={test} leave nothing to train on; take less than 100 %")
+    return found
 
 
 def _held_out(size: NDArray[np.int64], share: float) -> NDArray[np.int64]:

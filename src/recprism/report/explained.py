@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.explain import sentences
 from recprism.explain.erasure import BY, Erasure, erase
@@ -20,12 +20,11 @@ from recprism.study.explain import explain_run
 from recprism.study.run import Run
 from recprism.study.telling import Heat, item_heat, telling_users
 
-Told = Callable[[str, int, int], None]
 ERASURE_DRAWS = 5
 CURVES = ("top", "matched", "squares")
 
 
-def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Told) -> Explained:
+def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: ProgressCallback) -> Explained:
     """Run the controls, erase, and look at ten users."""
     tell("controls", 0, 1)
     found = explain_run(
@@ -126,7 +125,7 @@ def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
 # -- users ------------------------------------------------------------------------------------------------------------
 
 
-def _users(explanation: Explanation, judge: Any, catalogue: Catalogue, tell: Told) -> list[User]:
+def _users(explanation: Explanation, judge: Any, catalogue: Catalogue, tell: ProgressCallback) -> list[User]:
     chosen = telling_users(explanation, judge)
     change = explanation.change
     lists = judge.lists(change.base), judge.lists(change.after)

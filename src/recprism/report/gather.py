@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.explain.change import Change as VectorChange
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
@@ -27,11 +28,12 @@ from recprism.study.run import STEPS, Run
 from recprism.study.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.study.telling import who_pays
 
-Told = Callable[[str, int, int], None]
 SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget was asked for
 
 
-def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on_step: Told | None = None) -> Content:
+def gather(
+    run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on_step: ProgressCallback | None = None
+) -> Content:
     """What the page of ``run`` says; draws: of each control, 0 runs none and nothing is claimed about factors."""
     require_enough(draws)
     started, tell = time.perf_counter(), on_step or _silent
@@ -42,10 +44,9 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
     asked, kept = _asked_budget(run), run.certificate()
     goal = _goal_of(run, objective, has_subtopics=len(situation.subtopics) > 0)
     metric = f"{goal.partition('+')[0]}@{situation.k}"
-    tell("auditing", 0, 1)
     certify_on: Part | None = None if kept is None else kept["certificate"].get("part") or "test"
-    cost = cost_of_diversity(situation, (goal,), sorted({*BUDGETS, asked}), show=asked, certify_on=certify_on)
-    tell("auditing", 1, 1)
+    budgets = sorted({*BUDGETS, asked})
+    cost = cost_of_diversity(situation, (goal,), budgets, show=asked, certify_on=certify_on, on_step=tell)
     changes: tuple[Change, ...] = _now(cost.now)
     payers, exposure = cost.payers, cost.exposure
     chosen = explained = None

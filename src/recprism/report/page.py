@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from recprism.data.files import write_text
+from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.report.content import Content
 from recprism.report.gather import gather
 from recprism.report.html import render
 from recprism.study.run import Run
-
-Told = Callable[[str, int, int], None]
 
 
 def write_report(
@@ -22,7 +20,7 @@ def write_report(
     part: Part = "test",
     draws: int = 199,
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Content:
     """Gather, draw and write; a reader never sees half a page.
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from recprism.data.shares import share, shares
 from recprism.errors import InputError
 from recprism.metrics.catalogue import tail_items
 from recprism.rerank.arrays import as_tensor
@@ -29,7 +30,7 @@ from recprism.rerank.constraints_repair import (
 )
 from recprism.rerank.features import Features
 from recprism.rerank.pool import Pool
-from recprism.rerank.reranker import Reranker, _as_length, require_between
+from recprism.rerank.reranker import Reranker, _as_length
 
 LEVELS = 20  # of appetite: a re-ranker is called once for each
 NONE: Mapping[Any, Any] = MappingProxyType({})
@@ -106,13 +107,13 @@ class Constrained:
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        require_between("tail_floor", self.tail_floor, 0, 1)
+        object.__setattr__(self, "tail_floor", share(self.tail_floor, "tail_floor"))
+        for setting in ("min_share", "max_share"):
+            object.__setattr__(self, setting, shares(getattr(self, setting), setting))
+            for subtopic in getattr(self, setting):
+                self._column(subtopic)
         if self.tail_floor > 0 and self.popularity is None:
             raise InputError("tail_floor needs to know the tail: give popularity, training interactions per item")
-        for setting, shares in (("min_share", self.min_share), ("max_share", self.max_share)):
-            for subtopic, share in shares.items():
-                require_between(f"{setting} of {subtopic!r}", share, 0, 1)
-                self._column(subtopic)
         low, high = self._shares
         for column in low.keys() & high.keys():
             if low[column] > high[column]:
@@ -153,11 +154,11 @@ class Constrained:
             pins = self._pins(len(items), items.shape[1])
             rows.append(_violation("pinned items", ((pins >= 0) & (pins != items)).sum(1)))
         low, high = self._shares
-        for word, sign, shares in (("at least", 1, low), ("at most", -1, high)):
-            for column, share in shares.items():
+        for word, sign, limits in (("at least", 1, low), ("at most", -1, high)):
+            for column, part in limits.items():
                 count = (self._has(column, features)[items] & real).sum(1)
-                over = sign * (whole_places(share, real.sum(1), up=sign > 0) - count)
-                rows.append(_violation(f"{word} {share:.0%} {self._name(column)}", np.maximum(over, 0)))
+                over = sign * (whole_places(part, real.sum(1), up=sign > 0) - count)
+                rows.append(_violation(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0)))
         if self.tail_floor > 0:
             there = int(self._in_tail(items).sum())
             missing = max(0, int(whole_places(self.tail_floor, np.array(real.sum()), up=True)) - there)
@@ -280,7 +281,7 @@ class Constrained:
 
     @property
     def _shares(self) -> tuple[dict[int, float], dict[int, float]]:
-        low, high = ({self._column(s): share for s, share in of.items()} for of in (self.min_share, self.max_share))
+        low, high = ({self._column(s): part for s, part in of.items()} for of in (self.min_share, self.max_share))
         return low, high
 
     def _column(self, subtopic: int | str) -> int:

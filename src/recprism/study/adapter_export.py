@@ -13,6 +13,7 @@ import numpy as np
 
 from recprism.counterfactual.adapter import Adapter, AdapterSettings
 from recprism.data.files import atomic_path
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
 from recprism.study.cost import COST
@@ -50,7 +51,9 @@ class Shipped:
         )
 
 
-def learn_adapter(run: Run, *, hidden: int = 0, seed: int = 0) -> tuple[Adapter, Shipped]:
+def learn_adapter(
+    run: Run, *, hidden: int = 0, seed: int = 0, on_step: ProgressCallback | None = None
+) -> tuple[Adapter, Shipped]:
     """Learn from four fifths of the users, judge on the others. What was judged is what is shipped."""
     if not run.is_diversified():
         raise InputError(f"{run.path}: has no change to learn from; run `recprism diversify {run.path} --budget 0.01`")
@@ -60,6 +63,7 @@ def learn_adapter(run: Run, *, hidden: int = 0, seed: int = 0) -> tuple[Adapter,
             f"{run.path}: changed item vectors, so that new users need no adapter: they search the new index; "
             "export the vectors"
         )
+    step = count_steps(on_step, "learning the adapter", 2)
     split = run.split()
     situation = Situation(model.base_, split, run.subtopics(), "test")
     known, others = divided_users(split.n_users, HELD_OUT, seed)
@@ -68,7 +72,10 @@ def learn_adapter(run: Run, *, hidden: int = 0, seed: int = 0) -> tuple[Adapter,
     adapter = Adapter(settings).fit_lists(
         model.base_, served[known], users=known, exclude=situation.seen.take_rows(known)
     )
-    return adapter, _judged(situation, model.factors_, adapter, own_objective(model), others)
+    step()
+    shipped = _judged(situation, model.factors_, adapter, own_objective(model), others)
+    step()
+    return adapter, shipped
 
 
 def _judged(situation: Situation, own: Factors, adapter: Adapter, objective: str, users: Any) -> Shipped:

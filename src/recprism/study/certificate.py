@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
 from recprism.metrics.evaluation import plain_row
 from recprism.metrics.statistics import holm
@@ -146,9 +147,9 @@ class Certificate:
 def certify(
     base: Values,
     points: Sequence[Values],
-    budgets: Mapping[str, float],
+    budgets: Mapping[str, Share],
     *,
-    confidence: float = 0.95,
+    confidence: Share = 0.95,
     method: Literal["t", "betting"] = "t",
     procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
     seed: int = 0,
@@ -174,9 +175,11 @@ def certify(
     """
     _require_known(method, METHODS, "method")
     _require_known(procedure, PROCEDURES, "procedure")
-    _require_sensible(points, budgets, confidence)
+    if not points or not budgets:
+        raise InputError(f"{len(points)} points and {len(budgets)} budgets; a certificate needs at least one of each")
+    confidence, allowed = share(confidence, "confidence", *CONFIDENCE), shares(budgets, "budget", ends=False)
     alpha = 1 - confidence
-    checks = [_checked(base, point, at, budgets, alpha, method, seed) for at, point in enumerate(points)]
+    checks = [_checked(base, point, at, allowed, alpha, method, seed) for at, point in enumerate(points)]
     p_values = np.array([max(check.p_value for check in of_point) for of_point in checks])
     certified = PROCEDURES[procedure](p_values, alpha).tolist()
     return Certificate(tuple(map(Point, checks, certified)), confidence, method, procedure, part)
@@ -332,13 +335,3 @@ def _column(values: Values, metric: str, where: str) -> Array:
 def _require_known(name: str, known: Mapping[str, Any], what: str) -> None:
     if name not in known:
         raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
-
-
-def _require_sensible(points: Sequence[Values], budgets: Mapping[str, float], confidence: float) -> None:
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"confidence must be at least 0.5 and below 1, such as 0.95; got {confidence}")
-    if not points or not budgets:
-        raise InputError(f"{len(points)} points and {len(budgets)} budgets; a certificate needs at least one of each")
-    for metric, budget in budgets.items():
-        if not 0 < budget < 1:
-            raise InputError(f"the budget of {metric} is {budget}; it must be above 0 and below 1: 0.01 allows 1 %")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from xml.etree import ElementTree
 
+from recprism.data.progress import ProgressCallback
+from recprism.data.shares import Share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Difference, parse
@@ -76,18 +79,19 @@ def junit(suite: str, about: str, cases: Mapping[str, str | None]) -> str:
 
 def check(
     run: Run,
-    losses: Mapping[str, float],
-    gains: Mapping[str, float],
+    losses: Mapping[str, Share],
+    gains: Mapping[str, Share],
     *,
     part: Part = "test",
     confident: bool = False,
+    on_step: ProgressCallback | None = None,
 ) -> Checked:
     """losses, gains: metric -> largest loss and least gain, as shares of the base's value."""
     if not losses and not gains:
         raise InputError("nothing to check: name a limit, such as --max-ndcg-loss 0.01 or --min-sc-gain 0.05")
-    change = effect(run, tuple(dict.fromkeys((*losses, *gains))), part=part, controls=False).change
-    wanted: list[tuple[Kind, str, float]] = [("loss", name, limit) for name, limit in losses.items()]
-    wanted += [("gain", name, limit) for name, limit in gains.items()]
+    change = effect(run, tuple(dict.fromkeys((*losses, *gains))), part=part, controls=False, on_step=on_step).change
+    wanted: list[tuple[Kind, str, float]] = [("loss", name, limit) for name, limit in shares(losses, "loss").items()]
+    wanted += [("gain", name, limit) for name, limit in shares(gains, "gain", 0, math.inf).items()]
     limits = tuple(_limit(kind, change[name], limit, confident) for kind, name, limit in wanted)
     return Checked(str(run.path), part, confident, limits)
 

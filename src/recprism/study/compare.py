@@ -143,6 +143,19 @@ def _popular(situation: Situation) -> dict[str, Lists]:
     return {"": np.asarray(items, np.int64)}
 
 
+def pieces_left(grid: tuple[tuple[str, str], ...], folder: Path, *, seeds: int = 5, split: str = "random") -> int:
+    """How many methods ``compare`` has still to tune or to judge."""
+    names = [name for name, _ in methods()]
+    judged = ["base", POPULARITY, *names, *(f"{name}:baked" for name in names if name.startswith(OURS)), "cmb"]
+    left = 0
+    for name, model in grid:
+        for seed in range(seeds):
+            at = folder / World(name, model, seed, split).slug / f"seed-{seed}"
+            left += sum(not (at / "test" / f"{_file(it)}.npz").exists() for it in judged)
+            left += sum(not (at / "tuned" / f"{_file(it)}.json").exists() for it in names) if seed == 0 else 0
+    return left
+
+
 def key(goal: str, budget: float) -> str:
     """The cell of a goal and a budget, as files name it."""
     return f"{goal}|{budget:g}"

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from recprism.data.files import readable, write_text
+from recprism.data.shares import CONFIDENCE, parse_share
 from recprism.errors import InputError
+
+
+def _share(low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> BeforeValidator:
+    """0.05 and "5%" alike; a number outside is refused with our sentence."""
+    return BeforeValidator(lambda value: parse_share(value, low, high, ends=ends))
+
+
+AnyShare = Annotated[float, _share()]
+InnerShare = Annotated[float, _share(ends=False)]
 
 
 class _Strict(BaseModel):
@@ -49,8 +59,8 @@ class SplitConfig(_Strict):
 
     method: Literal["random", "paper", "leave-last", "temporal", "given"] = "random"
     """How; "given" is a division that was made elsewhere and came with an imported model."""
-    validation: float = Field(default=0.1, ge=0, lt=1)
-    test: float = Field(default=0.1, gt=0, lt=1)
+    validation: AnyShare = 0.1
+    test: InnerShare = 0.1
 
     def options(self) -> dict[str, float]:
         """The shares, for the methods that know them."""
@@ -72,9 +82,9 @@ class RulesConfig(_Strict):
 
     banned: list[int | str] = Field(default_factory=list)
     pinned: dict[str, int | str] = Field(default_factory=dict)
-    min_share: dict[str, float] = Field(default_factory=dict)
-    max_share: dict[str, float] = Field(default_factory=dict)
-    tail_floor: float = 0.0
+    min_share: dict[str, AnyShare] = Field(default_factory=dict)
+    max_share: dict[str, AnyShare] = Field(default_factory=dict)
+    tail_floor: AnyShare = 0.0
     appetite: bool = False
 
 
@@ -82,9 +92,9 @@ class BudgetConfig(_Strict):
     """The most diversity for a price: what may be lost of which metric, towards which goal, in whose vectors."""
 
     goal: str = "sc"
-    budgets: dict[str, float]
+    budgets: dict[str, InnerShare]
     side: Literal["user", "item"] = "user"
-    confidence: float = 0.95
+    confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     certify_on: Literal["test", "validation"] | None = None
     """Whose labels decide how far it goes: unless named validation, where the split has such labels."""
     rules: RulesConfig = RulesConfig()
@@ -141,4 +151,5 @@ def in_one_sentence(problem: ValidationError) -> str:
     """The first complaint of pydantic, with the place it speaks of."""
     first = problem.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    return f"{place or 'configuration'}: {first['msg'].lower()}"
+    ours = first.get("ctx", {}).get("error")  # a sentence of ours keeps its letters
+    return f"{place or 'configuration'}: {ours or first['msg'].lower()}"

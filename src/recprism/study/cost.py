@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from recprism.counterfactual.engines import engine_named
 from recprism.counterfactual.fleet import Fleet
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
 from recprism.study.certificate import Certificate
 from recprism.study.methods import Situation
-from recprism.study.path import Path, PathPoint, deciding_part, walk
+from recprism.study.path import Path, PathPoint, deciding_part, steps_towards, walk
 from recprism.study.popularity import beside_popularity
 from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 
@@ -91,13 +93,14 @@ class Cost:
 def cost_of_diversity(
     situation: Situation,
     goals: Sequence[str] = GOALS,
-    budgets: Sequence[float] = BUDGETS,
+    budgets: Sequence[Share] = BUDGETS,
     *,
-    guards: Mapping[str, float] | None = None,
-    confidence: float = 0.95,
-    show: float = 0.01,
+    guards: Mapping[str, Share] | None = None,
+    confidence: Share = 0.95,
+    show: Share = 0.01,
     engine: str = "local",
     certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Cost:
     """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
 
@@ -107,18 +110,25 @@ def cost_of_diversity(
     guards: further metrics and the share of them that may be lost at any budget
     show: the budget whose point (of the first goal) is broken down by segments
     engine: "local", or "ray": the points of a path are made by the workers of a Ray cluster, one each
+    on_step: receives the points of all paths that are done, and how many there are
     """
+    allowed = [share(budget, "budget", ends=False) for budget in budgets]
+    guards = shares(guards or {}, "guard", ends=False)
+    confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
     has_labels = len(situation.split.part(situation.part)) > 0
-    labelled = (COST, *GUARDS, *(guards or {})) if has_labels else ()
+    labelled = (COST, *GUARDS, *guards) if has_labels else ()
     part = certify_on or deciding_part(situation.split, situation.part)
+    decides_itself = not has_labels or part == situation.part
+    points = sum(len(steps_towards(goal)) for goal in goals)
+    step = count_steps(on_step, "walking the paths", points if decides_itself else 2 * points)
     with engine_named(engine).fleet() as workers:
-        paths = {goal: _walked(situation, goal, labelled, workers) for goal in goals}
+        paths = {goal: _walked(situation, goal, labelled, workers, step) for goal in goals}
         deciding = paths
-        if has_labels and part != situation.part:
+        if not decides_itself:
             earlier = situation.on(part)
-            deciding = {goal: walk(earlier, goal, labelled, workers=workers) for goal in goals}
+            deciding = {goal: walk(earlier, goal, labelled, workers=workers, on_point=step) for goal in goals}
     reaches = {
-        goal: tuple(_reach(paths[goal], deciding[goal], budget, guards or {}, confidence) for budget in budgets)
+        goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
         if has_labels
         else ()
         for goal in goals
@@ -137,9 +147,11 @@ def cost_of_diversity(
     )
 
 
-def _walked(situation: Situation, goal: str, labelled: tuple[str, ...], workers: Fleet) -> Path:
+def _walked(
+    situation: Situation, goal: str, labelled: tuple[str, ...], workers: Fleet, on_point: Callable[[], None]
+) -> Path:
     names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k))))
-    return walk(situation, goal, names, workers=workers)
+    return walk(situation, goal, names, workers=workers, on_point=on_point)
 
 
 def _now(situation: Situation, metrics: tuple[str, ...] | None) -> Evaluation:

@@ -10,6 +10,8 @@ from recprism.counterfactual import CMB, Progress, Step
 from recprism.counterfactual.cmb import evaluate_factors
 from recprism.counterfactual.space import Perturbation
 from recprism.data.ids import as_id_array, id_positions
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
@@ -73,7 +75,9 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
 
 
 @writing
-def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) -> Kept:
+def diversify_within(
+    run: Run, asked: BudgetConfig, *, overwrite: bool = False, on_step: ProgressCallback | None = None
+) -> Kept:
     """The most diverse vectors within the budgets, certified on held-out labels of the run and kept in it.
 
     Nothing changes before they are found; ``overwrite`` then replaces the perturbation that was there.
@@ -88,6 +92,7 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
         rules=rules_of(asked.rules, factors),
         confidence=asked.confidence,
         certify_on=asked.certify_on,
+        on_step=on_step,
     )
     _keep(run, asked, kept, factors, kept.to_dict(), overwrite)
     return kept
@@ -95,7 +100,13 @@ def diversify_within(run: Run, asked: BudgetConfig, *, overwrite: bool = False) 
 
 @writing
 def diversify_like(
-    run: Run, old: Run, *, max_churn: float | None = None, certify_on: Part | None = None, overwrite: bool = False
+    run: Run,
+    old: Run,
+    *,
+    max_churn: Share | None = None,
+    certify_on: Part | None = None,
+    overwrite: bool = False,
+    on_step: ProgressCallback | None = None,
 ) -> Refit:
     """What was asked of ``old`` asked again of a retrained ``run``, whose vectors are turned onto the old axes.
 
@@ -121,6 +132,7 @@ def diversify_like(
         confidence=asked.confidence,
         max_churn=max_churn,
         certify_on=asked.certify_on,
+        on_step=on_step,
     )
     _keep(run, asked, found.kept, found.aligned.factors, {**found.to_dict(), "like": str(old.path)}, overwrite)
     return found
@@ -163,18 +175,30 @@ def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def effect(run: Run, metrics: Sequence[str] | None = None, *, part: Part = "test", controls: bool = True) -> Effect:
+def effect(
+    run: Run,
+    metrics: Sequence[str] | None = None,
+    *,
+    part: Part = "test",
+    controls: bool = True,
+    on_step: ProgressCallback | None = None,
+) -> Effect:
     """Judge base and perturbed lists on ``part``; beside them the permuted delta, plain noise, and popularity."""
     model, split = run.cmb(), run.split()
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=model.base_.item)
     seen = split.seen_before(part)
 
+    others = control_perturbations(model, run.config.seed) if controls else {}
+    step = count_steps(on_step, "measuring", 2 + len(others))
+
     def judge(perturbation: Perturbation) -> Evaluation:
-        return evaluate_factors(perturbation.applied_to(model.base_), context, seen, metrics)
+        found = evaluate_factors(perturbation.applied_to(model.base_), context, seen, metrics)
+        step()
+        return found
 
     before, after = judge(Perturbation()), judge(model.delta_)
     if not controls:
         return Effect(before, after, compare(before, after), {})
-    others = {name: judge(it) for name, it in control_perturbations(model, run.config.seed).items()}
-    others[POPULARITY] = judged_popularity(split, part, context, metrics)
-    return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in others.items()})
+    judged = {name: judge(it) for name, it in others.items()}
+    judged[POPULARITY] = judged_popularity(split, part, context, metrics)
+    return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in judged.items()})

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual import CMB
 from recprism.counterfactual.cmb_settings import BAKED
+from recprism.data.progress import ProgressCallback
+from recprism.data.shares import Share, share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -26,7 +28,6 @@ from recprism.models import Factors
 from recprism.study.promotion import with_bias_column
 from recprism.study.run import Run
 
-Told = Callable[[str, int, int], None]
 Rows = NDArray[np.int64]
 
 DEFAULT_OBJECTIVE = "sc@10"
@@ -71,9 +72,9 @@ def check_run(
     draws: int = 20,
     controls: int = 199,
     part: Part = "test",
-    held_out: float = 0.0,
+    held_out: Share = 0.0,
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Checked:
     """Erasure and controls of a diversified run.
 
@@ -88,8 +89,9 @@ def check_run(
     users = None
     change = Change.of(model.base_, model.delta_)
     rows = np.arange(split.n_users)
-    if held_out:
-        rows, users = divided_users(split.n_users, held_out, seed)
+    hidden = share(held_out, "held_out", 0, 0.9)
+    if hidden:
+        rows, users = divided_users(split.n_users, hidden, seed)
         change = refitted(model, split, subtopics, rows)
     judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
     learn = partial(learned_promotion, model.base_, split, subtopics, rows)
@@ -116,7 +118,7 @@ def check(
     controls: int = 199,
     candidates: Callable[[str], Mapping[str, NDArray[Any]]] | None = None,
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Checked:
     """candidates: from the objective to numbers per item that plain promotion may use, by name."""
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
@@ -210,5 +212,5 @@ def own_objective(model: CMB) -> str:
         return DEFAULT_OBJECTIVE
 
 
-def _telling(on_step: Told | None, what: str) -> Callable[[int, int], None] | None:
+def _telling(on_step: ProgressCallback | None, what: str) -> Callable[[int, int], None] | None:
     return None if on_step is None else partial(on_step, what)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.counterfactual.adapter import Adapter
 from recprism.data.incidence import Incidence
+from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -31,7 +32,8 @@ class Diversifier:
     """The most diverse vectors whose loss of NDCG@k is certified to stay within a budget.
 
     goal: what to raise: sc, alpha_ndcg, ilad_subtopics, ilad, pc, or several joined by +
-    budget: the share of NDCG@k that may be lost; guards: further metrics and their shares, as in {"recall@20": 0.02}
+    budget: the share of NDCG@k that may be lost, 0.05 or "5%"
+    guards: further metrics and their shares, as in {"recall@20": 0.02}
     side: whose vectors change, "user" (an index of items stays as it is) or "item"
     subtopics: item id -> names, or a long table item_id, subtopic[, weight]; a Dataset brings its own
     model, model_settings: what is trained where interactions are given, and what differs from its defaults
@@ -55,12 +57,12 @@ class Diversifier:
     def __init__(
         self,
         goal: str = "sc",
-        budget: float = 0.05,
+        budget: Share = 0.05,
         *,
-        guards: Mapping[str, float] | None = None,
+        guards: Mapping[str, Share] | None = None,
         side: Literal["user", "item"] = "user",
         k: int = 10,
-        confidence: float = 0.95,
+        confidence: Share = 0.95,
         subtopics: Any = None,
         model: str = "bprmf",
         model_settings: Mapping[str, Any] | None = None,

@@ -16,6 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.progress import ProgressCallback
+from recprism.data.shares import Share, shares
+from recprism.data.shares import share as read_share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, parse
@@ -99,37 +102,36 @@ class Plan:
 def plan(
     run: Run,
     *,
-    budgets: Mapping[str, float] | None = None,
-    power: float = 0.8,
-    alpha: float = 0.05,
-    share: float = 0.5,
-    alive: float = 1.0,
+    budgets: Mapping[str, Share] | None = None,
+    power: Share = 0.8,
+    alpha: Share = 0.05,
+    share: Share = 0.5,
+    alive: Share = 1.0,
     part: Part = "test",
+    on_step: ProgressCallback | None = None,
 ) -> Plan:
     """How many users an A/B test of base against swapped lists needs, and its guardrails.
 
     budgets: guard metric -> share of it that may be lost; those of the run's certificate if None
     share: of all users who get the new lists; alive: the share of the measured gain that the test should still find
     """
-    guards = _budgets_of(run) if budgets is None else dict(budgets)
-    _require_shares(power=power, alpha=alpha, share=share)
-    if not 0 < alive <= 1:
-        raise InputError(f"alive is the share of the measured gain to find, above 0 and at most 1; got {alive}")
+    guards = _budgets_of(run) if budgets is None else shares(budgets, "budget", ends=False)
+    asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
+    terms, to_find = Terms(*asked), read_share(alive, "alive", 0.01)
     goal = own_objective(run.cmb())
-    found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False)
-    terms = Terms(power, alpha, share)
+    found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
 
     def size(metric: str, margin: float | None) -> Size:
         if metric not in found.before.values:
             return _without_users(found.change, metric, margin)
         base, new = _judged(found.before.values[metric], found.after.values[metric])
         return (
-            better(metric, base, new, alive, terms) if margin is None else not_worse(metric, base, new, margin, terms)
+            better(metric, base, new, to_find, terms) if margin is None else not_worse(metric, base, new, margin, terms)
         )
 
     sizes = [*(size(metric, margin) for metric, margin in guards.items()), size(goal, None)]
     rails = guardrails(run, found.change, guards, goal)
-    return Plan(str(run.path), part, power, alpha, share, tuple(sizes), rails)
+    return Plan(str(run.path), part, terms.power, terms.alpha, terms.share, tuple(sizes), rails)
 
 
 # -- sizes ------------------------------------------------------------------------------------------------------------
@@ -207,9 +209,3 @@ def _budgets_of(run: Run) -> dict[str, float]:
             f"{run.path}: was not diversified within a budget, so it has no margin to test; name one: --budget 0.01"
         )
     return dict(wanted.within.budgets)
-
-
-def _require_shares(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 < value < 1:
-            raise InputError(f"{name} must be above 0 and below 1; got {value}")

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from recprism.counterfactual.bake import hold
 from recprism.data.files import atomic_folder, readable, write_text
 from recprism.data.ids import as_id_array, id_positions
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import Share, share
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.study.export_formats import Side, decoded_vectors, format_named
@@ -62,10 +64,9 @@ class Export:
         return self.for_index is not None or self.item_version == self.base_item_version
 
 
-def blended(run: Run, alpha: float) -> Factors:
+def blended(run: Run, alpha: Share) -> Factors:
     """The trained model's vectors and a share ``alpha`` of the run's change; 0 and 1 are exact."""
-    if not 0 <= alpha <= 1:
-        raise InputError(f"alpha is {alpha}; pass a number from 0 (the trained model) to 1 (the run's own vectors)")
+    alpha = share(alpha, "alpha")
     base = run.factors()
     if alpha == 0 or not run.is_diversified():
         return base
@@ -87,9 +88,10 @@ def export_run(
     to: str = "safetensors",
     *,
     metric: str | None = None,
-    alpha: float = 1.0,
-    margin: float | None = None,
+    alpha: Share = 1.0,
+    margin: Share | None = None,
     for_index: str | Path | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Export:
     """Write the vectors that a run serves; refused where the files would not give the run's lists.
 
@@ -98,6 +100,8 @@ def export_run(
     for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
     """
     chosen, folder = format_named(to), Path(folder)
+    step = count_steps(on_step, "exporting", 4)
+    alpha, margin = share(alpha, "alpha"), None if margin is None else share(margin, "margin")
     factors, base = blended(run, alpha), run.factors()
     wanted = metric or factors.metric
     _require_metric(factors, wanted)
@@ -105,6 +109,7 @@ def export_run(
     if margin is not None or for_index is not None:
         decoded = None if for_index is None else decoded_vectors(for_index)
         factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
+    step()
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
@@ -114,6 +119,7 @@ def export_run(
     )
     with atomic_folder(folder) as temporary:
         users, items = (form.write(temporary, side) for form, side in zip(chosen, sides, strict=True))
+        step()
         made = Export(
             format=to,
             alpha=alpha,
@@ -130,7 +136,9 @@ def export_run(
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
         write_text(temporary / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
         write_text(temporary / "export.json", json.dumps(said, indent=1))
+        step()
         _require_same_lists(factors, load_export(temporary), seen, folder)
+        step()
     return made
 
 

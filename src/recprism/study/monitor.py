@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import Share, share
 from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
 from recprism.study.check import junit
@@ -132,7 +134,7 @@ def monitor(
     run: Run,
     lists: str | Path,
     *,
-    floor: float = FLOOR,
+    floor: Share = FLOOR,
     metric: str | None = None,
     held_out: str | Path | None = None,
     day_column: str | None = None,
@@ -142,6 +144,7 @@ def monitor(
     bootstrap: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    on_step: ProgressCallback | None = None,
 ) -> Monitored:
     """How much of what ``run`` promised is alive in a file of served lists (user_id, item_id, rank[, day]).
 
@@ -151,6 +154,8 @@ def monitor(
     confident: judge by the low end of the interval
     fewest: lists that a row needs to be judged
     """
+    floor = share(floor, "floor")
+    step = count_steps(on_step, "measuring", 2)
     model, situation = run.cmb(), situation_of(run)
     metric = metric or own_objective(model)
     kind, cut = parse(metric)
@@ -161,6 +166,7 @@ def monitor(
         np.asarray(factors.rank(depth, exclude=situation.seen)[0], np.int64)
         for factors in (model.base_, model.factors_)
     )
+    step()
     three = Three(situation, served, base, promised)
     segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(situation.split.train, situation.subtopics)
     labels = None if held_out is None else read_labels(held_out, situation.factors.user_ids, situation.factors.item_ids)
@@ -170,6 +176,7 @@ def monitor(
         for of in ("promised", "base")
     }
     rows = of_users(three, name, segments, terms) if kind.per_user else of_all(three, name, segments, terms)
+    step()
     return Monitored(
         str(run.path),
         name,

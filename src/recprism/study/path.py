@@ -5,7 +5,7 @@ No label is used to make the path: base scores stand in for accuracy. So held-ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from recprism.counterfactual.bake import Baked, bake
 from recprism.counterfactual.fleet import Fleet, OwnProcess
 from recprism.counterfactual.space import Perturbation
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part, Split
 from recprism.errors import InputError
 from recprism.metrics import parse
@@ -62,7 +64,7 @@ class Path:
         before = self.base.mean(metric)
         return point.mean(metric) / before - 1 if before else None
 
-    def certificate(self, budgets: Mapping[str, float], *, confidence: float = 0.95) -> Certificate:
+    def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
         base, *values = ({name: it.values[name] for name in budgets} for it in (self.base, *self.points))
         return certify(base, values, budgets, confidence=confidence, part=self.part)
 
@@ -131,17 +133,19 @@ def walk(
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
     workers: Fleet | None = None,
+    on_point: Callable[[], None] = lambda: None,
 ) -> Path:
     """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts).
 
     workers: who makes the points; this process unless given
+    on_point: called after each point
     """
     steps = steps_towards(goal) if trade_offs is None else trade_offs
     base = PathPoint(0.0, situation.base_lists, situation.judge(situation.base_lists, tuple(metrics)))
     shared = situation, goal, tuple(metrics)
     # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
     ready = (lambda _: situation.features) if TIED_TOGETHER in goal.split("+") else None
-    points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready)
+    points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point)
     return Path(goal, base, tuple(points), situation.part)
 
 
@@ -185,13 +189,14 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
 def within_budget(
     situation: Situation,
     goal: str,
-    budgets: Mapping[str, float],
+    budgets: Mapping[str, Share],
     *,
     side: Literal["user", "item"] = "user",
     rules: Rules | None = None,
-    confidence: float = 0.95,
+    confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Kept:
     """The most diverse vectors whose loss is certified to stay within all budgets.
 
@@ -200,12 +205,15 @@ def within_budget(
     certify_on: the part whose labels decide how far it goes: validation where there are such labels, unless named, and
         the test part stays unread. The path is walked as of then; the point it ends at is made anew for the lists to
         serve
+    on_step: receives the points of the path that are done, and how many there are at most
 
     Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
     point that fails; nothing is made anew after the test on the situation's own part.
     """
     for name in budgets:
         parse(name)
+    budgets = shares(budgets, "budget", ends=False)
+    confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(situation.split, situation.part)
     judge = situation if part == situation.part else situation.on(part)
     if not len(judge.split.part(judge.part)):
@@ -217,10 +225,12 @@ def within_budget(
     tested: list[Values] = []
     certificate: Certificate | None = None
     steps = steps_towards(goal) if trade_offs is None else trade_offs
+    step = count_steps(on_step, "walking the path", len(steps) + 1)
     for trade_off in steps:
         baked, served = served_at(judge, goal, trade_off, side=side, rules=rules, depth=depth)
         tested.append(judge.judge(served, names))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
+        step()
         if certificate.last != len(tested) - 1:
             break
         passed.append((baked, served[:, : situation.k]))

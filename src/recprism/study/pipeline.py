@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from recprism.data.dataset import Dataset
 from recprism.data.ids import as_id_array, id_positions
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
@@ -120,6 +121,7 @@ def evaluate_run(
     bootstrap: int = 1000,
     base: bool = False,
     seed: int = 0,
+    on_step: ProgressCallback | None = None,
 ) -> Evaluation:
     """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors.
 
@@ -127,12 +129,16 @@ def evaluate_run(
 
     The run's card takes the figures up if they have intervals; a glance without them (``bootstrap=0``) leaves it alone.
     """
+    step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
         factors, split = run.served_factors(base=base), run.split()
         items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
+        step()
         context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
         result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
+        step()
         result = beside_popularity(result, split, part, context)
+        step()
         if bootstrap:
             whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
             with suppress(BusyError), saving():  # whoever holds the lock writes the card anew

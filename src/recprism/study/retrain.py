@@ -5,7 +5,7 @@ Nothing here looks at a label before the certificate: what is kept of the old li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -184,14 +186,15 @@ def refit(
     situation: Situation,
     before: Before,
     goal: str,
-    budgets: Mapping[str, float],
+    budgets: Mapping[str, Share],
     *,
     trade_off: float,
     side: Literal["user", "item"] = "user",
     rules: Rules | None = None,
     confidence: float = 0.95,
-    max_churn: float | None = None,
+    max_churn: Share | None = None,
     certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Refit:
     """The most diverse vectors of a retrained model, at most as far along the path as the old ones were.
 
@@ -204,12 +207,14 @@ def refit(
 
     Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
     """
+    budgets = shares(budgets, "budget", ends=False)
+    most = None if max_churn is None else share(max_churn, "max_churn")
     aligned = align(situation.factors, before.base)
     now = Situation(aligned.factors, situation.split, situation.subtopics, situation.part, situation.k)
     held, steps = before.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
-    if max_churn is not None:
-        free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), max_churn)
+    if most is not None:
+        free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, before, by) < MOSTLY:
@@ -221,7 +226,15 @@ def refit(
                 "drop --max-churn, or certify on the other part"
             )
     kept = within_budget(
-        judging, goal, budgets, side=side, rules=rules, confidence=confidence, trade_offs=steps, certify_on=by
+        judging,
+        goal,
+        budgets,
+        side=side,
+        rules=rules,
+        confidence=confidence,
+        trade_offs=steps,
+        certify_on=by,
+        on_step=on_step,
     )
     served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
     return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
@@ -260,17 +273,17 @@ class _Trial:
         return max(churn(self.held, lists) for lists in made)
 
 
-def _enough(trial: _Trial, most: float) -> tuple[float, float]:
+def _enough(trial: _Trial, most: float, on_step: ProgressCallback | None) -> tuple[float, float]:
     """The churn without a bound, and the least stickiness found under which it is at most ``most``."""
-    if not 0 <= most <= 1:
-        raise InputError(f"the churn allowed is {most!r}; pass a share of the places from 0 to 1, such as 0.3")
     free = trial.served(0.0)
     if free <= most:
         return free, 0.0
     aim = most
+    step = count_steps(on_step, "keeping old items", ATTEMPTS * (HALVINGS + 1))
     for attempt in range(ATTEMPTS):
-        stickiness = _least(trial, aim) if attempt < ATTEMPTS - 1 else STICKIEST
+        stickiness = _least(trial, aim, step) if attempt < ATTEMPTS - 1 else STICKIEST
         reached = trial.served(stickiness)
+        step()
         if reached <= most:
             return free, stickiness
         if stickiness == STICKIEST:
@@ -279,12 +292,13 @@ def _enough(trial: _Trial, most: float) -> tuple[float, float]:
     raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more")
 
 
-def _least(trial: _Trial, most: float) -> float:
+def _least(trial: _Trial, most: float, step: Callable[[], None]) -> float:
     """By halving, on a scale that is finer near 0; the stickiest where nothing less is enough."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if trial.wanted(STICKIEST * middle**3) <= most else (middle, high)
+        step()
     return float(STICKIEST * high**3)
 
 

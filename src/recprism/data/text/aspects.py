@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from recprism.data.shares import share
 from recprism.data.text.clauses import Clause, Run
 from recprism.data.text.generic import GENERIC
 from recprism.errors import InputError
@@ -38,8 +39,7 @@ class AspectSettings:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} is {value!r}; pass a whole number of at least 1")
         for name in ("max_share", "min_opinion", "max_capitalised", "min_in_place", "min_cohesion"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}; a share lies between 0 and 1")
+            object.__setattr__(self, name, share(getattr(self, name), name))
 
 
 @dataclass

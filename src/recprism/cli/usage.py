@@ -1,0 +1,60 @@
+"""What is said to a command line that cannot be read: one sentence, like any other error."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+UsageError: type[Any] = typer.BadParameter.__mro__[1]
+"""The class of every usage error: of click, or of the copy of it that newer versions of typer have."""
+
+PHRASES = (
+    (r"Input should be a valid integer.*", "write a whole number"),
+    (r"Input should be a valid number.*", "write a number"),
+    (r"Input should be greater than or equal to (\S+)", r"write a number of at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"write a number of at most \1"),
+)
+
+
+def usage_sentence(error: Any) -> str:
+    """What is wrong with the words of a command line, and what to do."""
+    if isinstance(error, typer.BadParameter) and error.message:
+        return _refused(error)
+    if isinstance(error, typer.BadParameter):
+        problem = f"{_name(error)} is missing"
+    elif hasattr(error, "possibilities"):
+        problem = f"there is no option {error.option_name}{_nearest(error.option_name, _options(error))}"
+    else:
+        said = str(error.format_message()).rstrip(".").replace(". Did you", "; did you")
+        problem = said[:1].lower() + said[1:]
+    return problem if problem.endswith("?") else f"{problem}; see `{_command(error)} --help`"
+
+
+def _refused(error: Any) -> str:
+    """A value of the wrong kind, or out of range."""
+    said = error.message.rstrip(".")
+    for pattern, phrase in PHRASES:
+        said = re.sub(pattern, phrase, said)
+    return f"{_name(error)}: {said}"
+
+
+def _name(error: Any) -> str:
+    """The longest form of an option, an argument in capitals."""
+    param = error.param
+    return max(param.opts, key=len) if param.param_type_name == "option" else str(param.name).upper()
+
+
+def _options(error: Any) -> list[str]:
+    return [word for param in error.ctx.command.params for word in param.opts if word.startswith("--")]
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    found = get_close_matches(word.strip("-"), [it.strip("-") for it in known], n=1)
+    return f"; did you mean --{found[0]}?" if found else ""
+
+
+def _command(error: Any) -> str:
+    return "recprism" if error.ctx is None else str(error.ctx.command_path)
