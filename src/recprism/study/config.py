@@ -47,8 +47,8 @@ class DataConfig(_Strict):
 class SplitConfig(_Strict):
     """How interactions are divided."""
 
-    method: Literal["random", "paper", "leave-last", "temporal", "given"] = "random"
-    """How; "given" is a division that was made elsewhere and came with an imported model."""
+    method: Literal["random", "paper", "leave-last", "temporal", "given", "set-aside"] = "random"
+    """How; "given" is a division that came with an imported model, "set-aside" labels taken out of its history."""
     validation: float = Field(default=0.1, ge=0, lt=1)
     test: float = Field(default=0.1, gt=0, lt=1)
 
