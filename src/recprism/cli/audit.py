@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable, shares
-from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, say
+from recprism.cli.options import (
+    LIST_COLUMNS,
+    ColumnMap,
+    ItemTable,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    category_columns,
+    column_map,
+    refuse_given,
+    shares,
+)
+from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, say, say_categories
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +51,9 @@ def audit(
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
     goal: Annotated[
         str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
     ] = "sc,ilad_subtopics,pc",
@@ -68,10 +82,14 @@ def audit(
     from recprism.study.run import Run
     from recprism.study.vectors import situation_from_files
 
-    beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator)
+    categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+    beside = Beside(held_out, train, subtopics, items, categories, columns=column_map(columns, LIST_COLUMNS))
     if target is not None and target.is_file():
         _describe(target, beside, as_json)
         return
+    if target is not None:
+        files = {"--held-out": held_out, "--train": train, "--subtopics": subtopics, "--items": items}
+        refuse_given({**files, "--column": columns}, "is for a file of lists, and this is a run")
     if target is None and (user_vectors is None or item_vectors is None):
         raise InputError("name a run, a file of lists, or --user-vectors and --item-vectors")
     situation = (
@@ -97,6 +115,8 @@ def _describe(path: Path, beside: Any, as_json: bool) -> None:
     from recprism.study.audit import audit_lists
 
     found = audit_lists(path, beside, None)
+    if found.categories is not None:
+        say_categories(found.categories)
     notes = (*found.notes, "lists alone are described; name a run or vectors to see what diversity would cost")
     print_evaluation(found.evaluation, notes, as_json=as_json)
 

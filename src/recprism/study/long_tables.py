@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.frames import number_ids
+from recprism.data.ids import id_series, number_ids
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -24,7 +24,10 @@ def split_table(split: Split) -> pl.DataFrame:
     frames = []
     for name in PARTS:
         part = split.part(name)
-        columns = {"user_id": split.user_ids[part.row_of_entry], "item_id": split.item_ids[part.indices]}
+        columns = {
+            "user_id": id_series(split.user_ids[part.row_of_entry]),
+            "item_id": id_series(split.item_ids[part.indices]),
+        }
         frames.append(pl.DataFrame(columns).with_columns(part=pl.lit(name)))
     return pl.concat(frames)
 
@@ -46,7 +49,7 @@ def subtopics_table(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFram
     names = np.asarray(subtopics.names, dtype=object)
     weights = np.ones(len(subtopics.items), np.float32) if subtopics.weights is None else subtopics.weights
     columns = {
-        "item_id": item_ids[subtopics.items.row_of_entry],
+        "item_id": id_series(item_ids[subtopics.items.row_of_entry]),
         "subtopic": names[subtopics.items.indices],
         "weight": weights,
     }
