@@ -47,7 +47,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help=(
         "What diversity would cost your recommender, who would pay, and which factors drive it.\n\n"
-        "Start with `recprism demo`. A run is one directory: `train` or `import` makes it, `recommend` and `evaluate` use it."
+        "Start with `recprism demo`. A run is one directory: `train` or `import` makes it, `recommend` and `evaluate` "
+        "use it."
     ),
 )
 app.add_typer(data.app, name="data")

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable
-from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, say, unless_busy
+from recprism.cli.options import (
+    LIST_COLUMNS,
+    ColumnMap,
+    ItemTable,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    category_columns,
+    column_map,
+    refuse_given,
+)
+from recprism.cli.output import AsJson, Seed, next_step, print_json, print_table, say, say_categories, unless_busy
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +48,9 @@ def evaluate(
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
     catalogue_size: Annotated[
         int | None, typer.Option(help="How many items there are, if no file tells.", min=1)
     ] = None,
@@ -71,19 +84,35 @@ def evaluate(
     if not target.exists():
         raise InputError(f"{target}: no such run directory or file of lists")
     notes: tuple[str, ...] = ()
+    mapped = column_map(columns, LIST_COLUMNS)
+    categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+    files = {
+        "--held-out": held_out,
+        "--train": train,
+        "--subtopics": subtopics,
+        "--items": items,
+        "--subtopic-column": subtopic_column,
+        "--catalogue-size": catalogue_size,
+    }
     if target.is_dir():
+        refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
         ours = Run.open(target)
         with ours.unchanged() as saving:
             result = evaluate_run(ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed)
             with unless_busy(), saving():
                 ours.save_metrics(result.to_frame(), base=base)
     elif run is not None:
-        audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed)
+        refuse_given(files, "is for a file of lists without --run")
+        audit = audit_against_run(
+            target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed, columns=mapped
+        )
         result, notes = audit.evaluation, audit.notes
     else:
-        beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator, catalogue_size)
+        beside = Beside(held_out, train, subtopics, items, categories, catalogue_size, mapped)
         audit = audit_lists(target, beside, names, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes
+        if audit.categories is not None:
+            say_categories(audit.categories)
     if output is not None:
         say(f"rows written to {write_table(result.to_frame(), output)}")
     if against is not None:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from recprism.cli.options import ColumnMap, ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable, key_values
-from recprism.cli.output import AsJson, Seed, next_step, print_facts, print_json, say
+from recprism.cli.options import (
+    ColumnMap,
+    ItemTable,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    category_columns,
+    column_map,
+)
+from recprism.cli.output import AsJson, Seed, next_step, print_facts, print_json, say, say_categories
+from recprism.cli.train import WITHOUT_CATEGORIES
+from recprism.study.config import ColumnName
 
 if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
+    from recprism.data.split import Split
     from recprism.study.run import Run
 
 Vectors = Annotated[str, typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.")]
@@ -46,7 +59,7 @@ def import_vectors(
     ] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(help="user_id,item_id that users took later, unknown to the model: the labels.", show_default=False),
+        typer.Option(help="user_id,item_id that users took later, new to the model: the labels.", show_default=False),
     ] = None,
     set_aside: Annotated[
         float, typer.Option(help="Instead of --held-out: the share of --interactions to use as labels.")
@@ -58,7 +71,8 @@ def import_vectors(
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
     seed: Seed = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
     as_json: AsJson = False,
@@ -93,12 +107,12 @@ def import_vectors(
         threshold=threshold,
         items=items,
         subtopics=subtopics,
-        subtopic_column=subtopic_column,
-        subtopic_separator=subtopic_separator,
-        columns=key_values(columns or [], "--column"),
+        categories=category_columns(subtopic_column, subtopic_separator, subtopic_level),
+        columns=column_map(columns, get_args(ColumnName)),
         seed=seed,
         overwrite=overwrite,
         note=lambda sentence: say(f"note: {sentence}"),
+        on_data=_show,
     )
     facts = _facts(run)
     if as_json:
@@ -106,6 +120,14 @@ def import_vectors(
     else:
         print_facts(facts)
     next_step(f"recprism audit {run.path}", f"recprism recommend {run.path}")
+
+
+def _show(dataset: Dataset, _split: Split) -> None:
+    """What was read of the items' categories."""
+    if dataset.category_source:
+        say_categories(dataset.categories)
+    if not len(dataset.subtopics):
+        say(f"warning: {WITHOUT_CATEGORIES}")
 
 
 def _facts(run: Run) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli.options import ColumnMap, column_map
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def monitor(
     day_column: Annotated[
         str | None, typer.Option(help="The column that tells the day.", show_default="day or date, if there is one")
     ] = None,
+    columns: ColumnMap = None,
     confident: Annotated[
         bool, typer.Option("--confident", help="Judge by the low end of the 95 % interval, not by the share.")
     ] = False,
@@ -77,6 +79,7 @@ def monitor(
         fewest=fewest,
         bootstrap=bootstrap,
         seed=seed,
+        columns=column_map(columns, ("user_id", "item_id", "rank", "day")),
     )
     if output is not None:
         say(f"rows written to {write_table(frame_of(Alive, found.rows), output)}")

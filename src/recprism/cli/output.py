@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from recprism.errors import BusyError
+
+if TYPE_CHECKING:
+    from recprism.data.categories import CategorySummary
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
@@ -43,6 +46,13 @@ def configure_logging(verbose: bool) -> None:
 def say(text: str) -> None:
     """A line for the person at the terminal."""
     stderr.print(text, markup=False, highlight=False)
+
+
+def say_categories(found: CategorySummary) -> None:
+    """What was read of the items' categories, and what looks wrong about it."""
+    say(f"    categories: {found.sentence()}")
+    if warning := found.warning():
+        say(f"warning: {warning}")
 
 
 def print_sentence(text: str) -> None:

@@ -10,12 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.data.frames import interpret_ids, number_ids, numbers, require_column
-from recprism.data.json_lines import read_json_lines
+from recprism.data.frames import interpret_ids, numbers, require_column
+from recprism.data.ids import number_ids
 from recprism.data.tables import ROW, read_table
 from recprism.errors import InputError
 
-JSON_ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 SHORT_NAMES = {"user": "user_id", "item": "item_id", "aspect": "feature"}
 MAX_VALUES = 50
 SEPARATOR = "|"
@@ -27,7 +26,7 @@ def read_mentions(path: str | Path) -> pl.DataFrame:
     The columns may be called user, item and aspect as well.
     """
     where = str(path)
-    table = _read_objects(path) if where.lower().endswith(JSON_ENDINGS) else read_table(path)
+    table = read_table(path)
     short = {old: new for old, new in SHORT_NAMES.items() if old in table.columns and new not in table.columns}
     table = table.rename(short)
     for name in ("user_id", "item_id", "feature", "sentiment"):
@@ -105,11 +104,6 @@ def features_from_file(path: str | Path, side: str = "item_id") -> FeatureMatrix
     for number, name in enumerate(names):
         matrix[order, number] = numbers(table, name, where)
     return FeatureMatrix(ids, names, matrix)
-
-
-def _read_objects(path: str | Path) -> pl.DataFrame:
-    rows = [{ROW: row, **entry} for row, entry in read_json_lines(path)]
-    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 
 def _named(table: pl.DataFrame, where: str) -> pl.Series:

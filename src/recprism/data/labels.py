@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.ids import show
+from recprism.data.ids import find_ids, show
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions, drop_duplicates
 from recprism.data.split import Split, held_out_counts, in_canonical_order, positions_in_time, rank_in_user
@@ -41,15 +41,15 @@ def known_rows(
 
     Args:
         found: Interactions with ids of their own.
-        user_ids, item_ids: The known ids; numbers in the result are positions in them.
+        user_ids: Known users; numbers in the result are positions in them.
+        item_ids: Known items.
         where: What errors call the interactions.
 
     Raises:
         InputError: No user, or no item, is known.
     """
     user, item = (
-        _numbers(*side, where)
-        for side in (("user", found.user_ids, user_ids), ("item", found.item_ids, item_ids))
+        _numbers(*side, where) for side in (("user", found.user_ids, user_ids), ("item", found.item_ids, item_ids))
     )
     of_user, of_item = user[found.user], item[found.item]
     known = (of_user >= 0) & (of_item >= 0)
@@ -60,8 +60,7 @@ def known_rows(
 
 def _numbers(side: str, wanted: NDArray[Any], known: NDArray[Any], where: str) -> NDArray[np.int64]:
     """(n,) positions among the known ids, -1 where an id is unknown."""
-    number = {str(name): at for at, name in enumerate(known.tolist())}
-    found = np.array([number.get(str(name), -1) for name in wanted.tolist()], np.int64)
+    found = find_ids(wanted, known)
     if not (found >= 0).any():
         raise InputError(
             f"{where}: none of its {side} ids (such as {show(wanted[0])}) has a vector (ids such as {show(known[0])}); "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.dataset import Dataset
-from recprism.data.ids import id_positions, show
+from recprism.data.ids import find_ids, id_positions, show
 from recprism.data.labels import GIVEN, SET_ASIDE
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
@@ -81,7 +81,7 @@ def aligned(factors: Factors, split: Split) -> Factors:
 
 def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
     """(n,) positions of the wanted ids that are known; none at all means that the two count differently."""
-    found = np.flatnonzero(np.isin(wanted.astype(str), known.astype(str)))
+    found = np.flatnonzero(find_ids(wanted, known) >= 0)
     if not len(found):
         raise InputError(
             f"the model knows no {side} of the split: its {side} ids are such as {show(known[0])}, the split's such as "

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.frames import _id_series as id_series
-from recprism.data.frames import known_positions, number_ids
+from recprism.data.ids import id_series, known_positions, number_ids
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.data.categories import CategoryColumns, read_categories
 from recprism.data.dataset import Dataset, Preparation
-from recprism.data.frames import as_polars, attributes_from_frame, explode_subtopics
+from recprism.data.datasets import ItemFiles, read_item_files
+from recprism.data.frames import as_polars, attributes_from_frame, interactions_from_frame
+from recprism.data.ids import canonical_ids, id_series, number_ids
 from recprism.data.interactions import Interactions, keep_positives
 from recprism.data.labels import LeftOut, known_rows, split_labels
 from recprism.data.split import Split
-from recprism.data.tables import read_table
+from recprism.data.tables import TableReader
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.models.adapters import from_files
-from recprism.study.given import interactions_of, subtopics_of
+from recprism.study.given import interactions_of, subtopics_of, topic_table
 from recprism.study.imported import write_run
 from recprism.study.run import Run
 
@@ -51,12 +55,12 @@ def import_vectors(
     threshold: float | None = None,
     items: Any = None,
     subtopics: Any = None,
-    subtopic_column: str | None = None,
-    subtopic_separator: str = "|",
+    categories: CategoryColumns | str | Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
     overwrite: bool = False,
     note: Callable[[str], None] = log.warning,
+    on_data: Callable[[Dataset, Split], None] | None = None,
 ) -> Run:
     """Make a run of user and item vectors, so that every command and every page works for them.
 
@@ -64,9 +68,14 @@ def import_vectors(
 
     Args:
         path: The run directory to make.
-        user, item: The vectors: a matrix, a frame, or a file (.npy, .npz, .safetensors, .pt, .pth, .parquet, .csv).
-        user_ids, item_ids: Ids of the rows; see :func:`recprism.models.adapters.from_files`, also for ``user_key``,
-            ``item_key``, ``user_bias`` and ``item_bias``.
+        user: The user vectors: a matrix, a frame, or a file (.npy, .npz, .safetensors, .pt, .pth, .parquet, .csv).
+        item: The item vectors.
+        user_ids: Ids of the rows; this and the next five are those of :func:`recprism.models.adapters.from_files`.
+        item_ids: Ids of the item vectors.
+        user_key: Which array of a file with several.
+        item_key: Which array of a file with several.
+        user_bias: Changes no list; it is checked and left out.
+        item_bias: Added to the scores; it is never changed.
         metric: "inner_product", or "cosine": item vectors are brought to length 1.
         interactions: What users took before: a file or a frame of user_id, item_id[, rating, timestamp], or a SciPy
             matrix. It is never recommended again. The model may have learned from it.
@@ -77,11 +86,12 @@ def import_vectors(
         threshold: The lowest rating that counts; lower ones are dropped.
         items: A file or a frame of item_id and attributes, such as a title.
         subtopics: A file, a frame (item_id, subtopic[, weight]) or a mapping from item id to names.
-        subtopic_column: The column of ``items`` that holds subtopics; ``subtopic_separator`` stands between two.
-        columns: Our column name -> yours, for all tables.
+        categories: The columns of ``items`` that hold subtopics, or how they hold them.
+        columns: Our column name -> yours, for all files; rename the columns of frames yourself.
         seed: Decides which labels validate and which are tested.
         overwrite: Replace a run that is there.
         note: Receives sentences about what is missing or left out.
+        on_data: Receives the data and their split before the run is written.
 
     Returns:
         The run.
@@ -89,6 +99,7 @@ def import_vectors(
     Raises:
         InputError: A file cannot be read, or the parts do not fit together.
     """
+    reader = TableReader(columns or {})
     given = from_files(
         user,
         item,
@@ -98,22 +109,26 @@ def import_vectors(
         item_ids=item_ids,
         user_bias=user_bias,
         item_bias=item_bias,
-        columns=columns,
+        reader=reader,
     )
     factors = _searched_by(metric, _sorted(given))
     if set_aside and interactions is None:
         raise InputError("there are no interactions to set a part aside from; give interactions")
-    before, unknown_before = _known(interactions, "interactions", factors, columns, threshold)
-    later, unknown_later = _known(held_out, "held-out interactions", factors, columns, threshold)
+    before, unknown_before = _known(interactions, "interactions", factors, reader, threshold)
+    later, unknown_later = _known(held_out, "held-out interactions", factors, reader, threshold)
     split, seen = split_labels(before, None if held_out is None else later, set_aside=set_aside, seed=seed)
-    topics = _topics(items, subtopics, subtopic_column, subtopic_separator, columns)
+    about = _about_items(reader, items, subtopics, _columns(categories))
+    reader.require_used()
     dataset = Dataset(
         Path(_name(user if interactions is None else interactions, "vectors")).name,
         _together(before, later),
-        subtopics_of(topics, factors.item_ids),
-        _attributes(items, factors.item_ids, columns),
+        subtopics_of(about.subtopics, factors.item_ids),
+        _attributes(about.items, factors.item_ids, _name(items, "items")),
         Preparation(threshold=threshold),
+        about.how,
     )
+    if on_data is not None:
+        on_data(dataset, split)
     left_out = {"interactions": unknown_before.to_dict(), "held_out": unknown_later.to_dict(), "seen": seen}
     run = write_run(path, factors, dataset, split, {"left_out": left_out, "set_aside": set_aside}, overwrite=overwrite)
     for sentence in _notes(split, left_out, set_aside):
@@ -127,8 +142,11 @@ def _name(source: Any, otherwise: str) -> str:
 
 def _sorted(factors: Factors) -> Factors:
     """Rows by rising id, as a run keeps them."""
-    by_user, by_item = (np.argsort(ids, kind="stable") for ids in (factors.user_ids, factors.item_ids))
-    return factors.of_users(by_user).of_items(by_item)
+    (user_ids, user), (item_ids, item) = (
+        number_ids(canonical_ids(id_series(ids))) for ids in (factors.user_ids, factors.item_ids)
+    )
+    ordered = factors.of_users(np.argsort(user)).of_items(np.argsort(item))
+    return replace(ordered, user_ids=user_ids, item_ids=item_ids)
 
 
 def _searched_by(metric: str, factors: Factors) -> Factors:
@@ -138,41 +156,48 @@ def _searched_by(metric: str, factors: Factors) -> Factors:
 
 
 def _known(
-    source: Any, what: str, factors: Factors, columns: Mapping[str, str] | None, threshold: float | None
+    source: Any, what: str, factors: Factors, reader: TableReader, threshold: float | None
 ) -> tuple[Interactions, LeftOut]:
     """The interactions of users and items that have vectors; none where there is no source."""
     if source is None:
         nobody = np.empty(0, np.int64)
         return Interactions(nobody, nobody, factors.user_ids, factors.item_ids), LeftOut()
     where = _name(source, what)
-    found = interactions_of(_table(source, columns, where))
+    found = (
+        interactions_from_frame(reader.read(source, required=("user_id", "item_id")), where=where)
+        if isinstance(source, (str, Path))
+        else interactions_of(source)
+    )
     return known_rows(keep_positives(found, threshold), factors.user_ids, factors.item_ids, where)
 
 
-def _table(source: Any, columns: Mapping[str, str] | None, where: str) -> Any:
-    """A frame with our column names; matrices and arrays pass as they are."""
-    frame = read_table(source) if isinstance(source, (str, Path)) else source
-    if not hasattr(frame, "columns"):
-        return frame
-    frame = as_polars(frame, where)
-    return frame.rename({theirs: ours for ours, theirs in (columns or {}).items() if theirs in frame.columns})
+def _columns(given: CategoryColumns | str | Sequence[str] | None) -> CategoryColumns | None:
+    if given is None or isinstance(given, CategoryColumns):
+        return given
+    return CategoryColumns((given,) if isinstance(given, str) else tuple(given))
 
 
-def _topics(
-    items: Any, subtopics: Any, column: str | None, separator: str, columns: Mapping[str, str] | None
-) -> Any:
-    """A long table item_id, subtopic[, weight], or whatever else holds subtopics; None where nothing does."""
-    if column is None:
-        return _table(subtopics, columns, "subtopics")
-    if items is None:
-        raise InputError(f"the subtopic column {column!r} is one of an item table; give items as well (--items)")
-    where = _name(items, "items")
-    return explode_subtopics(_table(items, columns, where), column, separator, where=where)
+def _about_items(reader: TableReader, items: Any, subtopics: Any, columns: CategoryColumns | None) -> ItemFiles:
+    """Attributes and subtopics, from files or from frames."""
+    if all(it is None or isinstance(it, (str, Path)) for it in (items, subtopics)):
+        return read_item_files(reader, items, subtopics, columns)
+    if columns is not None and (items is None or subtopics is not None):
+        raise InputError("categories are columns of items; give items, and no subtopics")
+    table = _read(reader, items, "items")
+    if columns is not None:
+        found = read_categories(table, columns, "items")
+        return ItemFiles(table, found.table, "items", found.summary.how)
+    return ItemFiles(table, _read(reader, topic_table(subtopics), "subtopics"))
 
 
-def _attributes(items: Any, item_ids: NDArray[Any], columns: Mapping[str, str] | None) -> pl.DataFrame:
-    where = _name(items, "items")
-    table = pl.DataFrame({"item_id": item_ids}) if items is None else _table(items, columns, where)
+def _read(reader: TableReader, source: Any, where: str) -> Any:
+    if source is None:
+        return None
+    return reader.read(source) if isinstance(source, (str, Path)) else as_polars(source, where)
+
+
+def _attributes(items: pl.DataFrame | None, item_ids: NDArray[Any], where: str) -> pl.DataFrame:
+    table = pl.DataFrame({"item_id": id_series(item_ids)}) if items is None else items
     return attributes_from_frame(table, item_ids, where=where)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,16 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.files import readable
+from recprism.data.ids import canonical_ids
 from recprism.data.real import require_real
 from recprism.errors import InputError
 from recprism.models.factors import Factors
+
+if TYPE_CHECKING:
+    from recprism.data.tables import TableReader
 
 log = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[Any]]
 WHOLE = ""
 """The name of the array in a file that holds just one."""
 TABLES = (".parquet", ".csv", ".tsv")
-PACKED = (".gz", ".zst")
+PACKED = (".gz", ".zst", ".zstd")
 OTHER = {"user": "item", "item": "user"}
 
 
@@ -54,27 +58,31 @@ def from_files(
     item_ids: ArrayLike | str | Path | None = None,
     user_bias: ArrayLike | str | Path | None = None,
     item_bias: ArrayLike | str | Path | None = None,
-    columns: Mapping[str, str] | None = None,
+    reader: TableReader | None = None,
 ) -> Factors:
     """User and item vectors from two files, or from one that is named twice; arrays and frames do as well.
 
     A user bias moves all scores of a user alike and changes no list: it is checked and then left out.
 
     Args:
-        user, item: A file, a matrix or a frame. A table has a column of ids (user_id, item_id or id), and one column
-            of lists or one column per factor.
-        user_key, item_key: The array, or the column of lists, to take where there are several; without it the only
-            matrix whose name has "user" (or "item") in it.
-        user_ids, item_ids: The ids of the rows: a sequence, the name of an array or column in the same file, a .npy
-            file, or a text file of one id a line. Unless given, an array named like ids, or else 0, 1, 2, ...
-        user_bias, item_bias: The same for biases; a text file has one number a line.
-        columns: Our column name -> the name in a table.
+        user: A file, a matrix or a frame. A table has a column of ids (user_id, item_id or id), and one column of lists
+            or one column per factor.
+        item: The same for items.
+        user_key: The array, or the column of lists, to take where there are several; without it the only matrix whose
+            name has "user" in it.
+        item_key: The same for items.
+        user_ids: The ids of the rows: a sequence, the name of an array or column in the same file, a .npy file, or a
+            text file of one id a line. Unless given, an array named like ids, or else 0, 1, 2, ...
+        item_ids: The same for items.
+        user_bias: The same for biases; a text file has one number a line.
+        item_bias: The same for items.
+        reader: Reads tables, with the column names of the caller.
 
     Raises:
         InputError: A file cannot be read, or the arrays do not fit together.
     """
-    users = read_rows(user, "user", key=user_key, ids=user_ids, bias=user_bias, columns=columns)
-    items = read_rows(item, "item", key=item_key, ids=item_ids, bias=item_bias, columns=columns)
+    users = read_rows(user, "user", key=user_key, ids=user_ids, bias=user_bias, reader=reader)
+    items = read_rows(item, "item", key=item_key, ids=item_ids, bias=item_bias, reader=reader)
     if users.bias is not None:
         _require_one_each(users)
         log.info("the user bias changes no list and is left out")
@@ -95,11 +103,11 @@ def read_rows(
     key: str | None = None,
     ids: ArrayLike | str | Path | None = None,
     bias: ArrayLike | str | Path | None = None,
-    columns: Mapping[str, str] | None = None,
+    reader: TableReader | None = None,
 ) -> Rows:
     """The vectors, ids and biases of one side; arguments as in :func:`from_files`."""
     where = _name(source, side)
-    arrays = _arrays_of(source, side, where, ids, bias, columns)
+    arrays = _arrays_of(source, side, where, ids, bias, reader)
     vectors = _chosen(arrays, where, side, key)
     require_real(vectors, f"{where}: the {side} vectors")
     found_bias = _beside(bias, arrays, where, side, "bias")
@@ -114,15 +122,13 @@ def _name(source: Any, side: str) -> str:
     return str(source) if isinstance(source, (str, Path)) else f"{side} vectors"
 
 
-def _arrays_of(
-    source: Any, side: str, where: str, ids: Any, bias: Any, columns: Mapping[str, str] | None
-) -> Arrays:
+def _arrays_of(source: Any, side: str, where: str, ids: Any, bias: Any, reader: TableReader | None) -> Arrays:
     """name -> array of whatever holds the vectors."""
     is_file = isinstance(source, (str, Path))
     if (is_file and _is_table(Path(source))) or hasattr(source, "columns"):
         from recprism.models.adapters.vector_tables import table_arrays
 
-        return table_arrays(source, side, where, ids=ids, bias=bias, columns=columns or {})
+        return table_arrays(source, side, where, ids=ids, bias=bias, reader=reader)
     if is_file:
         return read_arrays(Path(source))
     return {WHOLE: _as_array(source) if isinstance(source, Tensor) else np.asarray(source)}
@@ -198,8 +204,7 @@ def _chosen(arrays: Arrays, where: str, side: str, key: str | None) -> NDArray[A
     fitting = _of_side(matrices, side)
     if len(fitting) != 1:
         raise InputError(
-            f"{where}: say which array holds the {side} vectors with {side}_key (--{side}-key); "
-            f"it has {_names(arrays)}"
+            f"{where}: say which array holds the {side} vectors with {side}_key (--{side}-key); it has {_names(arrays)}"
         )
     return arrays[fitting[0]]
 
@@ -218,9 +223,7 @@ def _names(arrays: Arrays) -> str:
     return ", ".join(f"{name or 'one array'} {array.shape}" for name, array in arrays.items()) or "none"
 
 
-def _beside(
-    given: ArrayLike | str | Path | None, arrays: Arrays, where: str, side: str, role: str
-) -> ArrayLike | None:
+def _beside(given: ArrayLike | str | Path | None, arrays: Arrays, where: str, side: str, role: str) -> ArrayLike | None:
     """Ids or a bias: as given, by the name of an array, from a file, or the only array that is named like it."""
     if isinstance(given, (str, Path)):
         if str(given) in arrays:
@@ -247,14 +250,11 @@ def _from_file(path: Path, where: str, side: str, role: str) -> ArrayLike:
         lines = path.read_text(encoding="utf-8").split("\n")
     lines = [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
     if role == "ids":
-        return [int(line) for line in lines] if all(_is_plain_integer(line) for line in lines) else lines
+        import polars as pl
+
+        return canonical_ids(pl.Series(lines, dtype=pl.String)).to_list()
     with readable(path, "is not one number a line", "write it again"):
         return np.array(lines, np.float64)
-
-
-def _is_plain_integer(text: str) -> bool:
-    """7 and -7, but not 007: that is another id."""
-    return re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None
 
 
 def _as_bias(values: ArrayLike, where: str, side: str) -> NDArray[Any]:

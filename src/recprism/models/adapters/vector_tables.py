@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.frames import as_polars, interpret_ids, numbers, require_column
+from recprism.data.frames import as_polars, interpret_ids, numbers
 from recprism.data.ids import show_names
-from recprism.data.tables import ROW, read_table
+from recprism.data.tables import ROW, TableReader
 from recprism.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -22,7 +21,7 @@ FACTORS = "factors"
 
 
 def table_arrays(
-    source: Any, side: str, where: str, *, ids: Any, bias: Any, columns: Mapping[str, str]
+    source: Any, side: str, where: str, *, ids: Any, bias: Any, reader: TableReader | None
 ) -> dict[str, NDArray[Any]]:
     """name -> array of a table of vectors.
 
@@ -32,7 +31,7 @@ def table_arrays(
         where: What errors call the table.
         ids: The name of the column of ids, or ids from elsewhere, which make such a column unnecessary.
         bias: The name of the column of biases, or anything else.
-        columns: Our column name -> the name in the table.
+        reader: Reads a file, with the column names of the caller.
 
     Returns:
         The ids, the biases, each column of lists as a matrix, and the columns of numbers as one matrix.
@@ -40,8 +39,9 @@ def table_arrays(
     Raises:
         InputError: A column is missing, or is neither ids, numbers nor lists.
     """
-    frame = read_table(source) if isinstance(source, (str, Path)) else as_polars(source, where)
-    of_ids = _id_column(frame, side, where, ids, columns)
+    is_file = isinstance(source, (str, Path))
+    frame = (reader or TableReader()).read(source) if is_file else as_polars(source, where)
+    of_ids = _id_column(frame, side, where, ids)
     found: dict[str, NDArray[Any]] = {}
     rest = []
     for name in frame.columns:
@@ -60,14 +60,11 @@ def table_arrays(
     return found
 
 
-def _id_column(frame: pl.DataFrame, side: str, where: str, ids: Any, columns: Mapping[str, str]) -> str | None:
+def _id_column(frame: pl.DataFrame, side: str, where: str, ids: Any) -> str | None:
     """The column of ids; None where the ids come from elsewhere."""
     ours = f"{side}_id"
     if isinstance(ids, str) and ids in frame.columns:
         return ids
-    if ours in columns:
-        require_column(frame, columns[ours], where)
-        return columns[ours]
     found = next((name for name in (ours, "id") if name in frame.columns), None)
     if found is None and ids is None:
         present = show_names(name for name in frame.columns if name != ROW)
