@@ -99,16 +99,13 @@ class Context:
         """Judge on ``part`` of a split; popularity is counted on its training part.
 
         ``user_subtopics`` come from everything up to and including ``part``: choosing on validation never looks at the
-        test. A part without interactions counts as not given, so that no metric is computed from it. ``more`` goes to
-        the constructor: subtopics, vectors, attributes, device.
+        test. ``more`` goes to the constructor: subtopics, vectors, attributes, device.
         """
         relevant = split.part(part)
         subtopics = _as_subtopics(more.pop("subtopics", None))
         if subtopics is not None and "user_subtopics" not in more:
             more["user_subtopics"] = subtopics_of_users(split.seen_before(part).union(relevant), subtopics)
-        given = {"relevant": relevant, "train": split.train}
-        more |= {name: matrix if len(matrix) else None for name, matrix in given.items()}
-        return cls(subtopics=subtopics, n_items=split.n_items, **more)
+        return cls(relevant=relevant, train=split.train, subtopics=subtopics, **more)
 
     def has(self, need: str) -> bool:
         return need not in self.missing((need,))
