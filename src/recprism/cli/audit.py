@@ -17,6 +17,7 @@ from recprism.cli.options import (
     SubtopicTable,
     category_columns,
     column_map,
+    comma_words,
     refuse_given,
     shares,
 )
@@ -55,8 +56,12 @@ def audit(
     subtopic_level: SubtopicLevel = None,
     columns: ColumnMap = None,
     goal: Annotated[
-        str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
-    ] = "sc,ilad_subtopics,pc",
+        str | None,
+        typer.Option(
+            help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.",
+            show_default="sc,ilad_subtopics,pc; without categories ilad,pc",
+        ),
+    ] = None,
     guard: Guards = None,
     confidence: Annotated[float, typer.Option(help="Of the certificates.", min=0.5, max=0.999)] = 0.95,
     show: Annotated[float, typer.Option(help="The budget at which to show who pays.", min=0.0001, max=0.5)] = 0.01,
@@ -77,7 +82,7 @@ def audit(
     - `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
     """
     from recprism.study.audit import Beside
-    from recprism.study.cost import cost_of_diversity
+    from recprism.study.cost import cost_of_diversity, default_goals
     from recprism.study.pipeline import situation_of
     from recprism.study.run import Run
     from recprism.study.vectors import situation_from_files
@@ -97,7 +102,9 @@ def audit(
         if target is not None
         else situation_from_files(str(user_vectors), str(item_vectors), beside, user_ids=user_ids, item_ids=item_ids)
     )
-    goals = [word.strip() for word in goal.split(",") if word.strip()]
+    if goal is None and not len(situation.subtopics):
+        say("the items have no categories: the goals are ilad (distance of vectors) and pc (catalogue coverage)")
+    goals = default_goals(situation.subtopics) if goal is None else comma_words([goal])
     found = cost_of_diversity(
         situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show, engine=engine
     )

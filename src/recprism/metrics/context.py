@@ -239,9 +239,9 @@ def _incidence(matrix: Any) -> Incidence | None:
 
 
 def _as_subtopics(matrix: Any) -> Subtopics | None:
-    """From a Subtopics, an Incidence, or items x subtopics weights, dense or sparse."""
+    """From a Subtopics, an Incidence, or items x subtopics weights, dense or sparse; None where there is none."""
     if matrix is None or isinstance(matrix, Subtopics):
-        return matrix
+        return matrix or None
     if isinstance(matrix, Incidence):
         return Subtopics(tuple(str(s) for s in range(matrix.n_cols)), matrix)
     require_real(matrix, "weights of subtopics")
