@@ -17,6 +17,7 @@ from recprism.cli.options import (
     SubtopicTable,
     category_columns,
     column_map,
+    comma_words,
     refuse_given,
     shares,
 )
@@ -47,8 +48,12 @@ def audit(
     subtopic_level: SubtopicLevel = None,
     columns: ColumnMap = None,
     goal: Annotated[
-        str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
-    ] = "sc,ilad_subtopics,pc",
+        str | None,
+        typer.Option(
+            help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.",
+            show_default="sc,ilad_subtopics,pc; without categories ilad,pc",
+        ),
+    ] = None,
     guard: Guards = None,
     confidence: Annotated[float, typer.Option(help="Of the certificates.", min=0.5, max=0.999)] = 0.95,
     show: Annotated[float, typer.Option(help="The budget at which to show who pays.", min=0.0001, max=0.5)] = 0.01,
@@ -69,7 +74,7 @@ def audit(
     - your own vectors: `recprism import --user-vectors u.npy --item-vectors i.npy ... -o runs/mine`, then audit that
     """
     from recprism.study.audit import Beside
-    from recprism.study.cost import cost_of_diversity
+    from recprism.study.cost import cost_of_diversity, default_goals
     from recprism.study.pipeline import situation_of
     from recprism.study.run import Run
 
@@ -81,7 +86,9 @@ def audit(
     files = {"--held-out": held_out, "--train": train, "--subtopics": subtopics, "--items": items}
     refuse_given({**files, "--column": columns}, "is for a file of lists, and this is a run")
     situation = situation_of(Run.open(target))
-    goals = [word.strip() for word in goal.split(",") if word.strip()]
+    if goal is None and not len(situation.subtopics):
+        say("the items have no categories: the goals are ilad (distance of vectors) and pc (catalogue coverage)")
+    goals = default_goals(situation.subtopics) if goal is None else comma_words([goal])
     found = cost_of_diversity(
         situation, goals, guards=shares(guard or [], "--guard"), confidence=confidence, show=show, engine=engine
     )

@@ -40,6 +40,14 @@ class Split:
     def part(self, name: Part) -> Incidence:
         return {"train": self.train, "validation": self.validation, "test": self.test}[name]
 
+    def require_labels(self, name: Part, what: str) -> None:
+        """Refuse a part without labels; ``what`` needs them."""
+        if not len(self.part(name)):
+            raise InputError(
+                f"{what} needs held-out interactions and the {name} part has none; train with a split that has them, "
+                "or import the vectors with --held-out or --set-aside"
+            )
+
     def seen_before(self, name: Part) -> Incidence:
         """What a list judged on part ``name`` must not contain: everything the user did in the parts before it."""
         if name == "test":

@@ -24,7 +24,7 @@ def open_data(config: DataConfig) -> Dataset:
         return load_dataset(config.source, preset=config.preset, data_root=config.data_root, **chosen)
     return load_files(
         config.source,
-        columns=config.columns,
+        columns={str(name): theirs for name, theirs in config.columns.items()},
         subtopics=config.subtopics,
         items=config.items,
         subtopic_column=config.subtopic_column,

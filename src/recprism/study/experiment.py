@@ -116,6 +116,7 @@ def plan(
     if not 0 < alive <= 1:
         raise InputError(f"alive is the share of the measured gain to find, above 0 and at most 1; got {alive}")
     goal = own_objective(run.cmb())
+    run.split().require_labels(part, "a plan for a test")
     found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False)
     terms = Terms(power, alpha, share)
 

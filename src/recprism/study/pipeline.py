@@ -141,6 +141,8 @@ def evaluate_run(
     """
     with run.unchanged() as saving:
         factors, split = run.served_factors(base=base), run.split()
+        if any("relevant" in parse(name)[0].needs for name in metrics or ()):
+            split.require_labels(part, "accuracy")
         items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
         context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
         result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
