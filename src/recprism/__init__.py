@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from recprism.models import BPRMF, Factors, LightGCN
     from recprism.study.estimator import Diversifier
     from recprism.study.methods import Situation
+    from recprism.study.own_vectors import import_vectors
     from recprism.study.path import within_budget
 
 _HOMES = {
@@ -42,6 +43,7 @@ _HOMES = {
     "Situation": "study.methods",
     "compare": "metrics",
     "evaluate": "metrics",
+    "import_vectors": "study.own_vectors",
     "load_dataset": "data",
     "load_files": "data",
     "within_budget": "study.path",
@@ -57,6 +59,7 @@ __all__ = [
     "Situation",
     "compare",
     "evaluate",
+    "import_vectors",
     "load_dataset",
     "load_files",
     "within_budget",

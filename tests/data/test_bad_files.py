@@ -12,6 +12,11 @@ from recprism.data import load_files
 from recprism.errors import InputError
 
 GOOD = b"user_id,item_id,rating,timestamp\n1,10,4,100\n1,11,5,101\n2,10,3,102\n"
+# GOOD, packed by zstd 1.5
+ZSTD = bytes.fromhex(
+    "28b52ffd0458cd010022440d13a0a5e9dbbecabb9545f0bf776bb659fa5f376135ac07"
+    "5b1f55ebc3ed2db32e6cbd053825d31dcc8902b3a00d9273891b24e85220000d106013"
+)
 
 
 def cut_gzip(content: bytes) -> bytes:
@@ -23,7 +28,7 @@ CASES: dict[str, tuple[str, bytes, str]] = {
     "missing column": (
         "a.csv",
         b"user_id,movie\n1,2\n",
-        r"a\.csv: no column 'item_id'; the columns are user_id, movie; map yours to it",
+        r"a\.csv: no column 'item_id'; the columns are user_id, movie \(comma between columns\); map yours to it",
     ),
     "NaN rating": ("a.csv", GOOD + b"3,12,nan,103\n", r"a\.csv, row 5: rating is not a finite number \('nan'\)"),
     "rating in words": ("a.csv", GOOD + b"3,12,good,103\n", r"a\.csv, row 5: rating is not a finite number \('good'\)"),
@@ -35,9 +40,10 @@ CASES: dict[str, tuple[str, bytes, str]] = {
     "empty file": ("a.csv", b"", r"a\.csv: the file is empty"),
     "header only": ("a.csv", b"user_id,item_id\n", r"a\.csv: has a header but no rows"),
     "gzip cut short": ("a.csv.gz", cut_gzip(GOOD), r"a\.csv\.gz: gzip file is cut short or damaged"),
-    "not gzip": ("a.csv.gz", GOOD, r"a\.csv\.gz: gzip file is cut short or damaged"),
+    "zstd cut short": ("a.csv.zst", ZSTD[:-5], r"a\.csv\.zst: zstd file is cut short, damaged"),
     "not Parquet": ("a.parquet", GOOD, r"a\.parquet: not a Parquet file"),
-    "unknown ending": ("a.xlsx", GOOD, r"a\.xlsx: unknown kind of file '\.xlsx'; use one of \.csv"),
+    "spreadsheet": ("a.xlsx", b"PK\x03\x04" + GOOD, r"a\.xlsx: a zip archive or a spreadsheet; unpack it, or save"),
+    "no known delimiter": ("a.csv", b"user_id:item_id\n1:2\n", r"columns are user_id:item_id \(comma between columns"),
     "doubled column": ("a.csv", b"user_id,item_id,item_id\n1,2,3\n", r"a\.csv: column 'item_id' stands twice"),
     "unclosed quote": ("a.csv", GOOD + b'3,"12,3,103\n', r"a\.csv"),
     "inter without types": ("a.inter", b"user_id\titem_id\n1\t2\n", r"a\.inter: column 'user_id' has no type"),
@@ -46,7 +52,7 @@ CASES: dict[str, tuple[str, bytes, str]] = {
         b"user_id:token\titem_id:token\titem_id:float\n1\t2\t3\n",
         r"a\.inter: column 'item_id' stands twice in the header",
     ),
-    "column with a line break": ("a.csv", b'user_id,"it\nem"\n1,2\n', r"columns are user_id, 'it\\nem'; map yours"),
+    "column with a line break": ("a.csv", b'user_id,"it\nem"\n1,2\n', r"columns are user_id, 'it\\nem' \(comma"),
     "column named as ours": ("a.csv", b"user_id,item_id,__row__\n1,2,3\n", "a column is named '__row__'"),
     "binary": ("a.csv", bytes(range(256)), r"a\.csv, row \d+: not UTF-8"),
 }

@@ -12,7 +12,6 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from recprism.data import (
-    Columns,
     Dataset,
     Interactions,
     Preparation,
@@ -75,7 +74,7 @@ def test_csr() -> None:
 
 def test_columns_are_mapped(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("who,what,stars,at\n7,10,4,100\n")
-    columns = Columns(user="who", item="what", rating="stars", timestamp="at")
+    columns = {"user_id": "who", "item_id": "what", "rating": "stars", "timestamp": "at"}
     assert content(load_files(tmp_path / "a.csv", columns=columns).interactions) == [(7, 10, 4.0, 100)]
 
 

@@ -182,7 +182,7 @@ def test_ids_come_from_files_too(tmp_path: Path) -> None:
 def test_arrays_are_chosen_by_name(tmp_path: Path) -> None:
     path = tmp_path / "v.npz"
     np.savez(path, P=USER, Q=ITEM)
-    with pytest.raises(InputError, match=r"user_key; it has P \(4, 3\), Q \(5, 3\)"):
+    with pytest.raises(InputError, match=r"user_key \(--user-key\); it has P \(4, 3\), Q \(5, 3\)"):
         from_files(path, path)
     factors = from_files(path, path, user_key="P", item_key="Q")
     np.testing.assert_array_equal(factors.item, ITEM)
@@ -218,8 +218,8 @@ def test_broken_and_missing_files_are_named(kind: str, tmp_path: Path) -> None:
     path.write_bytes(b"not vectors at all")
     with pytest.raises(InputError, match=f"broken.{kind}: "):
         from_files(path, path)
-    with pytest.raises(InputError, match=r"not from '\.csv'"):
-        from_files(tmp_path / "v.csv", tmp_path / "v.csv")
+    with pytest.raises(InputError, match=r"not from '\.txt'"):
+        from_files(tmp_path / "v.txt", tmp_path / "v.txt")
 
 
 def test_adapters_go_by_name() -> None:

@@ -27,6 +27,7 @@ from recprism.cli import (
     export,
     features,
     frontier,
+    import_vectors,
     interleave,
     monitor,
     recommend,
@@ -47,11 +48,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help=(
         "What diversity would cost your recommender, who would pay, and which factors drive it.\n\n"
-        "Start with `recprism demo`. A run is one directory: `train` makes it, `recommend` and `evaluate` use it."
+        "Start with `recprism demo`. A run is one directory: `train` or `import` makes it, `recommend` and `evaluate` "
+        "use it."
     ),
 )
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
+app.command("import")(import_vectors.import_vectors)
 app.command("audit")(audit.audit)
 app.command("diversify")(diversify.diversify)
 app.command("adjust")(adjust.adjust)

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli.options import (
+    LIST_COLUMNS,
+    ColumnMap,
     ItemTable,
     SubtopicColumn,
+    SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
+    category_columns,
+    column_map,
+    comma_words,
     metric_shares,
+    refuse_given,
     share_option,
 )
 from recprism.cli.output import (
@@ -24,8 +31,9 @@ from recprism.cli.output import (
     print_table,
     print_title,
     progress_of_steps,
+    say,
+    say_categories,
 )
-from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.study.cost import Cost
@@ -41,24 +49,23 @@ Guards = Annotated[
 
 def audit(
     target: Annotated[
-        Path | None,
-        typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.", show_default=False),
-    ] = None,
-    user_vectors: Annotated[
-        Path | None, typer.Option(help="Instead of a run: a .npy, .npz, .safetensors or .pt file of user vectors.")
-    ] = None,
-    item_vectors: Annotated[Path | None, typer.Option(help="The item vectors that go with them.")] = None,
-    user_ids: Annotated[Path | None, typer.Option(help="Ids of the user vectors: .npy, or one a line.")] = None,
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the item vectors.")] = None,
+        Path, typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.", show_default=False)
+    ],
     train: Annotated[Path | None, typer.Option(help="user_id,item_id that were known before.")] = None,
     held_out: Annotated[Path | None, typer.Option(help="user_id,item_id that users really took; they certify.")] = None,
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
     goal: Annotated[
-        str, typer.Option(help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.")
-    ] = "sc,ilad_subtopics,pc",
+        str | None,
+        typer.Option(
+            help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.",
+            show_default="sc,ilad_subtopics,pc; without categories ilad,pc",
+        ),
+    ] = None,
     guard: Guards = None,
     confidence: Annotated[float, share_option(help="Of the certificates.", low=0.5, high=0.9999)] = 0.95,
     show: Annotated[
@@ -78,37 +85,37 @@ def audit(
     - `recprism audit runs/demo`
     - `recprism audit runs/demo --goal sc --guard recall@20=2%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
-    - `recprism audit --user-vectors u.npy --item-vectors i.npy --train a.csv --held-out b.csv --subtopics genres.csv`
+    - your own vectors: `recprism import --user-vectors u.npy --item-vectors i.npy ... -o runs/mine`, then audit that
     """
     from recprism.study.audit import Beside
-    from recprism.study.cost import cost_of_diversity
+    from recprism.study.cost import cost_of_diversity, default_goals
     from recprism.study.pipeline import situation_of
     from recprism.study.run import Run
-    from recprism.study.vectors import situation_from_files
 
-    beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator)
-    if target is not None and target.is_file():
+    categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+    beside = Beside(held_out, train, subtopics, items, categories, columns=column_map(columns, LIST_COLUMNS))
+    if target.is_file():
         _describe(target, beside, as_json)
         return
-    if target is None and (user_vectors is None or item_vectors is None):
-        raise InputError("name a run, a file of lists, or --user-vectors and --item-vectors")
-    situation = (
-        situation_of(Run.open(target))
-        if target is not None
-        else situation_from_files(str(user_vectors), str(item_vectors), beside, user_ids=user_ids, item_ids=item_ids)
-    )
-    goals = [word.strip() for word in goal.split(",") if word.strip()]
+    files = {"--held-out": held_out, "--train": train, "--subtopics": subtopics, "--items": items}
+    refuse_given({**files, "--column": columns}, "is for a file of lists, and this is a run")
+    situation = situation_of(Run.open(target))
+    if goal is None and not len(situation.subtopics):
+        say("the items have no categories: the goals are ilad (distance of vectors) and pc (catalogue coverage)")
+    goals = default_goals(situation.subtopics) if goal is None else comma_words([goal])
     guards = metric_shares(guard, "--guard")
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
             situation, goals, guards=guards, confidence=confidence, show=show, engine=engine, on_step=on_step
         )
     if as_json:
-        print_json({"target": None if target is None else str(target), **found.to_dict()})
+        print_json({"target": str(target), **found.to_dict()})
         return
     print_cost(found, target)
-    if target is not None:
+    if found.certified:
         next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
+    else:  # neither a budget nor a front without labels
+        next_step(f"recprism recommend {target}", f"recprism report {target}")
 
 
 def _describe(path: Path, beside: Any, as_json: bool) -> None:
@@ -117,7 +124,9 @@ def _describe(path: Path, beside: Any, as_json: bool) -> None:
     from recprism.study.audit import audit_lists
 
     found = audit_lists(path, beside, None)
-    notes = (*found.notes, "lists alone are described; name a run or vectors to see what diversity would cost")
+    if found.categories is not None:
+        say_categories(found.categories)
+    notes = (*found.notes, "lists alone are described; audit a run to see what diversity would cost")
     print_evaluation(found.evaluation, notes, as_json, about=str(path))
 
 

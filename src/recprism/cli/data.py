@@ -13,15 +13,19 @@ from recprism.cli.options import (
     MinItem,
     MinUser,
     Preset,
+    SplitMethod,
     SubtopicColumn,
+    SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
     Threshold,
     data_config,
+    run_config,
 )
 from recprism.cli.output import (
     AsJson,
     DataRoot,
+    Seed,
     download_columns,
     next_step,
     print_facts,
@@ -31,6 +35,7 @@ from recprism.cli.output import (
     print_title,
     progress_bar,
     say,
+    say_categories,
     stdout,
 )
 
@@ -99,18 +104,21 @@ def stats(
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    split: SplitMethod = "random",
+    seed: Seed = 0,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count users, items, interactions and subtopics after cleaning.
+    """Count what a run with these options of `train` would hold: after cleaning, and in each part of the split.
 
     Examples:
 
     - `recprism data stats ml-1m --preset paper --data-root ~/data --json`
     - `recprism data stats my.csv --column user_id=userId --items movies.csv --subtopic-column genres`
     """
-    from recprism.study.data import open_data
+    from recprism.study.pipeline import divided
 
     config = data_config(
         source,
@@ -123,14 +131,18 @@ def stats(
         items=items,
         subtopic_column=subtopic_column,
         subtopic_separator=subtopic_separator,
+        subtopic_level=subtopic_level,
         data_root=data_root,
     )
-    counted = open_data(config).stats()
+    dataset, parts = divided(run_config(seed=seed, data=config, split={"method": split}))
+    sizes = {"train": len(parts.train), "validation": len(parts.validation), "test": len(parts.test)}
+    counted = {**dataset.stats(), "split": sizes}
     if as_json:
-        print_json(counted)
+        print_json({**counted, "categories": dataset.categories.to_dict()})
         return
     print_title(f"{source}, after cleaning")
     print_facts(counted)
+    say_categories(dataset.categories)
     next_step(f"recprism train --data {source}")
 
 

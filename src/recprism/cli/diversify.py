@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import Mlflow, key_values, metric_shares, mlflow_sink, share_option, typed_values
+from recprism.cli.options import Mlflow, comma_words, key_values, metric_shares, mlflow_sink, share_option, typed_values
 from recprism.cli.output import (
     AsJson,
     next_step,
@@ -75,7 +75,10 @@ def diversify(
         str, typer.Option(help="With --budget: whose vectors change, user (the index stays) or item.")
     ] = "user",
     ban: Annotated[
-        str | None, typer.Option(help="With --budget: item ids that never appear, with commas between.")
+        list[str] | None,
+        typer.Option(
+            help="With --budget: item ids that never appear, with commas between, or repeated.", show_default=False
+        ),
     ] = None,
     pin: Annotated[
         list[str] | None,
@@ -176,7 +179,7 @@ def diversify(
             confidence=confidence,
             certify_on=deciding,
             rules=RulesConfig(
-                banned=[_typed_id(word) for word in (ban or "").split(",") if word.strip()],
+                banned=list(comma_words(ban or [])),
                 pinned=_pins(pin or []),
                 min_share=_amounts(min_share, "--min-share"),
                 max_share=_amounts(max_share, "--max-share"),
@@ -217,18 +220,12 @@ def diversify(
     next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
 
 
-def _typed_id(word: str) -> int | str:
-    """Ids are whole numbers or text, as in the data."""
-    word = word.strip()
-    return int(word) if word.lstrip("-").isdigit() else word
-
-
 def _pins(words: list[str]) -> dict[str, int | str]:
     pairs = key_values(words, "--pin")
     for place in pairs:
         if not place.isdigit() or int(place) < 1:
             raise InputError(f"--pin {place}={pairs[place]}: write PLACE=ITEM with 1 for the top place, as in 1=318")
-    return {place: _typed_id(item) for place, item in pairs.items()}
+    return {**pairs}
 
 
 def _amounts(words: list[str] | None, option: str) -> dict[str, float]:

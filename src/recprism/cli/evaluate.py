@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.options import ItemTable, SubtopicColumn, SubtopicSeparator, SubtopicTable
+from recprism.cli.options import (
+    LIST_COLUMNS,
+    ColumnMap,
+    ItemTable,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    category_columns,
+    column_map,
+    refuse_given,
+)
 from recprism.cli.output import (
     AsJson,
     Seed,
@@ -18,6 +29,7 @@ from recprism.cli.output import (
     print_title,
     progress_of_steps,
     say,
+    say_categories,
     unless_busy,
 )
 from recprism.errors import InputError
@@ -48,7 +60,9 @@ def evaluate(
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
     catalogue_size: Annotated[
         int | None, typer.Option(help="How many items there are, if no file tells.", min=1)
     ] = None,
@@ -83,7 +97,18 @@ def evaluate(
         raise InputError(f"{target}: no such run directory or file of lists")
     notes: tuple[str, ...] = ()
     judged_by_run = target.is_dir() or run is not None
+    mapped = column_map(columns, LIST_COLUMNS)
+    categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+    files = {
+        "--held-out": held_out,
+        "--train": train,
+        "--subtopics": subtopics,
+        "--items": items,
+        "--subtopic-column": subtopic_column,
+        "--catalogue-size": catalogue_size,
+    }
     if target.is_dir():
+        refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
         ours = Run.open(target)
         with ours.unchanged() as saving:
             with progress_of_steps() as on_step:
@@ -93,12 +118,17 @@ def evaluate(
             with unless_busy(), saving():
                 ours.save_metrics(result.to_frame(), base=base)
     elif run is not None:
-        audit = audit_against_run(target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed)
+        refuse_given(files, "is for a file of lists without --run")
+        audit = audit_against_run(
+            target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed, columns=mapped
+        )
         result, notes = audit.evaluation, audit.notes
     else:
-        beside = Beside(held_out, train, subtopics, items, subtopic_column, subtopic_separator, catalogue_size)
+        beside = Beside(held_out, train, subtopics, items, categories, catalogue_size, mapped)
         audit = audit_lists(target, beside, names, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes
+        if audit.categories is not None:
+            say_categories(audit.categories)
     if output is not None:
         say(f"rows written to {write_table(result.to_frame(), output)}")
     if against is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,27 +104,16 @@ def explain(
     _print(found.explanation)
     if path is not None:
         say(f"kept in {path}")
-    first = found.explanation.change.base.user_ids[0]
+    first = shlex.quote(str(found.explanation.change.base.user_ids[0]))
     next_step(f"recprism explain {run_directory} --user {first}", f"recprism erase {run_directory}")
 
 
 def _view(found: Any, user: str | None, item: str | None, top: int) -> UserView | ItemView:
     from recprism.explain.views import view_item, view_user
 
-    factors = found.explanation.change.base
     if user is not None:
-        return view_user(found.explanation, found.judge, _as_id(user, factors.user_ids, "--user"), top)
-    return view_item(found.explanation, _as_id(str(item), factors.item_ids, "--item"), top)
-
-
-def _as_id(word: str, ids: Any, option: str) -> Any:
-    """Ids of a run are whole numbers or words; the command line has words only."""
-    if ids.dtype.kind != "i":
-        return word
-    try:
-        return int(word)
-    except ValueError:
-        raise InputError(f"{option} {word}: ids of this run are whole numbers") from None
+        return view_user(found.explanation, found.judge, user, top)
+    return view_item(found.explanation, item, top)
 
 
 def _on_file(run: Run, explanation: Explanation, part: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import share_option
+from recprism.cli.options import ColumnMap, column_map, refuse_given, share_option
 from recprism.cli.output import (
     AsJson,
     next_step,
@@ -37,6 +37,7 @@ def features(
         Path | None,
         typer.Option(help="Instead of reviews: an item table; numbers are scaled, categories become one-hot."),
     ] = None,
+    columns: ColumnMap = None,
     top: Annotated[int, typer.Option(help="How many features to keep.")] = 100,
     clusters: Annotated[int, typer.Option(help="Subtopics: clusters of features that are spoken of together.")] = 12,
     min_mentions: Annotated[int, typer.Option(help="Reviews: leave out what is mentioned less often.")] = 5,
@@ -70,14 +71,16 @@ def features(
     if sum(path is not None for path in given.values()) != 1:
         raise InputError(f"name one source of features: a file of reviews, --tuples or --attributes ({_named(given)})")
     if attributes is not None:
-        _from_attributes(attributes, output, as_json)
+        _from_attributes(attributes, output, column_map(columns, ("item_id",)), as_json)
         return
     if reviews is not None:
+        refuse_given({"--column": columns}, "is for --tuples and --attributes")
         found = _from_reviews(reviews, clusters, top=top, min_mentions=min_mentions, max_share=max_share)
     else:
         from recprism.data.feature_folder import tables_of_tuples
 
-        found = tables_of_tuples(str(tuples), top=top, clusters=clusters)
+        mapped = column_map(columns, ("user_id", "item_id", "feature", "sentiment"))
+        found = tables_of_tuples(str(tuples), top=top, clusters=clusters, columns=mapped)
     _report(found, found.write(output), show, as_json)
 
 
@@ -94,11 +97,11 @@ def _from_reviews(path: Path, clusters: int, **settings: Any) -> FeatureTables:
         return tables_of_reviews(path, AspectSettings(**settings), clusters=clusters, follow=follow)
 
 
-def _from_attributes(path: Path, output: Path, as_json: bool) -> None:
+def _from_attributes(path: Path, output: Path, columns: dict[str, str], as_json: bool) -> None:
     from recprism.data.feature_files import features_to_frame, read_attributes
     from recprism.data.feature_folder import write_tables
 
-    found = read_attributes(path)
+    found = read_attributes(path, columns=columns)
     written = write_tables({"item_features": features_to_frame(found.features)}, output)
     for name, values in found.left_out.items():
         say(f"left out: column {name!r} has {values:,} different values, too many for a category")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli.options import ColumnMap, column_map, refuse_given
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, print_title
 from recprism.errors import InputError
 
@@ -26,6 +27,7 @@ def interleave(
     part: Annotated[
         str, typer.Option(help="test hides training and validation items, validation only training items.")
     ] = "test",
+    columns: ColumnMap = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -43,11 +45,12 @@ def interleave(
     if target.is_dir():
         if output is None or clicks is not None:
             raise InputError("of a run, lists are written: name a file with -o, without --clicks")
+        refuse_given({"--column": columns}, "is for files of lists and clicks, and this is a run")
         _write(target, output, k, part, seed, as_json)
     else:
         if clicks is None or output is not None:
             raise InputError(f"{target}: of a file of interleaved lists, clicks are scored: name them with --clicks")
-        _score(target, clicks, as_json)
+        _score(target, clicks, column_map(columns, ("user_id", "item_id", "team")), as_json)
 
 
 def _write(run_directory: Path, output: Path, k: int, part: str, seed: int, as_json: bool) -> None:
@@ -67,11 +70,14 @@ def _write(run_directory: Path, output: Path, k: int, part: str, seed: int, as_j
     next_step(f"recprism interleave {output} --clicks clicks.csv")
 
 
-def _score(lists: Path, clicks: Path, as_json: bool) -> None:
+def _score(lists: Path, clicks: Path, columns: dict[str, str], as_json: bool) -> None:
+    from recprism.data.tables import TableReader
     from recprism.study.interleave import preference, read_clicks, read_interleaved
 
-    mixed = read_interleaved(lists)
-    found = preference(mixed, read_clicks(clicks, mixed))
+    reader = TableReader(columns)
+    mixed, clicked = read_interleaved(lists, reader), read_clicks(clicks, reader)
+    reader.require_used()
+    found = preference(mixed, clicked)
     if as_json:
         print_json(found.to_dict())
         return

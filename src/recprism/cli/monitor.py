@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import share_option
+from recprism.cli.options import ColumnMap, column_map, share_option
 from recprism.cli.output import (
     AsJson,
     Seed,
@@ -41,6 +41,7 @@ def monitor(
     day_column: Annotated[
         str | None, typer.Option(help="The column that tells the day.", show_default="day or date, if there is one")
     ] = None,
+    columns: ColumnMap = None,
     confident: Annotated[
         bool, typer.Option("--confident", help="Judge by the low end of the 95 % interval, not by the share.")
     ] = False,
@@ -90,6 +91,7 @@ def monitor(
             bootstrap=bootstrap,
             seed=seed,
             on_step=on_step,
+            columns=column_map(columns, ("user_id", "item_id", "rank", "day")),
         )
     if output is not None:
         say(f"rows written to {write_table(frame_of(Alive, found.rows), output)}")

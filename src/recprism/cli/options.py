@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import ValidationError
 
 from recprism.data.shares import Share, parse_share, share
 from recprism.errors import InputError
-from recprism.study.config import DataConfig, in_one_sentence
+from recprism.study.config import ColumnName, DataConfig, RunConfig, in_one_sentence
 
 if TYPE_CHECKING:
+    from recprism.data.categories import CategoryColumns
     from recprism.study.sinks import Sink
 
 Preset = Annotated[
@@ -23,16 +27,31 @@ MinUser = Annotated[int | None, typer.Option(help="Fewest positives of a user.",
 MinItem = Annotated[int | None, typer.Option(help="Fewest positives of an item.", show_default=False)]
 ColumnMap = Annotated[
     list[str] | None,
-    typer.Option("--column", help="Map a column of your file, as in user_id=userId; repeatable.", show_default=False),
+    typer.Option("--column", help="Map a column of your files, as in user_id=userId; repeatable.", show_default=False),
 ]
+SplitMethod = Annotated[str, typer.Option(help="random (8:1:1), paper (80/20), leave-last or temporal.")]
 SubtopicTable = Annotated[
     str | None, typer.Option("--subtopics", help="Long table item_id,subtopic[,weight].", show_default=False)
 ]
 ItemTable = Annotated[str | None, typer.Option("--items", help="Item table with a column item_id.", show_default=False)]
 SubtopicColumn = Annotated[
-    str | None, typer.Option(help="Delimited subtopic column of the item table.", show_default=False)
+    list[str] | None,
+    typer.Option(
+        help="Columns of the item table with subtopics, with commas between or repeated; genre_* stands for several.",
+        show_default=False,
+    ),
 ]
-SubtopicSeparator = Annotated[str, typer.Option(help="What stands between two subtopics of that column.")]
+SubtopicSeparator = Annotated[
+    str | None,
+    typer.Option(help="What stands between two subtopics of such a column.", show_default="found by itself"),
+]
+SubtopicLevel = Annotated[
+    str | None,
+    typer.Option(help="Of nested subtopics and paths (A > B): last, or path.", show_default="last"),
+]
+
+LIST_COLUMNS = ("user_id", "item_id", "rank", "subtopic", "weight")
+"""What files of lists, and those beside them, have."""
 
 Mlflow = Annotated[
     str | None,
@@ -44,28 +63,84 @@ Mlflow = Annotated[
     ),
 ]
 
-COLUMN_KEYS = {
-    "user_id": "user_column",
-    "item_id": "item_column",
-    "rating": "rating_column",
-    "timestamp": "timestamp_column",
-}
-
 
 def data_config(
-    source: str, *, columns: list[str] | None = None, threshold: str | None = None, **options: Any
+    source: str,
+    *,
+    columns: list[str] | None = None,
+    threshold: str | None = None,
+    subtopic_column: list[str] | None = None,
+    subtopic_separator: str | None = None,
+    subtopic_level: str | None = None,
+    **options: Any,
 ) -> DataConfig:
     """The data part of a configuration; ``columns`` are words such as ``user_id=userId``."""
-    mapped = {}
-    for name, column in key_values(columns or [], "--column").items():
-        if name not in COLUMN_KEYS:
-            raise InputError(f"--column {name}={column}: unknown name {name!r}; map one of {', '.join(COLUMN_KEYS)}")
-        mapped[COLUMN_KEYS[name]] = str(column)
-    wanted = {name: value for name, value in {**options, **mapped}.items() if value is not None}
+    names = _subtopic_names(subtopic_column, subtopic_separator, subtopic_level)
+    categories = {"subtopic_separator": subtopic_separator, "subtopic_level": subtopic_level}
+    wanted = {name: value for name, value in {**options, **categories}.items() if value is not None}
     try:
-        return DataConfig(source=source, threshold=_threshold(threshold), **wanted)
+        return DataConfig(
+            source=source,
+            threshold=_threshold(threshold),
+            columns=column_map(columns, get_args(ColumnName)),  # type: ignore[arg-type]
+            subtopic_column=list(names),
+            **wanted,
+        )
     except ValidationError as problem:
         raise InputError(in_one_sentence(problem)) from None
+
+
+def run_config(**parts: Any) -> RunConfig:
+    """A checked configuration of a run."""
+    try:
+        return RunConfig.model_validate(parts)
+    except ValidationError as problem:
+        raise InputError(in_one_sentence(problem)) from None
+
+
+def refuse_given(options: Mapping[str, Any], why: str) -> None:
+    """Options that have no meaning here are refused, not ignored; None and empty ones were not given."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise InputError(f"{given[0]} {why}; leave it out")
+
+
+def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:
+    """Words such as ``user_id=userId``; names: what the files of the command have, anything else is refused."""
+    mapped = key_values(words or [], "--column")
+    for name, column in mapped.items():
+        if name not in names:
+            raise InputError(f"--column {name}={column}: unknown name {name!r}; map one of {', '.join(names)}")
+    theirs = list(mapped.values())
+    twice = next((column for column in theirs if theirs.count(column) > 1), None)
+    if twice is not None:
+        raise InputError(f"--column: {twice!r} is mapped to two names; one column has one meaning")
+    return mapped
+
+
+def category_columns(columns: list[str] | None, separator: str | None, level: str | None) -> CategoryColumns | None:
+    """Where the categories of an item table are, or None."""
+    from recprism.data.categories import CategoryColumns
+
+    names = _subtopic_names(columns, separator, level)
+    return CategoryColumns(names, separator, level or "last") if names else None  # type: ignore[arg-type]
+
+
+def _subtopic_names(columns: list[str] | None, separator: str | None, level: str | None) -> tuple[str, ...]:
+    names = tuple(comma_words(columns or []))
+    if not names and (separator is not None or level is not None):
+        raise InputError("--subtopic-separator and --subtopic-level are for a --subtopic-column; name one")
+    return names
+
+
+def comma_words(words: Sequence[str]) -> list[str]:
+    """The words of options with commas between them; one that holds a comma stands in double quotes, as in CSV.
+
+    >>> comma_words(['1,42', '"Smith, J.",7'])
+    ['1', '42', 'Smith, J.', '7']
+    """
+    rows = [row for word in words for row in csv.reader(io.StringIO(word, newline=""), skipinitialspace=True)]
+    return [word for row in rows for word in row if word.strip()]
 
 
 def key_values(words: list[str], option: str) -> dict[str, str]:

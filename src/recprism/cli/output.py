@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,6 +25,9 @@ from rich.text import Text
 
 from recprism.data.progress import ProgressCallback
 from recprism.errors import BusyError
+
+if TYPE_CHECKING:
+    from recprism.data.categories import CategorySummary
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
@@ -57,6 +60,13 @@ def say(text: str) -> None:
 def print_title(text: str) -> None:
     """What the table below is about: the run, the goal, the part."""
     stdout.print(text, style="bold" if stdout.is_terminal else None, markup=False, highlight=False)
+
+
+def say_categories(found: CategorySummary) -> None:
+    """What was read of the items' categories, and what looks wrong about it."""
+    say(f"    categories: {found.sentence()}")
+    if warning := found.warning():
+        say(f"warning: {warning}")
 
 
 def print_sentence(text: str) -> None:

@@ -7,13 +7,20 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli.options import comma_words
 from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title
 
 
 def recommend(
     run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
     k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
-    users: Annotated[str | None, typer.Option(help="User ids, separated by commas; all users if left out.")] = None,
+    users: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="User ids with commas between, or repeated; one with a comma in double quotes.",
+            show_default="all users",
+        ),
+    ] = None,
     part: Annotated[
         str, typer.Option(help="test hides training and validation items, validation only training items.")
     ] = "test",
@@ -40,7 +47,7 @@ def recommend(
     from recprism.study.tables import write_table
 
     run = Run.open(run_directory)
-    wanted = None if users is None else [word.strip() for word in users.split(",") if word.strip()]
+    wanted = None if users is None else comma_words(users)
     kept = None
     with run.unchanged() as saving:
         lists = recommend(run, k, part=part_named(part), users=wanted, base=base)

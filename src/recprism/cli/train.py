@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
 from recprism.cli.options import (
     ColumnMap,
@@ -15,12 +14,15 @@ from recprism.cli.options import (
     MinUser,
     Mlflow,
     Preset,
+    SplitMethod,
     SubtopicColumn,
+    SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
     Threshold,
     data_config,
     mlflow_sink,
+    run_config,
     typed_values,
 )
 from recprism.cli.output import (
@@ -34,13 +36,21 @@ from recprism.cli.output import (
     print_title,
     progress_bar,
     say,
+    say_categories,
 )
-from recprism.errors import InputError
-from recprism.study.config import RunConfig, in_one_sentence
 
 if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
+    from recprism.data.split import Split
     from recprism.models import Factors
+    from recprism.study.config import RunConfig
     from recprism.study.run import Run
+
+WITHOUT_CATEGORIES = (
+    "the items have no categories, so the goals and metrics of subtopics (sc, alpha_ndcg, ilad_subtopics) and reasons "
+    "by subtopic will not work; ilad and pc need none. Name categories with --items FILE --subtopic-column NAME, or "
+    "--subtopics FILE"
+)
 
 
 def train(
@@ -59,7 +69,7 @@ def train(
     metric: Annotated[
         str, typer.Option(help="What your index searches by: inner_product, or cosine (item vectors of length 1).")
     ] = "inner_product",
-    split: Annotated[str, typer.Option(help="random (8:1:1), paper (80/20), leave-last or temporal.")] = "random",
+    split: SplitMethod = "random",
     preset: Preset = "default",
     threshold: Threshold = None,
     min_user: MinUser = None,
@@ -68,7 +78,8 @@ def train(
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = "|",
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
     data_root: DataRoot = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -105,25 +116,21 @@ def train(
             items=items,
             subtopic_column=subtopic_column,
             subtopic_separator=subtopic_separator,
+            subtopic_level=subtopic_level,
             data_root=data_root,
         )
-        try:
-            config = RunConfig.model_validate(
-                {
-                    "seed": seed,
-                    "device": device,
-                    "data": chosen,
-                    "split": {"method": split},
-                    "model": {
-                        "name": model,
-                        "preset": model_preset,
-                        "metric": metric,
-                        "settings": typed_values(settings or [], "--set"),
-                    },
-                }
-            )
-        except ValidationError as problem:
-            raise InputError(in_one_sentence(problem)) from None
+        config = run_config(
+            seed=seed,
+            device=device,
+            data=chosen,
+            split={"method": split},
+            model={
+                "name": model,
+                "preset": model_preset,
+                "metric": metric,
+                "settings": typed_values(settings or [], "--set"),
+            },
+        )
         run = start_run(
             output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
         )
@@ -140,16 +147,21 @@ def train(
 
 
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
-    """A new run with its data, told in one line."""
+    """A new run with its data, and what is in them."""
     from recprism.study.pipeline import start
 
-    run = start(path, config, overwrite=overwrite)
-    split, subtopics = run.split(), run.subtopics()
-    parts = f"{len(split.train):,} train, {len(split.validation):,} validation, {len(split.test):,} test"
-    without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
-    size = f"{split.n_users:,} users, {split.n_items:,} items, {len(subtopics)} subtopics{without}"
-    say(f"    {config.data.source}: {size}; {parts}")
-    return run
+    def show(dataset: Dataset, split: Split) -> None:
+        subtopics = dataset.subtopics
+        parts = f"{len(split.train):,} train, {len(split.validation):,} validation, {len(split.test):,} test"
+        without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
+        size = f"{split.n_users:,} users, {split.n_items:,} items, {len(subtopics)} subtopics{without}"
+        say(f"    {config.data.source}: {size}; {parts}")
+        if dataset.category_source:
+            say_categories(dataset.categories)
+        if not len(subtopics):
+            say(f"warning: {WITHOUT_CATEGORIES}")
+
+    return start(path, config, overwrite=overwrite, on_data=show)
 
 
 def train_with_progress(run: Run) -> Factors:

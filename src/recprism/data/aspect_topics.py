@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.frames import number_ids
+from recprism.data.ids import number_ids
 from recprism.errors import InputError
 
 N_CLUSTERS = 12

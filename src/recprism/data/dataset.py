@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from recprism.data.categories import CategorySummary, summarise
 from recprism.data.frames import (
-    Columns,
     attributes_from_frame,
     interactions_from_frame,
     subtopics_from_frame,
 )
+from recprism.data.ids import id_series
 from recprism.data.interactions import (
     DuplicatePolicy,
     Interactions,
@@ -53,6 +54,7 @@ class Tables:
     subtopics: item_id, subtopic[, weight], or None
     items: item_id and any further columns (title, year, tags, ...), or None
     where, subtopics_where, items_where: what each is called in errors, a file's name where there is one
+    category_source: how the subtopics were read from a file, in words
     """
 
     interactions: pl.DataFrame
@@ -61,6 +63,7 @@ class Tables:
     where: str = "interactions"
     subtopics_where: str = "subtopics"
     items_where: str = "items"
+    category_source: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +75,24 @@ class Dataset:
     subtopics: Subtopics
     attributes: pl.DataFrame
     preparation: Preparation
+    category_source: str = ""
+
+    @property
+    def categories(self) -> CategorySummary:
+        """What is known of the items' subtopics, and how they were read."""
+        return summarise(self.subtopics, self.category_source)
 
     @classmethod
-    def from_tables(
-        cls, name: str, tables: Tables, preparation: Preparation | None = None, columns: Columns | None = None
-    ) -> Dataset:
+    def from_tables(cls, name: str, tables: Tables, preparation: Preparation | None = None) -> Dataset:
         """Interpret, clean and align the tables of a loader."""
-        raw = interactions_from_frame(tables.interactions, columns, where=tables.where)
-        return cls.from_interactions(
+        raw = interactions_from_frame(tables.interactions, where=tables.where)
+        found = cls.from_interactions(
             *(name, raw, tables.subtopics, tables.items, preparation),
             where=tables.where,
             subtopics_where=tables.subtopics_where,
             items_where=tables.items_where,
         )
+        return replace(found, category_source=tables.category_source)
 
     @classmethod
     def from_interactions(
@@ -115,7 +123,9 @@ class Dataset:
             name,
             kept,
             empty if subtopics is None else subtopics_from_frame(subtopics, ids, where=subtopics_where),
-            attributes_from_frame(pl.DataFrame({"item_id": ids}) if items is None else items, ids, where=items_where),
+            attributes_from_frame(
+                pl.DataFrame({"item_id": id_series(ids)}) if items is None else items, ids, where=items_where
+            ),
             preparation,
         )
 

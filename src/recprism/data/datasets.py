@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from recprism.data import amazon, movielens
+from recprism.data.categories import CategoryColumns, Level, long_categories, read_categories
 from recprism.data.dataset import Dataset, Preparation, Tables
-from recprism.data.frames import Columns, explode_subtopics
 from recprism.data.sources import Source
-from recprism.data.tables import read_table
+from recprism.data.tables import TableReader
 from recprism.errors import InputError
 
 STARS = Preparation(threshold=4.0, min_user=5, min_item=5)
@@ -114,31 +116,76 @@ def load_dataset(
 def load_files(
     interactions: str | Path,
     *,
-    columns: Columns | None = None,
+    columns: Mapping[str, str] | None = None,
     subtopics: str | Path | None = None,
     items: str | Path | None = None,
-    subtopic_column: str | None = None,
-    separator: str = "|",
+    subtopic_column: str | Sequence[str] | None = None,
+    separator: str | None = None,
+    level: Level = "last",
     preparation: Preparation | None = None,
 ) -> Dataset:
-    """Load your own files.
+    """Load your own files; see :func:`recprism.data.tables.read_table` for what is recognised.
 
-    interactions: a table with user and item columns (CSV, TSV, Parquet, RecBole .inter), named by ``columns``
-    items: a table with an item_id column and anything worth showing (title, year, ...)
-    subtopics: a long table item_id, subtopic[, weight]; or name the delimited ``subtopic_column`` of the item table
+    Args:
+        interactions: a table user_id, item_id[, rating, timestamp].
+        columns: our name -> the name in your files, as in ``{"user_id": "customer"}``; it goes for all of the files.
+        subtopics: a long table item_id, subtopic[, weight].
+        items: a table with item_id and anything worth showing (title, year, ...).
+        subtopic_column: instead of ``subtopics``: columns of the item table that hold categories.
+        separator: what stands between two categories of a text; None finds it.
+        level: of nested categories, the last level or the whole path.
+        preparation: what is left out before the data are split.
+
+    Returns:
+        The data set; its ``categories`` say what was read.
+
+    Raises:
+        InputError: a file cannot be read, or a mapped or needed column is missing.
     """
-    columns = columns or Columns()
-    item_table = None if items is None else read_table(items)
-    topics = None if subtopics is None else read_table(subtopics)
-    if subtopic_column is not None:
-        if item_table is None:
-            raise InputError(
-                f"the subtopic column {subtopic_column!r} is one of an item table; name its file with --items"
-            )
-        topics = explode_subtopics(item_table, subtopic_column, separator, where=str(items))
-    about = str(items if subtopic_column is not None else subtopics)
-    tables = Tables(read_table(interactions), topics, item_table, str(interactions), about, str(items))
-    return Dataset.from_tables(Path(interactions).stem, tables, preparation, columns)
+    reader = TableReader(columns or {})
+    table = reader.read(interactions, required=("user_id", "item_id"))
+    about = read_item_files(reader, items, subtopics, _category_columns(subtopic_column, separator, level))
+    reader.require_used()
+    tables = Tables(
+        table, about.subtopics, about.items, str(interactions), about.where, str(items), category_source=about.how
+    )
+    return Dataset.from_tables(Path(interactions).stem, tables, preparation)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFiles:
+    """items: the item table; subtopics: the long table; where, how: the file of the categories, and how it was read."""
+
+    items: pl.DataFrame | None
+    subtopics: pl.DataFrame | None
+    where: str = "subtopics"
+    how: str = ""
+
+
+def read_item_files(
+    reader: TableReader,
+    items: str | Path | None,
+    subtopics: str | Path | None,
+    columns: CategoryColumns | None,
+) -> ItemFiles:
+    """An item table and a table of categories; the categories come from one of them, or are not there."""
+    if columns is not None and (items is None or subtopics is not None):
+        problem = "name its file with --items" if items is None else "leave --subtopics out, or the column"
+        raise InputError(f"the subtopic column {columns.names[0]!r} is one of an item table; {problem}")
+    item_table = None if items is None else reader.read(items, required=("item_id",))
+    if columns is not None and item_table is not None:
+        found = read_categories(item_table, columns, str(items))
+        return ItemFiles(item_table, found.table, str(items), found.summary.how)
+    if subtopics is None:
+        return ItemFiles(item_table, None)
+    found = long_categories(reader.read(subtopics, required=("item_id", "subtopic")), str(subtopics))
+    return ItemFiles(item_table, found.table, str(subtopics), found.summary.how)
+
+
+def _category_columns(names: str | Sequence[str] | None, separator: str | None, level: Level) -> CategoryColumns | None:
+    if not names:
+        return None
+    return CategoryColumns((names,) if isinstance(names, str) else tuple(names), separator, level)
 
 
 def find_named(name: str) -> NamedSet:

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.data.frames import number_ids
+from recprism.data.ids import number_ids
 from recprism.errors import InputError
 
 SCALE = 5  # N: the best mark

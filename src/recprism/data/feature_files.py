@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,24 +11,23 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.data.frames import interpret_ids, number_ids, numbers, require_column
-from recprism.data.json_lines import read_json_lines
+from recprism.data.frames import interpret_ids, numbers, require_column
+from recprism.data.ids import id_series, number_ids
 from recprism.data.tables import ROW, read_table
 from recprism.errors import InputError
 
-JSON_ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 SHORT_NAMES = {"user": "user_id", "item": "item_id", "aspect": "feature"}
 MAX_VALUES = 50
 SEPARATOR = "|"
 
 
-def read_mentions(path: str | Path) -> pl.DataFrame:
+def read_mentions(path: str | Path, columns: Mapping[str, str] | None = None) -> pl.DataFrame:
     """Tuples user_id, item_id, feature, sentiment (-1 to 1) from CSV, TSV, Parquet or JSON lines, plain or .gz.
 
-    The columns may be called user, item and aspect as well.
+    The columns may be called user, item and aspect as well; columns: our name -> the file's, for any other.
     """
     where = str(path)
-    table = _read_objects(path) if where.lower().endswith(JSON_ENDINGS) else read_table(path)
+    table = read_table(path, columns)
     short = {old: new for old, new in SHORT_NAMES.items() if old in table.columns and new not in table.columns}
     table = table.rename(short)
     for name in ("user_id", "item_id", "feature", "sentiment"):
@@ -52,14 +52,16 @@ class Attributes:
     left_out: dict[str, int]
 
 
-def read_attributes(path: str | Path, *, max_values: int = MAX_VALUES) -> Attributes:
+def read_attributes(
+    path: str | Path, *, max_values: int = MAX_VALUES, columns: Mapping[str, str] | None = None
+) -> Attributes:
     """An item table (item_id and any columns) as numbers between 0 and 1.
 
     A column of numbers is scaled to its smallest and largest value (missing ones get the mean). Any other is a
     category: one feature ``column=value`` for each value; several values of one item are parted by ``|``.
     """
     where = str(path)
-    table = read_table(path)
+    table = read_table(path, columns)
     require_column(table, "item_id", where)
     item_ids, order = number_ids(interpret_ids(table, "item_id", where))
     if len(item_ids) < table.height:
@@ -91,7 +93,7 @@ def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.Data
     if side in features.names:
         raise InputError(f"a feature is called {side}, as the column of the ids is; give it another name")
     columns = {name: features.values[:, number] for number, name in enumerate(features.names)}
-    return pl.DataFrame({side: features.ids.tolist(), **columns})
+    return pl.DataFrame({side: id_series(features.ids), **columns})
 
 
 def features_from_file(path: str | Path, side: str = "item_id") -> FeatureMatrix:
@@ -105,11 +107,6 @@ def features_from_file(path: str | Path, side: str = "item_id") -> FeatureMatrix
     for number, name in enumerate(names):
         matrix[order, number] = numbers(table, name, where)
     return FeatureMatrix(ids, names, matrix)
-
-
-def _read_objects(path: str | Path) -> pl.DataFrame:
-    rows = [{ROW: row, **entry} for row, entry in read_json_lines(path)]
-    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 
 def _named(table: pl.DataFrame, where: str) -> pl.Series:

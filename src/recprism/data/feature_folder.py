@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,12 +56,18 @@ def tables_of_reviews(
     return _tables(found, reviews.drop("text", ROW), clusters)
 
 
-def tables_of_tuples(path: str | Path, *, top: int | None = None, clusters: int = N_CLUSTERS) -> FeatureTables:
+def tables_of_tuples(
+    path: str | Path,
+    *,
+    top: int | None = None,
+    clusters: int = N_CLUSTERS,
+    columns: Mapping[str, str] | None = None,
+) -> FeatureTables:
     """Read (user, item, feature, sentiment) tuples of another tool; ``top`` keeps the most mentioned features.
 
     Every pair of a user and an item counts as one review and one interaction.
     """
-    mentions = read_mentions(path)
+    mentions = read_mentions(path, columns)
     if top is not None:
         if top < 1:
             raise InputError(f"top is {top}; pass a whole number of at least 1")

@@ -9,12 +9,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.ids import as_id_array, show, show_names
+from recprism.data.ids import (
+    as_id_array,
+    canonical_ids,
+    id_series,
+    known_positions,
+    number_ids,
+    show,
+    show_names,
+)
 from recprism.data.interactions import Interactions
 from recprism.data.real import require_real
 from recprism.data.subtopics import Subtopics
 from recprism.data.tables import ROW
 from recprism.errors import InputError
+
+_AT = "__at__"  # an item's number, while tables are joined
 
 
 @dataclass(frozen=True)
@@ -85,16 +95,6 @@ def subtopics_from_frame(
     return Subtopics.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
 
 
-def explode_subtopics(frame: Any, column: str, separator: str, *, where: str, item: str = "item_id") -> pl.DataFrame:
-    """The long table of a delimited column such as ``Comedy|Drama``."""
-    table = as_polars(frame, where)
-    for name in (item, column):
-        require_column(table, name, where)
-    parts = pl.col(column).cast(pl.String).str.split(separator)
-    long = table.select(pl.col(item), parts.alias("subtopic")).explode("subtopic", empty_as_null=True, keep_nulls=True)
-    return long.with_columns(pl.col("subtopic").str.strip_chars()).filter(pl.col("subtopic").str.len_bytes() > 0)
-
-
 def attributes_from_frame(
     frame: Any, item_ids: NDArray[Any], *, where: str = "items", item: str = "item_id"
 ) -> pl.DataFrame:
@@ -102,17 +102,17 @@ def attributes_from_frame(
     table = as_polars(frame, where)
     require_column(table, item, where)
     keyed = table.drop(ROW, strict=False).with_columns(
-        interpret_ids(table, item, where).alias(item).cast(_id_series(item_ids).dtype, strict=False)
+        known_positions(interpret_ids(table, item, where), item_ids).alias(_AT)
     )
-    keyed = keyed.filter(pl.col(item).is_not_null()).unique(maintain_order=True)
-    clash = keyed.filter(pl.col(item).is_duplicated())
+    keyed = keyed.drop(item).filter(pl.col(_AT).is_not_null()).unique(maintain_order=True)
+    clash = keyed.filter(pl.col(_AT).is_duplicated())
     if not clash.is_empty():
         raise InputError(
-            f"{where}: item {clash[item][0]!r} stands more than once with different values; keep one row each"
+            f"{where}: item {show(item_ids[clash[_AT][0]])} stands more than once with different values; "
+            "keep one row each"
         )
-    return pl.DataFrame({"item_id": _id_series(item_ids)}).join(
-        keyed.rename({item: "item_id"}), on="item_id", how="left", maintain_order="left"
-    )
+    wanted = pl.DataFrame({"item_id": id_series(item_ids), _AT: np.arange(len(item_ids))})
+    return wanted.join(keyed, on=_AT, how="left", maintain_order="left").drop(_AT)
 
 
 def as_polars(frame: Any, where: str) -> pl.DataFrame:
@@ -144,20 +144,18 @@ def require_column(table: pl.DataFrame, name: str, where: str) -> None:
 
 
 def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
-    """Ids as integers where every one is written as a plain integer (no 007, no +7), else as text."""
+    """A column of ids in the form of :mod:`recprism.data.ids`; missing ones are refused."""
     column = table[name]
+    if column.dtype.is_nested():
+        raise InputError(f"{where}: {name} holds {column.dtype}; ids are whole numbers or text")
     _refuse_missing(table, column.is_null(), name, where, "is empty")
-    if column.dtype.is_integer():
-        return column.cast(pl.Int64)
     if column.dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
         _refuse_missing(table, (whole.cast(pl.Float64) != column).fill_null(True), name, where, "is not a whole number")
         return whole
-    text = column.cast(pl.String)
-    _refuse_missing(table, text.str.strip_chars().str.len_bytes() == 0, name, where, "is empty")
-    as_integers = text.cast(pl.Int64, strict=False)
-    canonical = as_integers.cast(pl.String) == text
-    return as_integers if canonical.fill_null(False).all() else text
+    if not column.dtype.is_numeric():
+        _refuse_missing(table, column.cast(pl.String).str.strip_chars() == "", name, where, "is empty")
+    return canonical_ids(column)
 
 
 def numbers(table: pl.DataFrame, name: str, where: str) -> NDArray[np.float64]:
@@ -175,20 +173,6 @@ def times(table: pl.DataFrame, name: str, where: str) -> NDArray[np.int64]:
         _refuse_missing(table, column.is_null(), name, where, "is empty")
         return column.cast(pl.Datetime("us")).dt.epoch("us").to_numpy()
     return np.floor(numbers(table, name, where)).astype(np.int64)
-
-
-def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Sorted distinct ids, and each row's position among them."""
-    distinct = ids.unique().sort()
-    position = ids.rank("dense").cast(pl.Int64) - 1
-    return _to_id_array(distinct), position.to_numpy()
-
-
-def known_positions(ids: pl.Series, known_ids: NDArray[Any]) -> pl.Series:
-    """Positions among ``known_ids``, null where an id is not there."""
-    known = pl.DataFrame({"id": _id_series(known_ids), "position": np.arange(len(known_ids))})
-    wanted = pl.DataFrame({"id": ids.cast(known["id"].dtype, strict=False)})
-    return wanted.join(known, on="id", how="left", maintain_order="left")["position"]
 
 
 def _refuse_missing(table: pl.DataFrame, bad: pl.Series, name: str, where: str, problem: str) -> None:
@@ -211,14 +195,6 @@ def _match(ids: pl.Series, item_ids: NDArray[Any], where: str) -> pl.Series:
             f" (such as {show(item_ids[0])}); the two files must use the same ids"
         )
     return position
-
-
-def _id_series(ids: NDArray[Any]) -> pl.Series:
-    return pl.Series(ids.tolist(), dtype=pl.Int64 if ids.dtype.kind == "i" else pl.String)
-
-
-def _to_id_array(ids: pl.Series) -> NDArray[Any]:
-    return ids.to_numpy() if ids.dtype == pl.Int64 else np.array(ids.to_list(), dtype=object)
 
 
 def _sorted_by_id(numbers: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:

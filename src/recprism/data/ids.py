@@ -1,14 +1,24 @@
-"""Ids of any type: integers stay integers, everything else is text."""
+"""Ids of any kind, in one form: whole numbers where every id is one, else text.
+
+An id is what it says: 7, "7" and 7.0 are one id wherever they stand, and 007 is another. A set of ids that are all
+whole numbers is kept as int64, so that it sorts by number; any other set is kept as text and sorts as text.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WHOLE_FLOAT = r"^(-?(?:0|[1-9][0-9]*))\.0+$"  # 7.0, as tables write whole numbers beside missing ones; not 007.0
 
 
 def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
@@ -16,14 +26,94 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     array = np.asarray(ids)
     if array.ndim != 1:
         raise InputError(f"{side} ids have shape {array.shape}; a plain list is needed")
-    array = (
-        array.astype(np.int64) if array.dtype.kind in "iu" else np.array([str(i) for i in array.tolist()], dtype=object)
-    )
+    array = array.astype(np.int64) if _is_whole(array) else _texts(array)
     if distinct:
         values, counts = np.unique(array, return_counts=True)
         if len(values) < len(array):
             raise InputError(f"{side} id {show(values[counts > 1][0])} stands more than once; ids must be distinct")
     return array
+
+
+def _is_whole(array: NDArray[Any]) -> bool:
+    if array.dtype.kind == "f" and len(array):
+        return bool((np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53)).all())
+    return array.dtype.kind == "i" or (array.dtype.kind == "u" and bool((array <= np.iinfo(np.int64).max).all()))
+
+
+def _texts(array: NDArray[Any]) -> NDArray[Any]:
+    return np.array([canonical_text(one) for one in array.tolist()], dtype=object)
+
+
+def canonical_text(value: Any) -> str:
+    """An id as text, the same for 7, "7", 7.0 and "7.0".
+
+    >>> [canonical_text(value) for value in (7, "7", 7.0, "7.0", "007")]
+    ['7', '7', '7', '7', '007']
+    """
+    return re.sub(WHOLE_FLOAT, r"\1", str(value))
+
+
+def canonical_ids(column: pl.Series) -> pl.Series:
+    """A column of ids as Int64 where every one is a plain whole number (no 007, no +7), else as String."""
+    import polars as pl
+
+    if column.dtype.is_signed_integer():
+        return column.cast(pl.Int64)
+    text = column.cast(pl.String).str.replace(WHOLE_FLOAT, "${1}")
+    as_integers = text.cast(pl.Int64, strict=False)
+    canonical = as_integers.cast(pl.String) == text
+    return as_integers if canonical.fill_null(False).all() else text
+
+
+def id_series(ids: NDArray[Any], name: str = "") -> pl.Series:
+    """An array of ids as a column, Int64 or String, also where it is empty."""
+    import polars as pl
+
+    return pl.Series(name, ids.tolist(), dtype=pl.Int64 if ids.dtype.kind == "i" else pl.String)
+
+
+def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted distinct ids, and each row's position among them."""
+    import polars as pl
+
+    distinct = ids.unique().sort()
+    position = ids.rank("dense").cast(pl.Int64) - 1
+    known = distinct.to_numpy() if distinct.dtype == pl.Int64 else np.array(distinct.to_list(), dtype=object)
+    return known, position.to_numpy()
+
+
+def known_positions(ids: pl.Series, known_ids: NDArray[Any]) -> pl.Series:
+    """Positions among ``known_ids``, null where an id is not there; one side may be numbers and the other text."""
+    import polars as pl
+
+    wanted, known = canonical_ids(ids), id_series(known_ids)
+    if wanted.dtype != known.dtype:
+        wanted, known = wanted.cast(pl.String), known.cast(pl.String)
+    table = pl.DataFrame({"id": known, "position": np.arange(len(known_ids))})
+    return pl.DataFrame({"id": wanted}).join(table, on="id", how="left", maintain_order="left")["position"]
+
+
+def find_ids(wanted: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) where each wanted id stands among the known ones, -1 where it does not."""
+    if wanted.dtype.kind != "i" or known.dtype.kind != "i":
+        number = {str(one): at for at, one in enumerate(known.tolist())}
+        return np.array([number.get(str(one), -1) for one in wanted.tolist()], np.int64)
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+    return np.where(known[found] == wanted, found, -1)
+
+
+def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
+    """Where each wanted id stands among the known ones; an unknown id is an error that names it."""
+    found = find_ids(wanted, known)
+    unknown = np.flatnonzero(found < 0)
+    if len(unknown):
+        raise InputError(
+            f"{side} id {show(wanted[unknown[0]])} is unknown ({len(unknown)} such ids); use ids of the training data"
+        )
+    return found
 
 
 def show(value: Any) -> str:
@@ -38,29 +128,3 @@ def show_names(names: Iterable[str]) -> str:
     user, 'item\\n1'
     """
     return ", ".join(name if name.isprintable() else repr(name) for name in names)
-
-
-def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
-    """Where each wanted id stands among the known ones; an unknown id is an error that names it."""
-    if wanted.dtype.kind != known.dtype.kind:
-        wanted = _cast_like(wanted, known, side)
-    order = np.argsort(known, kind="stable")
-    at = np.searchsorted(known, wanted, sorter=order)
-    found = order[np.minimum(at, len(known) - 1)]
-    unknown = np.flatnonzero(known[found] != wanted)
-    if len(unknown):
-        raise InputError(
-            f"{side} id {show(wanted[unknown[0]])} is unknown ({len(unknown)} such ids); use ids of the training data"
-        )
-    return found
-
-
-def _cast_like(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[Any]:
-    if known.dtype.kind == "O":
-        return np.array([str(i) for i in wanted.tolist()], dtype=object)
-    try:
-        return np.array([int(i) for i in wanted.tolist()], np.int64)
-    except ValueError:
-        raise InputError(
-            f"{side} id {show(wanted[0])} is text but the known ids are integers; use ids of the training data"
-        ) from None

@@ -6,8 +6,8 @@ from importlib.resources import as_file, files
 
 import polars as pl
 
+from recprism.data.categories import CategoryColumns, read_categories
 from recprism.data.dataset import Tables
-from recprism.data.frames import explode_subtopics
 from recprism.data.sources import Source
 from recprism.data.tables import ROW, read_delimited, read_parquet
 from recprism.errors import InputError
@@ -46,7 +46,9 @@ def embedded_readme() -> str:
 
 
 def _tables(ratings: pl.DataFrame, movies: pl.DataFrame, tags: pl.DataFrame | None, where: str) -> Tables:
-    genres = explode_subtopics(movies, "genres", "|", where="movies").filter(pl.col("subtopic") != NO_GENRE)
+    genres = read_categories(movies, CategoryColumns(("genres",), "|"), "movies").table.filter(
+        pl.col("subtopic") != NO_GENRE
+    )
     year = pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Int32)
     items = movies.drop(ROW, strict=False).with_columns(year.alias("year"))
     return Tables(ratings, genres, items if tags is None else _with_tags(items, tags), where)

@@ -1,4 +1,4 @@
-"""Where the bytes come from: a plain file, a gzip file, a folder or a zip archive, all read the same way."""
+"""Where the bytes come from: a plain, gzip or zstd file, a folder or a zip archive, all read the same way."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from recprism.errors import InputError
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Source:
         return f"{self.path}!{name}" if self._is_zip else str(self.path / self._locate(name))
 
     def read(self, name: str) -> bytes:
-        """The whole member; a name ending in .gz is unpacked."""
+        """The whole member, unpacked where it is a gzip or zstd file."""
         if not self._is_zip:
             return read_bytes(self.path / self._locate(name))
         with self._open_zip() as archive:
@@ -44,7 +45,7 @@ class Source:
                 content = archive.read(self._locate(name))
             except (zipfile.BadZipFile, zlib.error, EOFError) as broken:
                 raise InputError(f"{self.where(name)}: damaged archive ({broken}); get the file again") from None
-        return _gunzip(io.BytesIO(content), self.where(name)) if name.endswith(".gz") else content
+        return unpacked(content, self.where(name))
 
     def _members(self) -> list[str]:
         if not self._is_zip:
@@ -66,10 +67,9 @@ class Source:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A plain or gzip file, whole."""
+    """A whole file, unpacked where its first bytes are those of gzip or zstd, whatever its name."""
     try:
-        with path.open("rb") as file:
-            return _gunzip(file, str(path)) if path.suffix == ".gz" else file.read()
+        return unpacked(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; check the name and the folder") from None
     except IsADirectoryError:
@@ -92,9 +92,29 @@ def _decode(line: bytes, row: int, where: str) -> str:
         raise InputError(f"{where}, row {row}: not UTF-8 text; convert the file (iconv -t utf-8)") from None
 
 
-def _gunzip(file: BinaryIO, where: str) -> bytes:
+def unpacked(content: bytes, where: str) -> bytes:
+    """The content of a gzip or zstd file, found by its first bytes; anything else as it is."""
+    if content.startswith(GZIP):
+        return _gunzip(content, where)
+    return _unzstd(content, where) if content.startswith(ZSTD) else content
+
+
+def _gunzip(content: bytes, where: str) -> bytes:
     try:
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            return unpacked.read()
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            return file.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
         raise InputError(f"{where}: gzip file is cut short or damaged ({broken}); get the file again") from None
+
+
+def _unzstd(content: bytes, where: str) -> bytes:
+    """Through the CSV reader of polars, one column of whole lines: Python before 3.14 has no zstd of its own."""
+    import polars as pl
+
+    try:
+        lines = pl.read_csv(content, has_header=False, separator="\x00", quote_char=None, infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError) as broken:
+        raise InputError(
+            f"{where}: zstd file is cut short, damaged or not of text ({broken}); get the file again"
+        ) from None
+    return "\n".join(line or "" for line in lines.to_series(0).to_list()).encode()

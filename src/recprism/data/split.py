@@ -41,6 +41,14 @@ class Split:
     def part(self, name: Part) -> Incidence:
         return {"train": self.train, "validation": self.validation, "test": self.test}[name]
 
+    def require_labels(self, name: Part, what: str) -> None:
+        """Refuse a part without labels; ``what`` needs them."""
+        if not len(self.part(name)):
+            raise InputError(
+                f"{what} needs held-out interactions and the {name} part has none; train with a split that has them, "
+                "or import the vectors with --held-out or --set-aside"
+            )
+
     def seen_before(self, name: Part) -> Incidence:
         """What a list judged on part ``name`` must not contain: everything the user did in the parts before it."""
         if name == "test":
@@ -58,8 +66,8 @@ class Split:
         generator = np.random.default_rng(seed)
         user, item = self.train.row_of_entry, self.train.indices.astype(np.int64)
         everything = Interactions(user, item, user_ids=self.user_ids, item_ids=self.item_ids)
-        rank, size = _rank_in_user(everything, generator.permutation(len(user)))
-        held_out = rank >= size - np.minimum(_held_out(size, share), size - 1)
+        rank, size = rank_in_user(everything, generator.permutation(len(user)))
+        held_out = rank >= size - np.minimum(held_out_counts(size, share), size - 1)
         train, validation = (Incidence.from_pairs(user[it], item[it], self.train.shape) for it in (~held_out, held_out))
         carved = {**self.settings, "carved": share}
         return Split(train, validation, self.test, self.user_ids, self.item_ids, carved)
@@ -103,7 +111,7 @@ def split_interactions(
     """
     if method not in METHODS:
         raise InputError(f"unknown split {method!r}; choose one of {', '.join(METHODS)}")
-    ordered = _in_canonical_order(interactions)
+    ordered = in_canonical_order(interactions)
     generator = np.random.default_rng(seed)
     parts = METHODS[method](ordered, generator, **options)
     shape = (ordered.n_users, ordered.n_items)
@@ -123,15 +131,15 @@ def per_user_random(
     stays in training. Users with one or two interactions are too small to split: all they have is training.
     """
     validation, test = _held_out_shares(validation, test)
-    rank, size = _rank_in_user(interactions, generator.permutation(len(interactions)))
-    n_test = _held_out(size, test)
-    n_validation = _held_out(size, validation)
+    rank, size = rank_in_user(interactions, generator.permutation(len(interactions)))
+    n_test = held_out_counts(size, test)
+    n_validation = held_out_counts(size, validation)
     return _cut_from_the_end(rank, size, n_validation, n_test)
 
 
 def paper(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int8]:
     """Per-user 80/20 without validation, as in the paper's released code: optimiser and report share the 20 %."""
-    rank, size = _rank_in_user(interactions, generator.permutation(len(interactions)))
+    rank, size = rank_in_user(interactions, generator.permutation(len(interactions)))
     return _cut_from_the_end(rank, size, np.zeros_like(size), size - (size * 4) // 5)
 
 
@@ -140,7 +148,7 @@ def leave_last(interactions: Interactions, generator: np.random.Generator) -> ND
 
     Users with two interactions give one to test and none to validation; users with one only train.
     """
-    rank, size = _rank_in_user(interactions, _by_time(interactions, generator))
+    rank, size = rank_in_user(interactions, positions_in_time(interactions, generator))
     return _cut_from_the_end(rank, size, (size >= 3).astype(np.int64), (size >= 2).astype(np.int64))
 
 
@@ -152,7 +160,7 @@ def temporal(
     Users who only come later have no training items and are judged as the cold users they are.
     """
     validation, test = _held_out_shares(validation, test)
-    position = _by_time(interactions, generator)
+    position = positions_in_time(interactions, generator)
     n = len(interactions)
     n_test, n_validation = round(n * test), round(n * validation)
     parts = np.full(n, TRAIN, np.int8)
@@ -169,12 +177,12 @@ METHODS: dict[str, Callable[..., NDArray[np.int8]]] = {
 }
 
 
-def _in_canonical_order(interactions: Interactions) -> Interactions:
+def in_canonical_order(interactions: Interactions) -> Interactions:
     """Sorted by user, then item: the split must not depend on the order of rows in a file."""
     return interactions.take(np.lexsort((interactions.item, interactions.user)))
 
 
-def _by_time(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int64]:
+def positions_in_time(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int64]:
     """(n,) rank in time over all interactions; equal times in random order."""
     if interactions.timestamp is None:
         raise InputError(
@@ -186,7 +194,7 @@ def _by_time(interactions: Interactions, generator: np.random.Generator) -> NDAr
     return position
 
 
-def _rank_in_user(
+def rank_in_user(
     interactions: Interactions, position: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each interaction its rank among its user's own (by ``position``), and how many the user has."""
@@ -205,7 +213,7 @@ def _held_out_shares(validation: Share, test: Share) -> tuple[float, float]:
     return found
 
 
-def _held_out(size: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+def held_out_counts(size: NDArray[np.int64], share: float) -> NDArray[np.int64]:
     wanted = np.floor(size * share + 0.5).astype(np.int64)
     return np.where(size >= 3, np.maximum(wanted, 1 if share else 0), 0)
 

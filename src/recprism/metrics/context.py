@@ -107,6 +107,11 @@ class Context:
             more["user_subtopics"] = subtopics_of_users(split.seen_before(part).union(relevant), subtopics)
         return cls(relevant=relevant, train=split.train, subtopics=subtopics, **more)
 
+    @property
+    def is_unlabelled(self) -> bool:
+        """Whether held-out items are given, and no user has any."""
+        return self._relevant is not None and not len(self._relevant.indices)
+
     def has(self, need: str) -> bool:
         return need not in self.missing((need,))
 
@@ -239,9 +244,9 @@ def _incidence(matrix: Any) -> Incidence | None:
 
 
 def _as_subtopics(matrix: Any) -> Subtopics | None:
-    """From a Subtopics, an Incidence, or items x subtopics weights, dense or sparse."""
+    """From a Subtopics, an Incidence, or items x subtopics weights, dense or sparse; None where there is none."""
     if matrix is None or isinstance(matrix, Subtopics):
-        return matrix
+        return matrix or None
     if isinstance(matrix, Incidence):
         return Subtopics(tuple(str(s) for s in range(matrix.n_cols)), matrix)
     require_real(matrix, "weights of subtopics")

@@ -124,6 +124,8 @@ def _skipped(requests: Sequence[Request], context: Context, missing: str) -> dic
             skipped[request.name] = f"it needs {' and '.join(lacking)}"
             if missing == "raise":
                 raise InputError(f"{request.name} cannot be computed: {skipped[request.name]}")
+        elif missing == "skip" and "relevant" in request.metric.needs and context.is_unlabelled:
+            skipped[request.name] = "there are no held-out interactions"
     return skipped
 
 

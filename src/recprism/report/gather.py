@@ -16,7 +16,7 @@ from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known
 from recprism.report.explained import explained_content
-from recprism.rerank.optimal import GOALS
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.study.cost import BUDGETS, COST, Cost, cost_of_diversity, sentences
 from recprism.study.diversify import effect
 from recprism.study.doctor import examine
@@ -98,7 +98,7 @@ def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
     if wanted is not None and wanted.within is not None:
         return wanted.within.goal
     name = objective.partition("@")[0]
-    return name if name in GOALS and (has_subtopics or name in ("pc", "ilad")) else "sc" if has_subtopics else "pc"
+    return name if name in GOALS and (has_subtopics or name in WITHOUT_SUBTOPICS) else "sc" if has_subtopics else "pc"
 
 
 def _metrics(metric: str, has_labels: bool) -> tuple[str, ...] | None:

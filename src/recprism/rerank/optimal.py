@@ -25,6 +25,8 @@ from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_between
 
 GOALS = ("sc", "alpha_ndcg", "ilad_subtopics", "ilad", "pc")
+WITHOUT_SUBTOPICS = ("ilad", "pc")
+"""Goals that need no subtopics."""
 TIED_TOGETHER = "pc"  # the goal under which what one user is shown hangs on what others are
 ALPHA = 0.5
 USERS_AT_ONCE = 64

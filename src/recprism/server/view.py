@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recprism.data.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.rerank.optimal import GOALS
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.server import schemas
 from recprism.study.catalogue import Card, Catalogue, Place, places
 from recprism.study.cost import COST
@@ -20,7 +20,6 @@ from recprism.study.run import Run
 from recprism.study.stored_path import StoredPath
 
 SHOWN = 8  # users or items of a kind that are named
-WITHOUT_SUBTOPICS = ("ilad", "pc")
 
 
 class View:
@@ -52,16 +51,8 @@ class View:
         return own if own in possible else possible[0]
 
     def user_row(self, user: str) -> int:
-        """An id as it stands in a link; integers where the run's ids are integers."""
-        wanted: Any = user
-        if self.factors.user_ids.dtype.kind == "i":
-            try:
-                wanted = int(user)
-            except ValueError:
-                wanted = None
-        if wanted not in self._rows:
-            raise InputError(f"user id {user!r} is unknown; use an id of the training data")
-        return self._rows[wanted]
+        """The row of an id as it stands in a link."""
+        return int(id_positions(as_id_array([user], "user"), self.factors.user_ids, "user")[0])
 
     def item_row(self, item: str) -> int:
         return int(id_positions(as_id_array([item], "item"), self.factors.item_ids, "item")[0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.frames import (
-    explode_subtopics,
-    interpret_ids,
-    number_ids,
-    numbers,
-    require_column,
-    subtopics_from_frame,
-)
+from recprism.data.categories import CategoryColumns, CategorySummary, summarise
+from recprism.data.datasets import ItemFiles, read_item_files
+from recprism.data.frames import interpret_ids, numbers, require_column, subtopics_from_frame
+from recprism.data.ids import as_id_array, id_positions, number_ids
 from recprism.data.incidence import Incidence
+from recprism.data.known_pairs import known_pairs
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.data.tables import ROW, read_table
+from recprism.data.tables import ROW, TableReader, read_table
 from recprism.errors import InputError
 from recprism.metrics import Context, Evaluation, evaluate
 from recprism.study.popularity import beside_popularity
 from recprism.study.run import Run
 
+LISTS = ("user_id", "item_id", "rank")
 CATALOGUE_METRICS = ("pc", "gini", "exposure_entropy")
 
 
@@ -38,46 +36,51 @@ class Beside:
     held_out: user_id, item_id; what the users really took
     train: user_id, item_id; what was known before (popularity, the users' own subtopics)
     subtopics: item_id, subtopic[, weight]
-    items: item_id and attributes; ``subtopic_column`` is its delimited column of subtopics
+    items: item_id and attributes; ``categories`` says which of its columns hold subtopics
     catalogue_size: how many items there are, where no file tells
+    columns: our name -> the name in the files
     """
 
     held_out: str | Path | None = None
     train: str | Path | None = None
     subtopics: str | Path | None = None
     items: str | Path | None = None
-    subtopic_column: str | None = None
-    subtopic_separator: str = "|"
+    categories: CategoryColumns | None = None
     catalogue_size: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """An evaluation of foreign lists, and what could not be known."""
+    """An evaluation of foreign lists, what could not be known, and what was read of the items' categories."""
 
     evaluation: Evaluation
     notes: tuple[str, ...]
+    categories: CategorySummary | None = None
 
 
 def audit_lists(
     path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
 ) -> Audit:
     """Judge a file of lists by itself and by the files beside it."""
-    lists = lists_of(read_table(path), str(path))
-    tables = {name: read_pairs(file) for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
-    item_table = None if beside.items is None else read_table(beside.items)
-    topics = _topic_table(beside, item_table)
-    topics_where = str(beside.items if beside.subtopic_column is not None else beside.subtopics)
-    item_ids = _catalogue(path, lists, tables, [(str(beside.items), item_table), (topics_where, topics)])
+    reader = TableReader(beside.columns)
+    lists = lists_of(reader.read(path, required=LISTS), str(path))
+    files = {name: file for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
+    tables = {name: read_pairs(file, reader) for name, file in files.items()}
+    about = read_item_files(reader, beside.items, beside.subtopics, beside.categories)
+    reader.require_used()
+    item_ids = _catalogue(lists, tables, [(str(beside.items), about.items), (about.where, about.subtopics)])
     user_ids, user = number_ids(lists["user_id"])
     items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
-    matrices = {name: _incidence(table, user_ids, item_ids) for name, table in tables.items()}
-    size_known = beside.catalogue_size is not None or len(tables) > 0 or item_table is not None
+    pairs = {name: known_pairs(table, user_ids, item_ids, str(files[name])) for name, table in tables.items()}
+    matrices = {name: found.matrix for name, found in pairs.items()}
+    size_known = beside.catalogue_size is not None or len(tables) > 0 or about.items is not None
     n_items = max(len(item_ids), beside.catalogue_size or 0)
+    subtopics = None if about.subtopics is None else _subtopics(about, item_ids, n_items)
     context = Context(
         relevant=_padded(matrices.get("held_out"), n_items),
         train=_padded(matrices.get("train"), n_items),
-        subtopics=None if topics is None else _subtopics(topics, item_ids, n_items, topics_where),
+        subtopics=subtopics,
         n_items=n_items,
     )
     evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
@@ -94,7 +97,8 @@ def audit_lists(
             f"the catalogue is not known, so items that no list shows are missing from {', '.join(CATALOGUE_METRICS)}:"
             " name an item table or a catalogue size",
         )
-    return Audit(evaluation, notes)
+    notes += tuple(note for name, found in pairs.items() if (note := found.note(str(files[name]))))
+    return Audit(evaluation, notes, None if subtopics is None else summarise(subtopics, about.how))
 
 
 def audit_against_run(
@@ -105,9 +109,10 @@ def audit_against_run(
     part: Part = "test",
     bootstrap: int = 1000,
     seed: int = 0,
+    columns: Mapping[str, str] | None = None,
 ) -> Audit:
     """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
-    lists, split = lists_of(read_table(path), str(path)), run.split()
+    lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()
     items = _as_matrix(
         positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
         positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
@@ -131,7 +136,7 @@ def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.Data
 
     day: a column that tells when a list was served; it comes along as text, and a user may have one list a day
     """
-    for name in ("user_id", "item_id", "rank"):
+    for name in LISTS:
         require_column(frame, name, where)
     rank = numbers(frame, "rank", where)
     table = frame.select(ROW).with_columns(
@@ -161,47 +166,26 @@ def _days(column: pl.Series) -> pl.Series:
     return column.cast(pl.String).fill_null("without a date")
 
 
-def read_pairs(path: str | Path) -> pl.DataFrame:
-    frame = read_table(path)
-    for name in ("user_id", "item_id"):
-        require_column(frame, name, str(path))
+def read_pairs(path: str | Path, reader: TableReader) -> pl.DataFrame:
+    """user_id, item_id; the column names are those of the reader."""
+    frame = reader.read(path, required=("user_id", "item_id"))
     return pl.DataFrame({name: interpret_ids(frame, name, str(path)) for name in ("user_id", "item_id")})
 
 
-def _topic_table(beside: Beside, item_table: pl.DataFrame | None) -> pl.DataFrame | None:
-    if beside.subtopic_column is not None:
-        if item_table is None:
-            raise InputError(
-                f"the subtopic column {beside.subtopic_column!r} is one of an item table; name its file too"
-            )
-        return explode_subtopics(item_table, beside.subtopic_column, beside.subtopic_separator, where=str(beside.items))
-    return None if beside.subtopics is None else read_table(beside.subtopics)
-
-
 def _catalogue(
-    path: str | Path,
-    lists: pl.DataFrame,
-    tables: dict[str, pl.DataFrame],
-    about: Sequence[tuple[str, pl.DataFrame | None]],
+    lists: pl.DataFrame, tables: Mapping[str, pl.DataFrame], about: Sequence[tuple[str, pl.DataFrame | None]]
 ) -> NDArray[Any]:
-    """Every item that any of the files names, in order; the files must write ids alike.
+    """Every item that any of the files names, in order.
 
     about: files of items, and their tables
     """
     columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
-    for where, table in about:
-        if table is not None:
-            require_column(table, "item_id", where)
-            columns.append(interpret_ids(table, "item_id", where))
-    kinds = {column.dtype for column in columns}
-    if len(kinds) > 1:
-        raise InputError(f"{path}: some files write item ids as integers and others as text; write them alike")
-    return number_ids(pl.concat([column.rename("item_id") for column in columns]))[0]
+    columns += [interpret_ids(table, "item_id", where) for where, table in about if table is not None]
+    alike = columns if len({column.dtype for column in columns}) == 1 else [it.cast(pl.String) for it in columns]
+    return number_ids(pl.concat([column.rename("item_id") for column in alike]))[0]
 
 
 def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:
-    from recprism.data.ids import as_id_array, id_positions
-
     try:
         return id_positions(as_id_array(ids.to_list(), what, distinct=False), known, what)
     except InputError as problem:
@@ -215,22 +199,12 @@ def _as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_use
     return matrix
 
 
-def _incidence(table: pl.DataFrame, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Incidence:
-    """Pairs of the listed users; users without a list are passed over."""
-    users = pl.DataFrame(
-        {"user_id": pl.Series(user_ids.tolist(), dtype=table["user_id"].dtype), "row": np.arange(len(user_ids))}
-    )
-    kept = table.join(users, on="user_id", how="inner")
-    shape = (len(user_ids), len(item_ids))
-    return Incidence.from_pairs(kept["row"].to_numpy(), positions(kept["item_id"], item_ids), shape)
-
-
 def _padded(matrix: Incidence | None, n_items: int) -> Incidence | None:
     return None if matrix is None else Incidence(matrix.indptr, matrix.indices, n_items)
 
 
-def _subtopics(topics: pl.DataFrame, item_ids: NDArray[Any], n_items: int, where: str) -> Subtopics:
-    known = subtopics_from_frame(topics, item_ids, where=where)
+def _subtopics(about: ItemFiles, item_ids: NDArray[Any], n_items: int) -> Subtopics:
+    known = subtopics_from_frame(about.subtopics, item_ids, where=about.where)
     empty_rows = np.full(n_items - len(item_ids), known.items.indptr[-1])
     items = Incidence(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
     return Subtopics(known.names, items, known.weights)

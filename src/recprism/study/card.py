@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from recprism.data.datasets import NAMED
+from recprism.data.labels import SET_ASIDE
 from recprism.models.settings import package_version
 from recprism.study.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.study.long_tables import PARTS
@@ -151,6 +152,8 @@ def _limits(run: Run, config: RunConfig) -> str:
     ]
     if config.split.method == "paper":
         found.append("The paper's split has no validation part: what was tuned on the test part looks too good.")
+    if config.split.method == SET_ASIDE:
+        found.append("The labels were set aside from interactions that the model knew: its accuracy looks too good.")
     if config.split.method in ("random", "paper"):
         found.append("Interactions were divided at random, not by time: a model may have seen what came later.")
     if run.subtopics().items_without:

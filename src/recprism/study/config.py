@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from recprism.data.files import readable, write_text
 from recprism.data.shares import CONFIDENCE, parse_share
@@ -27,6 +27,15 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+ColumnName = Literal["user_id", "item_id", "rating", "timestamp", "subtopic", "weight", "title", "year"]
+OLDER_COLUMN_KEYS = {
+    "user_id": "user_column",
+    "item_id": "item_column",
+    "rating": "rating_column",
+    "timestamp": "timestamp_column",
+}
+
+
 class DataConfig(_Strict):
     """Which data: a named set, or files of your own."""
 
@@ -41,24 +50,39 @@ class DataConfig(_Strict):
     duplicates: Literal["last", "first", "max", "error"] = "last"
     min_user: int | None = Field(default=None, ge=1)
     min_item: int | None = Field(default=None, ge=1)
-    user_column: str = "user_id"
-    item_column: str = "item_id"
-    rating_column: str = "rating"
-    timestamp_column: str = "timestamp"
+    columns: dict[ColumnName, str] = Field(default_factory=dict)
+    """Our name -> the name in your files, as in {user_id = "customer"}."""
     subtopics: str | None = None
     """A long table item_id, subtopic[, weight]."""
     items: str | None = None
     """A table of item attributes with a column item_id."""
-    subtopic_column: str | None = None
-    """The column of the item table that holds several subtopics in one field."""
-    subtopic_separator: str = "|"
+    subtopic_column: list[str] = Field(default_factory=list)
+    """The columns of the item table that hold subtopics, or patterns such as genre_*."""
+    subtopic_separator: str | None = Field(default=None, min_length=1)
+    """What stands between two subtopics of a text; unset, it is found."""
+    subtopic_level: Literal["last", "path"] = "last"
+    """Of nested subtopics, the last level or the whole path."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_runs(cls, values: Any) -> Any:
+        """Runs made before had one key a column, and one subtopic column."""
+        if not isinstance(values, dict):
+            return values
+        older = {name: values[key] for name, key in OLDER_COLUMN_KEYS.items() if values.get(key, name) != name}
+        now = {key: value for key, value in values.items() if key not in OLDER_COLUMN_KEYS.values()}
+        if older:
+            now["columns"] = {**older, **now.get("columns", {})}
+        if isinstance(now.get("subtopic_column"), str):
+            now["subtopic_column"] = [now["subtopic_column"]]
+        return now
 
 
 class SplitConfig(_Strict):
     """How interactions are divided."""
 
-    method: Literal["random", "paper", "leave-last", "temporal", "given"] = "random"
-    """How; "given" is a division that was made elsewhere and came with an imported model."""
+    method: Literal["random", "paper", "leave-last", "temporal", "given", "set-aside"] = "random"
+    """How; "given" is a division that came with an imported model, "set-aside" labels taken out of its history."""
     validation: AnyShare = 0.1
     test: InnerShare = 0.1
 

@@ -11,10 +11,12 @@ from recprism.counterfactual.fleet import Fleet
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
+from recprism.data.subtopics import Subtopics
 from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
+from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 from recprism.study.certificate import Certificate
 from recprism.study.methods import Situation
-from recprism.study.path import Path, PathPoint, deciding_part, steps_towards, walk
+from recprism.study.path import Path, PathPoint, deciding_part, require_possible, steps_towards, walk
 from recprism.study.popularity import beside_popularity
 from recprism.study.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 
@@ -92,7 +94,7 @@ class Cost:
 
 def cost_of_diversity(
     situation: Situation,
-    goals: Sequence[str] = GOALS,
+    goals: Sequence[str] | None = None,
     budgets: Sequence[Share] = BUDGETS,
     *,
     guards: Mapping[str, Share] | None = None,
@@ -107,11 +109,15 @@ def cost_of_diversity(
     Figures are those of the situation's part. What is certified is so by the part whose labels decide, as in
     :func:`recprism.study.path.within_budget`, on lists as of then: an audit and what it leads to agree.
 
+    goals: unless named those of :func:`default_goals`
     guards: further metrics and the share of them that may be lost at any budget
     show: the budget whose point (of the first goal) is broken down by segments
     engine: "local", or "ray": the points of a path are made by the workers of a Ray cluster, one each
     on_step: receives the points of all paths that are done, and how many there are
     """
+    goals = goals or default_goals(situation.subtopics)
+    for goal in goals:
+        require_possible(goal, situation.subtopics)
     allowed = [share(budget, "budget", ends=False) for budget in budgets]
     guards = shares(guards or {}, "guard", ends=False)
     confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
@@ -150,7 +156,7 @@ def cost_of_diversity(
 def _walked(
     situation: Situation, goal: str, labelled: tuple[str, ...], workers: Fleet, on_point: Callable[[], None]
 ) -> Path:
-    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation.k))))
+    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation))))
     return walk(situation, goal, names, workers=workers, on_point=on_point)
 
 
@@ -159,8 +165,14 @@ def _now(situation: Situation, metrics: tuple[str, ...] | None) -> Evaluation:
     return beside_popularity(found, situation.split, situation.part, situation.context)
 
 
-def _own_metrics(goal: str, k: int) -> tuple[str, ...]:
-    return tuple(f"{name}@{k}" for name in dict.fromkeys((*goal.split("+"), "sc", "ilad_subtopics", "pc")))
+def _own_metrics(goal: str, situation: Situation) -> tuple[str, ...]:
+    names = dict.fromkeys((*goal.split("+"), *default_goals(situation.subtopics)))
+    return tuple(f"{name}@{situation.k}" for name in names)
+
+
+def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
+    """What an audit walks towards unless it is told: without categories, what needs none."""
+    return GOALS if len(subtopics) else WITHOUT_SUBTOPICS
 
 
 def _what_can_be_judged(has_labels: bool) -> tuple[str, ...] | None:

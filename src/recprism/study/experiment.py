@@ -119,6 +119,7 @@ def plan(
     asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
     terms, to_find = Terms(*asked), read_share(alive, "alive", 0.01)
     goal = own_objective(run.cmb())
+    run.split().require_labels(part, "a plan for a test")
     found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
 
     def size(metric: str, margin: float | None) -> Size:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recprism.counterfactual.engines import engine_named
 from recprism.models.popularity import popularity
 from recprism.study.methods import RIVALS, Method, Situation, Yardstick, best_within, planned, tune
+from recprism.study.path import require_possible
 from recprism.study.popularity import POPULARITY
 from recprism.study.verdict import paired
 
@@ -57,6 +58,9 @@ def frontier(
 
     engine: "local", or "ray": methods are tuned by the workers of a Ray cluster, one each
     """
+    require_possible(goal, test.subtopics)
+    for judged in (validation, test):
+        judged.split.require_labels(judged.part, "a front")
     yardstick = Yardstick(goals=(f"{goal}@{test.k}",))
     base = test.judge(test.base_lists, yardstick.names)
     fronts: list[Front] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.data.dataset import Dataset
 from recprism.data.frames import interactions_from_csr, interactions_from_frame, subtopics_from_frame
+from recprism.data.ids import find_ids
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
 from recprism.data.split import Split
@@ -19,6 +21,7 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study.imported import aligned
 
+log = logging.getLogger(__name__)
 COLUMNS = ("user_id", "item_id", "rating", "timestamp")
 
 
@@ -93,19 +96,11 @@ def subtopics_of(subtopics: Any, item_ids: NDArray[Any]) -> Subtopics:
 
 
 def known_pairs(given: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Incidence:
-    """Users x items of the interactions whose user and item are known; the others are passed over."""
+    """Users x items of the interactions whose user and item are known; the log counts the others."""
     found = interactions_of(given)
-    user, item = (
-        _numbers(ids[entries], known)
-        for ids, entries, known in (
-            (found.user_ids, found.user, user_ids),
-            (found.item_ids, found.item, item_ids),
-        )
-    )
+    user = find_ids(found.user_ids, user_ids)[found.user]
+    item = find_ids(found.item_ids, item_ids)[found.item]
     both = (user >= 0) & (item >= 0)
+    if not both.all():
+        log.warning("%s of %s interactions have an unknown user or item; left out", int((~both).sum()), len(both))
     return Incidence.from_pairs(user[both], item[both], (len(user_ids), len(item_ids)))
-
-
-def _numbers(wanted: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    number = {str(name): at for at, name in enumerate(known.tolist())}
-    return np.array([number.get(str(name), -1) for name in wanted.tolist()], np.int64)

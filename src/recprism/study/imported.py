@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.dataset import Dataset
-from recprism.data.ids import id_positions, show
+from recprism.data.ids import find_ids, id_positions, show
+from recprism.data.labels import GIVEN, SET_ASIDE
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -47,13 +49,26 @@ def run_from_factors(
     known = replace(dataset, subtopics=dataset.subtopics.take_items(items), attributes=dataset.attributes[items])
     if any(left_out.values()):
         log.warning("%s: the model does not know %s users and %s items; left out", path, *left_out.values())
+    return write_run(path, factors, known, split, {"left_out": left_out}, overwrite=overwrite)
+
+
+def write_run(
+    path: str | Path,
+    factors: Factors,
+    dataset: Dataset,
+    split: Split,
+    facts: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+) -> Run:
+    """A new run of vectors, data and split that fit together; ``facts`` go into its event "imported"."""
     Run(path).require_free(overwrite=overwrite)
     with held(path):
         run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
-        run.save_data(known, split)
+        run.save_data(dataset, split)
         run.event("data", name=dataset.name, **dataset.stats())
         run.save_factors(aligned(factors, split))
-        run.event("imported", model=factors.settings.get("model"), left_out=left_out)
+        run.event("imported", model=factors.settings.get("model"), **facts)
         write_card(run)
     return run
 
@@ -66,7 +81,7 @@ def aligned(factors: Factors, split: Split) -> Factors:
 
 def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
     """(n,) positions of the wanted ids that are known; none at all means that the two count differently."""
-    found = np.flatnonzero(np.isin(wanted.astype(str), known.astype(str)))
+    found = np.flatnonzero(find_ids(wanted, known) >= 0)
     if not len(found):
         raise InputError(
             f"the model knows no {side} of the split: its {side} ids are such as {show(known[0])}, the split's such as "
@@ -76,10 +91,12 @@ def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[n
 
 
 def _config(factors: Factors, dataset: Dataset, split: Split) -> RunConfig:
-    method = split.settings.get("method")
+    method: Any = split.settings.get("method")
     shares = {name: split.settings[name] for name in ("validation", "test") if name in split.settings}
     return RunConfig(
         data=DataConfig(source=dataset.name),
-        split=SplitConfig(method=method, **shares) if method in METHODS else SplitConfig(method="given"),
-        model=ModelConfig(name=str(factors.settings.get("model", IMPORTED)), preset=IMPORTED),
+        split=SplitConfig(method=method if method in (*METHODS, SET_ASIDE) else GIVEN, **shares),
+        model=ModelConfig.model_validate(
+            {"name": str(factors.settings.get("model", IMPORTED)), "preset": IMPORTED, "metric": factors.metric}
+        ),
     )

@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.frames import interpret_ids, require_column
+from recprism.data.frames import interpret_ids
+from recprism.data.ids import id_series
 from recprism.data.split import Part
-from recprism.data.tables import read_table
+from recprism.data.tables import TableReader
 from recprism.errors import InputError
 from recprism.study.audit import read_pairs
 from recprism.study.run import Run
@@ -82,8 +83,8 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", seed: int = 0) ->
     user, place = np.nonzero(items >= 0)
     return pl.DataFrame(
         {
-            "user_id": model.base_.user_ids[user],
-            "item_id": model.base_.item_ids[items[user, place]],
+            "user_id": id_series(model.base_.user_ids[user]),
+            "item_id": id_series(model.base_.item_ids[items[user, place]]),
             "rank": (place + 1).astype(np.int32),
             "team": np.asarray(TEAMS, dtype=object)[teams[user, place]],
         },
@@ -147,17 +148,15 @@ def preference(lists: pl.DataFrame, clicks: pl.DataFrame) -> Preference:
     return Preference(votes, credit, ties, share, low, high, float(test.pvalue), ignored)
 
 
-def read_interleaved(path: str | Path) -> pl.DataFrame:
-    """user_id, item_id and team of a file that :func:`interleaved` made."""
-    frame = read_table(path)
-    for name in ("user_id", "item_id", "team"):
-        require_column(frame, name, str(path))
+def read_interleaved(path: str | Path, reader: TableReader) -> pl.DataFrame:
+    """user_id, item_id (as text) and team of a file that :func:`interleaved` made."""
+    frame = reader.read(path, required=("user_id", "item_id", "team"))
     strange = frame.filter(~frame["team"].cast(pl.String).is_in(TEAMS))
     if not strange.is_empty():
         raise InputError(
             f"{path}: team {strange['team'][0]!r} is none of {', '.join(TEAMS)}; keep the column as it was"
         )
-    ids = {name: interpret_ids(frame, name, str(path)) for name in ("user_id", "item_id")}
+    ids = {name: interpret_ids(frame, name, str(path)).cast(pl.String) for name in ("user_id", "item_id")}
     lists = pl.DataFrame({**ids, "team": frame["team"].cast(pl.String)})
     twice = lists.filter(lists.select("user_id", "item_id").is_duplicated())
     if not twice.is_empty():
@@ -165,8 +164,6 @@ def read_interleaved(path: str | Path) -> pl.DataFrame:
     return lists
 
 
-def read_clicks(path: str | Path, lists: pl.DataFrame) -> pl.DataFrame:
-    """user_id and item_id, of the same type as in the lists; what cannot be one of theirs is on no list."""
-    pairs = read_pairs(path)
-    columns = [pairs[name].cast(lists[name].dtype, strict=False) for name in ("user_id", "item_id")]
-    return pl.DataFrame(columns)
+def read_clicks(path: str | Path, reader: TableReader) -> pl.DataFrame:
+    """user_id and item_id as text, as :func:`read_interleaved` has them."""
+    return read_pairs(path, reader).cast(pl.String)

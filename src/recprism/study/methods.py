@@ -58,6 +58,8 @@ class Situation:
 
     @cached_property
     def features(self) -> Features:
+        if not len(self.subtopics):
+            return Features(vectors=self.factors.item)
         return Features(
             vectors=self.factors.item,
             subtopics=self.subtopics,

@@ -5,16 +5,20 @@ The promise is what the run's vectors gain in their goal for the very users who 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from recprism.data.known_pairs import KnownPairs, known_pairs
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
+from recprism.data.tables import TableReader
 from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
+from recprism.study.audit import read_pairs
 from recprism.study.check import junit
 from recprism.study.cost import COST
 from recprism.study.erase import own_objective
@@ -22,7 +26,7 @@ from recprism.study.pipeline import situation_of
 from recprism.study.promise import ALL_DAYS, Alive, Shown, Terms, Three, accuracy, exposure, of_all, of_users
 from recprism.study.run import Run
 from recprism.study.segments import EVERYONE, SegmentChange, SegmentTable, user_segments
-from recprism.study.served_lists import ONE_DAY, read_labels, read_served, shared_places
+from recprism.study.served_lists import ONE_DAY, read_served, shared_places
 
 FLOOR = 0.8
 FEWEST_LISTS = 30
@@ -145,6 +149,7 @@ def monitor(
     level: float = 0.95,
     seed: int = 0,
     on_step: ProgressCallback | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Monitored:
     """How much of what ``run`` promised is alive in a file of served lists (user_id, item_id, rank[, day]).
 
@@ -153,6 +158,7 @@ def monitor(
     held_out: user_id, item_id that users took; with them NDCG@10 is compared with the base's, too
     confident: judge by the low end of the interval
     fewest: lists that a row needs to be judged
+    columns: our name -> the name in the files
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
@@ -161,7 +167,10 @@ def monitor(
     kind, cut = parse(metric)
     k = cut or situation.k
     name, depth = f"{kind.name}@{k}", deepest_cut([(kind, k), COST])
-    served = read_served(lists, situation.factors.user_ids, situation.factors.item_ids, depth, day_column=day_column)
+    ids, reader = (situation.factors.user_ids, situation.factors.item_ids), TableReader(columns or {})
+    served = read_served(lists, *ids, depth, reader=reader, day_column=day_column)
+    labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
+    reader.require_used()
     base, promised = (
         np.asarray(factors.rank(depth, exclude=situation.seen)[0], np.int64)
         for factors in (model.base_, model.factors_)
@@ -169,7 +178,6 @@ def monitor(
     step()
     three = Three(situation, served, base, promised)
     segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(situation.split.train, situation.subtopics)
-    labels = None if held_out is None else read_labels(held_out, situation.factors.user_ids, situation.factors.item_ids)
     terms = Terms(-1 if kind.higher_is_better is False else 1, fewest, bootstrap, level, seed)
     like = {
         of: shared_places(three.stacked("now"), three.stacked(of), len(situation.factors.item))
@@ -186,11 +194,11 @@ def monitor(
         level,
         rows,
         exposure(three),
-        None if labels is None else accuracy(three, labels[0], segments),
+        None if labels is None else accuracy(three, labels.matrix, segments),
         _budget_of(run),
         like["promised"],
         like["base"],
-        (*served.notes(depth), *_label_notes(labels)),
+        (*served.notes(depth), *_label_notes(labels, str(held_out))),
     )
 
 
@@ -199,12 +207,12 @@ def _budget_of(run: Run) -> float | None:
     return None if wanted is None or wanted.within is None else wanted.within.budgets.get(COST)
 
 
-def _label_notes(labels: tuple[Any, int] | None) -> tuple[str, ...]:
+def _label_notes(labels: KnownPairs | None, where: str) -> tuple[str, ...]:
     if labels is None:
         return ("accuracy is not known without --held-out",)
     shown = "what users took after seeing these lists speaks for them: labels of a control group judge both alike"
-    left_out = (f"{labels[1]:,} held-out pairs are of users or items that the run does not know: left out",)
-    return (shown, *(left_out if labels[1] else ()))
+    left_out = labels.note(where)
+    return (shown,) if left_out is None else (shown, left_out)
 
 
 def _where(row: Alive) -> str:

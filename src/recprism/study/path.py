@@ -18,10 +18,11 @@ from recprism.counterfactual.space import Perturbation
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.rerank.constraints import Constrained, Violations
-from recprism.rerank.optimal import GOALS, TIED_TOGETHER, Optimal
+from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 from recprism.study.certificate import Certificate, certify
 from recprism.study.methods import Lists, Situation
 
@@ -77,6 +78,16 @@ def check_goal(goal: str) -> str:
     return goal
 
 
+def require_possible(goal: str, subtopics: Subtopics) -> None:
+    """Refuse a goal of subtopics where the items have none."""
+    needing = [name for name in check_goal(goal).split("+") if name not in WITHOUT_SUBTOPICS]
+    if needing and not len(subtopics):
+        raise InputError(
+            f"the goal {needing[0]} needs categories of the items and there are none; choose "
+            f"{' or '.join(WITHOUT_SUBTOPICS)}, or make the run again with --items FILE --subtopic-column NAME"
+        )
+
+
 def steps_towards(goal: str) -> tuple[float, ...]:
     """The trade-offs of a path, fixed before any label is seen."""
     return STEPS_TOWARDS.get(check_goal(goal), TRADE_OFFS)
@@ -84,6 +95,7 @@ def steps_towards(goal: str) -> tuple[float, ...]:
 
 def lists_at(situation: Situation, goal: str, trade_off: float, rules: Rules | None = None) -> Lists:
     """(n_users, k) optimal lists, within an editor's rules where there are any."""
+    require_possible(goal, situation.subtopics)
     items, scores = (array[:, :DEPTH] for array in situation.candidates)
     method = rule_bound(situation, goal, trade_off, _for_who_may_see(situation, rules or {}))
     return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
@@ -216,8 +228,7 @@ def within_budget(
     confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(situation.split, situation.part)
     judge = situation if part == situation.part else situation.on(part)
-    if not len(judge.split.part(judge.part)):
-        raise InputError(f"there are no {judge.part} labels to certify a budget on; audit without one")
+    judge.split.require_labels(part, "a certified budget")
     names = tuple(budgets)
     depth = max(int(name.partition("@")[2]) for name in names)
     base = judge.judge(judge.factors.rank(depth, exclude=judge.seen)[0], names)

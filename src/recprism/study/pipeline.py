@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data.dataset import Dataset
-from recprism.data.ids import as_id_array, id_positions
+from recprism.data.ids import as_id_array, id_positions, id_series
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError
@@ -28,19 +28,31 @@ from recprism.study.popularity import beside_popularity
 from recprism.study.run import Run
 
 
-def start(path: str | Path, config: RunConfig, *, overwrite: bool = False) -> Run:
-    """Load and split into a new run; nothing is written before data and model are known to work."""
+def start(
+    path: str | Path,
+    config: RunConfig,
+    *,
+    overwrite: bool = False,
+    on_data: Callable[[Dataset, Split], None] | None = None,
+) -> Run:
+    """Load and split into a new run; nothing is written before data and model are known to work.
+
+    on_data: receives what was read, once it is kept in the run
+    """
     make_model(config.model.name, config.model.preset, **config.model.settings)
     choose_device(config.device)
-    dataset, split = _divided(config)
+    dataset, split = divided(config)
     Run(path).require_free(overwrite=overwrite)
     with held(path):
         run = Run.create(path, config, overwrite=overwrite)
         _keep_data(run, dataset, split)
+    if on_data is not None:
+        on_data(dataset, split)
     return run
 
 
-def _divided(config: RunConfig) -> tuple[Dataset, Split]:
+def divided(config: RunConfig) -> tuple[Dataset, Split]:
+    """What a run of this configuration would hold."""
     dataset = open_data(config.data)
     return dataset, dataset.split(config.split.method, seed=config.seed, **config.split.options())
 
@@ -62,7 +74,7 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
             on_epoch(epoch)
 
     if not run.has_data():  # stopped before it was written
-        _keep_data(run, *_divided(config))
+        _keep_data(run, *divided(config))
     factors = model.fit(
         run.split(),
         seed=config.seed,
@@ -105,8 +117,8 @@ def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], s
     owner = np.broadcast_to(users[:, None], items.shape)
     return pl.DataFrame(
         {
-            "user_id": factors.user_ids[owner[filled]],
-            "item_id": factors.item_ids[items[filled]],
+            "user_id": id_series(factors.user_ids[owner[filled]]),
+            "item_id": id_series(factors.item_ids[items[filled]]),
             "rank": rank[filled].astype(np.int32),
             "score": scores[filled],
         }
@@ -132,6 +144,8 @@ def evaluate_run(
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
         factors, split = run.served_factors(base=base), run.split()
+        if any("relevant" in parse(name)[0].needs for name in metrics or ()):
+            split.require_labels(part, "accuracy")
         items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
         step()
         context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)

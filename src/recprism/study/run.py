@@ -34,7 +34,8 @@ from recprism.counterfactual import CMB
 from recprism.data.bound import hash_of, noted_in_tensors, require_bound
 from recprism.data.dataset import Dataset
 from recprism.data.files import atomic_path, is_left_over, readable, require_rights, write_text
-from recprism.data.frames import number_ids, subtopics_from_frame
+from recprism.data.frames import subtopics_from_frame
+from recprism.data.ids import number_ids
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError

@@ -141,7 +141,7 @@ def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[
     focused, broad: training items of the fewest and the most subtopics, by entropy
     """
     traits = {("light", "heavy"): train.row_counts.astype(np.float64), ("niche", "mainstream"): mean_popularity(train)}
-    if subtopics is not None:
+    if subtopics:
         traits["focused", "broad"] = appetite(train, subtopics)
     segments: dict[str, Mask] = {}
     for (low, high), trait in traits.items():

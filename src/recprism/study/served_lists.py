@@ -1,4 +1,4 @@
-"""Lists as a stack logged them: some users and items are strangers to the run; they are counted, and nothing stops."""
+"""Lists as a stack logged them: users and items unknown to the run are counted and skipped."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.frames import known_positions
-from recprism.data.ids import show
-from recprism.data.incidence import Incidence
-from recprism.data.tables import read_table
+from recprism.data.ids import known_positions, show
+from recprism.data.tables import TableReader
 from recprism.errors import InputError
-from recprism.study.audit import lists_of, read_pairs
+from recprism.study.audit import LISTS, lists_of
 
 DAY_COLUMNS = ("day", "date")
 ONE_DAY = "the file"
@@ -63,13 +61,20 @@ class ServedLists:
 
 
 def read_served(
-    path: str | Path, user_ids: NDArray[Any], item_ids: NDArray[Any], k: int, *, day_column: str | None = None
+    path: str | Path,
+    user_ids: NDArray[Any],
+    item_ids: NDArray[Any],
+    k: int,
+    *,
+    reader: TableReader,
+    day_column: str | None = None,
 ) -> ServedLists:
     """The first k places of each list in a file of user_id, item_id, rank and perhaps a day.
 
+    reader: has the map of column names
     day_column: what tells the day; if None, a column "day" or "date" does, where there is one
     """
-    frame, where = read_table(path), str(path)
+    frame, where = reader.read(path, required=LISTS), str(path)
     day = day_column or next((name for name in DAY_COLUMNS if name in frame.columns), None)
     lists = lists_of(frame, where, day)
     if day is None:
@@ -95,19 +100,6 @@ def read_served(
         places=len(known),
         short=known.group_by("day", "user").len().filter(pl.col("len") < k).height,
     )
-
-
-def read_labels(path: str | Path, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> tuple[Incidence, int]:
-    """Users x items of what users took, and how many pairs were left out because the run knows one of them not."""
-    pairs = read_pairs(path)
-    user, item = (known_positions(pairs[name], ids) for name, ids in (("user_id", user_ids), ("item_id", item_ids)))
-    both = user.is_not_null() & item.is_not_null()
-    if not both.any():
-        raise InputError(f"{path}: none of its pairs has a user and an item of the run; the ids must be the same")
-    matrix = Incidence.from_pairs(
-        user.filter(both).to_numpy(), item.filter(both).to_numpy(), (len(user_ids), len(item_ids))
-    )
-    return matrix, int((~both).sum())
 
 
 def shared_places(first: Sequence[Items], second: Sequence[Items], n_items: int) -> float:

@@ -1,11 +1,14 @@
-"""Vectors in files: .npy, .npz, .safetensors, or torch's .pt and .pth (tensors only, nothing is unpickled)."""
+"""Vectors from arrays, frames and files: .npy, .npz, .safetensors, torch's .pt and .pth (never unpickled), tables."""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,40 +16,127 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.files import readable
+from recprism.data.ids import canonical_ids
 from recprism.data.real import require_real
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 
+if TYPE_CHECKING:
+    from recprism.data.tables import TableReader
+
+log = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[Any]]
 WHOLE = ""
 """The name of the array in a file that holds just one."""
+TABLES = (".parquet", ".csv", ".tsv")
+PACKED = (".gz", ".zst", ".zstd")
+OTHER = {"user": "item", "item": "user"}
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The vectors of one side.
+
+    Attributes:
+        vectors: (n, d) numbers, one row per user or item.
+        ids: (n,) ids of the rows; None counts 0, 1, 2, ...
+        bias: (n,) numbers that are added to the dot product; None where there are none.
+    """
+
+    vectors: NDArray[Any]
+    ids: ArrayLike | None = None
+    bias: NDArray[Any] | None = None
 
 
 def from_files(
-    user: str | Path,
-    item: str | Path,
+    user: Any,
+    item: Any,
     *,
     user_key: str | None = None,
     item_key: str | None = None,
     user_ids: ArrayLike | str | Path | None = None,
     item_ids: ArrayLike | str | Path | None = None,
-    item_bias: ArrayLike | None = None,
+    user_bias: ArrayLike | str | Path | None = None,
+    item_bias: ArrayLike | str | Path | None = None,
+    reader: TableReader | None = None,
 ) -> Factors:
-    """User and item vectors from two files, or from one that is named twice.
+    """User and item vectors from two files, or from one that is named twice; arrays and frames do as well.
 
-    user_key, item_key: the array to take where a file holds several; without it the only matrix whose name has "user"
-        (or "item") in it
-    user_ids, item_ids: the ids of the rows: a sequence, a .npy file, or a text file of one id a line; 0, 1, 2, ...
-        unless given
+    A user bias moves all scores of a user alike and changes no list: it is checked and then left out.
+
+    Args:
+        user: A file, a matrix or a frame. A table has a column of ids (user_id, item_id or id), and one column of lists
+            or one column per factor.
+        item: The same for items.
+        user_key: The array, or the column of lists, to take where there are several; without it the only matrix whose
+            name has "user" in it.
+        item_key: The same for items.
+        user_ids: The ids of the rows: a sequence, the name of an array or column in the same file, a .npy file, or a
+            text file of one id a line. Unless given, an array named like ids, or else 0, 1, 2, ...
+        item_ids: The same for items.
+        user_bias: The same for biases; a text file has one number a line.
+        item_bias: The same for items.
+        reader: Reads tables, with the column names of the caller.
+
+    Raises:
+        InputError: A file cannot be read, or the arrays do not fit together.
     """
+    users = read_rows(user, "user", key=user_key, ids=user_ids, bias=user_bias, reader=reader)
+    items = read_rows(item, "item", key=item_key, ids=item_ids, bias=item_bias, reader=reader)
+    if users.bias is not None:
+        _require_one_each(users)
+        log.info("the user bias changes no list and is left out")
     return Factors.from_arrays(
-        _matrix(Path(user), "user", user_key),
-        _matrix(Path(item), "item", item_key),
-        user_ids=_ids(user_ids, "user"),
-        item_ids=_ids(item_ids, "item"),
-        item_bias=item_bias,
-        settings={"model": "arrays", "user": str(user), "item": str(item)},
+        users.vectors,
+        items.vectors,
+        user_ids=users.ids,
+        item_ids=items.ids,
+        item_bias=items.bias,
+        settings={"model": "arrays", "user": _name(user, "user"), "item": _name(item, "item")},
     )
+
+
+def read_rows(
+    source: Any,
+    side: str,
+    *,
+    key: str | None = None,
+    ids: ArrayLike | str | Path | None = None,
+    bias: ArrayLike | str | Path | None = None,
+    reader: TableReader | None = None,
+) -> Rows:
+    """The vectors, ids and biases of one side; arguments as in :func:`from_files`."""
+    where = _name(source, side)
+    arrays = _arrays_of(source, side, where, ids, bias, reader)
+    vectors = _chosen(arrays, where, side, key)
+    require_real(vectors, f"{where}: the {side} vectors")
+    found_bias = _beside(bias, arrays, where, side, "bias")
+    return Rows(
+        vectors,
+        _beside(ids, arrays, where, side, "ids"),
+        None if found_bias is None else _as_bias(found_bias, where, side),
+    )
+
+
+def _name(source: Any, side: str) -> str:
+    return str(source) if isinstance(source, (str, Path)) else f"{side} vectors"
+
+
+def _arrays_of(source: Any, side: str, where: str, ids: Any, bias: Any, reader: TableReader | None) -> Arrays:
+    """name -> array of whatever holds the vectors."""
+    is_file = isinstance(source, (str, Path))
+    if (is_file and _is_table(Path(source))) or hasattr(source, "columns"):
+        from recprism.models.adapters.vector_tables import table_arrays
+
+        return table_arrays(source, side, where, ids=ids, bias=bias, reader=reader)
+    if is_file:
+        return read_arrays(Path(source))
+    return {WHOLE: _as_array(source) if isinstance(source, Tensor) else np.asarray(source)}
+
+
+def _is_table(path: Path) -> bool:
+    plain = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    return plain.suffix.lower() in TABLES
 
 
 def _read_npy(path: Path) -> Arrays:
@@ -73,9 +163,9 @@ def _read_torch(path: Path) -> Arrays:
 
 
 def _as_array(tensor: Tensor) -> NDArray[Any]:
-    """As float32, whatever the precision; complex numbers stay, to be refused by name where they are asked for."""
-    tensor = tensor.detach()
-    array: NDArray[Any] = (tensor if tensor.is_complex() else tensor.float()).numpy()
+    """As float32, whatever the precision; integers (ids) and complex numbers (to be refused by name) stay."""
+    tensor = tensor.detach().cpu()
+    array: NDArray[Any] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
     return array
 
 
@@ -92,7 +182,8 @@ def read_arrays(path: Path) -> Arrays:
     """name -> array of a file of vectors; one clear sentence where it cannot be read."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise InputError(f"{path}: vectors are read from {', '.join(READERS)}, not from {path.suffix!r}")
+        known = ", ".join((*READERS, *TABLES))
+        raise InputError(f"{path}: vectors are read from {known}, not from {path.suffix!r}")
     with readable(path, f"cannot be read as {path.suffix}", "name a file of vectors"):
         try:
             return reader(path)
@@ -102,40 +193,78 @@ def read_arrays(path: Path) -> Arrays:
             ) from None
 
 
-def _matrix(path: Path, side: str, key: str | None) -> NDArray[Any]:
-    matrix = _chosen(path, side, key)
-    require_real(matrix, f"{path}: the {side} vectors")
-    return matrix
-
-
-def _chosen(path: Path, side: str, key: str | None) -> NDArray[Any]:
-    arrays = read_arrays(path)
+def _chosen(arrays: Arrays, where: str, side: str, key: str | None) -> NDArray[Any]:
     if key is not None:
         if key not in arrays:
-            raise InputError(f"{path}: holds no array {key!r}; it has {_names(arrays)}")
+            raise InputError(f"{where}: holds no array {key!r}; it has {_names(arrays)}")
         return arrays[key]
     if len(arrays) == 1:
         return next(iter(arrays.values()))
-    fitting = [name for name, array in arrays.items() if side in name.lower() and array.ndim == 2]
+    matrices = [name for name, array in arrays.items() if array.ndim == 2 and not _plays("bias", name)]
+    fitting = _of_side(matrices, side)
     if len(fitting) != 1:
-        raise InputError(f"{path}: say which array holds the {side} vectors with {side}_key; it has {_names(arrays)}")
+        raise InputError(
+            f"{where}: say which array holds the {side} vectors with {side}_key (--{side}-key); it has {_names(arrays)}"
+        )
     return arrays[fitting[0]]
+
+
+def _of_side(names: list[str], side: str) -> list[str]:
+    """Those that name the side, or else those that do not name the other one."""
+    return [it for it in names if side in it.lower()] or [it for it in names if OTHER[side] not in it.lower()]
+
+
+def _plays(role: str, name: str) -> bool:
+    """Whether an array is named like ids, or like a bias."""
+    return re.search({"ids": r"ids?$", "bias": r"bias"}[role], name.lower()) is not None
 
 
 def _names(arrays: Arrays) -> str:
     return ", ".join(f"{name or 'one array'} {array.shape}" for name, array in arrays.items()) or "none"
 
 
-def _ids(ids: ArrayLike | str | Path | None, side: str) -> ArrayLike | None:
-    if not isinstance(ids, (str, Path)):
-        return ids
-    path = Path(ids)
-    if path.suffix.lower() == ".npy":
-        return read_arrays(path)[WHOLE]
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; {side} ids are a .npy file or one id a line") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not text in UTF-8; {side} ids are a .npy file or one id a line") from None
-    return [int(line) for line in lines] if all(line.isdecimal() for line in lines) else lines
+def _beside(given: ArrayLike | str | Path | None, arrays: Arrays, where: str, side: str, role: str) -> ArrayLike | None:
+    """Ids or a bias: as given, by the name of an array, from a file, or the only array that is named like it."""
+    if isinstance(given, (str, Path)):
+        if str(given) in arrays:
+            return arrays[str(given)]
+        return _from_file(Path(given), where, side, role)
+    if given is not None:
+        return given
+    named = [name for name, array in arrays.items() if name and _plays(role, name) and array.squeeze().ndim <= 1]
+    fitting = _of_side(named, side)
+    if len(fitting) > 1:
+        raise InputError(f"{where}: several arrays could be the {side} {role} ({', '.join(fitting)}); name one of them")
+    return arrays[fitting[0]] if fitting else None
+
+
+def _from_file(path: Path, where: str, side: str, role: str) -> ArrayLike:
+    if path.suffix.lower() in READERS:
+        arrays = read_arrays(path)
+        found = next(iter(arrays.values())) if len(arrays) == 1 else _beside(None, arrays, str(path), side, role)
+        if found is None:
+            raise InputError(f"{path}: no array is named like {side} {role}; it has {_names(arrays)}")
+        return found
+    forms = f"{side} {role} come from a .npy file or one a line, or name an array of {where}"
+    with readable(path, "not text in UTF-8", forms):
+        lines = path.read_text(encoding="utf-8").split("\n")
+    lines = [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
+    if role == "ids":
+        import polars as pl
+
+        return canonical_ids(pl.Series(lines, dtype=pl.String)).to_list()
+    with readable(path, "is not one number a line", "write it again"):
+        return np.array(lines, np.float64)
+
+
+def _as_bias(values: ArrayLike, where: str, side: str) -> NDArray[Any]:
+    """(n,) numbers; embeddings of width 1, as torch keeps them, are flattened."""
+    array = np.asarray(values)
+    require_real(array, f"{where}: the {side} bias")
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _require_one_each(users: Rows) -> None:
+    shape = np.shape(users.bias)
+    if shape != (len(users.vectors),) or not np.isfinite(np.asarray(users.bias, np.float64)).all():
+        raise InputError(f"user_bias has shape {shape}; {len(users.vectors)} finite numbers are needed, one per user")
