@@ -43,6 +43,11 @@ Mlflow = Annotated[
     ),
 ]
 
+ResultName = Annotated[
+    str | None,
+    typer.Option("--name", help="Which result of the run, where it has several.", show_default="the unnamed one"),
+]
+
 COLUMN_KEYS = {
     "user_id": "user_column",
     "item_id": "item_column",

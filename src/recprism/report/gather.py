@@ -57,7 +57,7 @@ def gather(run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on
         explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
     content = Content(
         title=_title(run),
-        run=str(run.path),
+        run=run.argument,
         part=part,
         goal=metric,
         cost=COST,
