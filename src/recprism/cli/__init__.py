@@ -32,6 +32,7 @@ from recprism.cli import (
     recommend,
     report,
     reproduce,
+    runs,
     serve,
     train,
 )
@@ -69,6 +70,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
+app.command("runs")(runs.runs)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

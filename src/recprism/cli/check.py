@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.options import shares
+from recprism.cli.options import ResultName, shares
 from recprism.cli.output import AsJson, next_step, print_json, print_sentence
 
 
@@ -24,6 +24,7 @@ def check(
     ] = False,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")] = None,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Is a diversified run within limits? Exit code 0 if all hold, 1 if any fails, 2 for a wrong question.
@@ -37,7 +38,8 @@ def check(
 
     losses = {**({} if max_ndcg_loss is None else {"ndcg@10": max_ndcg_loss}), **shares(max_loss or [], "--max-loss")}
     gains = {**({} if min_sc_gain is None else {"sc@10": min_sc_gain}), **shares(min_gain or [], "--min-gain")}
-    found = check(Run.open(run_directory), losses, gains, part=part_named(part), confident=confident)
+    run = Run.open(run_directory, name)
+    found = check(run, losses, gains, part=part_named(part), confident=confident)
     if junit is not None:
         write_text(junit, found.to_junit())
     if as_json:
@@ -45,6 +47,6 @@ def check(
     else:
         for limit in found.limits:
             print_sentence(limit.sentence())
-        next_step(f"recprism explain {run_directory}" if found.passed else f"recprism audit {run_directory}")
+        next_step(f"recprism explain {run.argument}" if found.passed else f"recprism audit {run_directory}")
     if not found.passed:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli.options import ResultName
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, progress_bar, say
 from recprism.errors import InputError
 
@@ -34,6 +35,7 @@ def erase(
         typer.Option(help="Search again without this share of the users, and judge on them.", min=0.0, max=0.9),
     ] = 0.0,
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the largest, smallest or random features of the perturbation to 0, and see what is left of the gain.
@@ -50,6 +52,7 @@ def erase(
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run
 
+    run = Run.open(run_directory, name)
     counts = None if features is None else _numbers(features)
     with progress_bar() as progress:
         tasks = {what: progress.add_task(what, total=None, note="") for what in ("erasing", "controls")}
@@ -58,7 +61,7 @@ def erase(
             progress.update(tasks[what], completed=done, total=total)
 
         found = check_run(
-            Run.open(run_directory),
+            run,
             objective,
             features=counts,
             draws=draws,
@@ -74,7 +77,7 @@ def erase(
     everything = [int(n) for n in found.erasure.features]
     spoken_of = shown_features(everything[-1], counts)
     _print(found, everything if curve else spoken_of, spoken_of[0])
-    next_step(f"recprism adjust {run_directory} -f 0=0", f"recprism evaluate {run_directory}")
+    next_step(f"recprism adjust {run.argument} -f 0=0", f"recprism evaluate {run.argument}")
 
 
 def _numbers(words: str) -> list[int]:

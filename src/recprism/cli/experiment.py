@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import shares
+from recprism.cli.options import ResultName, shares
 from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, say
 
 
@@ -36,6 +36,7 @@ def experiment(
         int | None, typer.Option(help="New users in the test a day: the days are told.", min=1, show_default=False)
     ] = None,
     part: Annotated[str, typer.Option(help="Means and spread from validation or test.")] = "test",
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan an A/B test of the base's lists against the swapped ones: users needed, and guardrails.
@@ -56,8 +57,9 @@ def experiment(
     from recprism.study.run import Run
 
     named = {**({} if budget is None else {COST: budget}), **shares(guard or [], "--guard")}
+    run = Run.open(run_directory, name)
     found = plan(
-        Run.open(run_directory),
+        run,
         budgets=named or None,
         power=power,
         alpha=alpha,
@@ -83,4 +85,4 @@ def experiment(
     print_sentence(found.sentence())
     if days is not None:
         print_sentence(f"With {users_per_day:,} new users a day: {days:,} days.")
-    next_step(f"recprism interleave {run_directory} -o mixed.parquet", f"recprism monitor {run_directory} --lists FILE")
+    next_step(f"recprism interleave {run.argument} -o mixed.parquet", f"recprism monitor {run.argument} --lists FILE")

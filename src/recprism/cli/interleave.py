@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli.options import ResultName
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
 from recprism.errors import InputError
 
@@ -27,6 +28,7 @@ def interleave(
         str, typer.Option(help="test hides training and validation items, validation only training items.")
     ] = "test",
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Team-draft interleaving of base and swapped lists: a test in which every user sees both.
@@ -43,20 +45,22 @@ def interleave(
     if target.is_dir():
         if output is None or clicks is not None:
             raise InputError("of a run, lists are written: name a file with -o, without --clicks")
-        _write(target, output, k, part, seed, as_json)
+        _write(target, name, output, k, part, seed, as_json)
     else:
+        if name is not None:
+            raise InputError(f"--name {name} is for a result of a run, and {target} is no run: omit it")
         if clicks is None or output is not None:
             raise InputError(f"{target}: of a file of interleaved lists, clicks are scored: name them with --clicks")
         _score(target, clicks, as_json)
 
 
-def _write(run_directory: Path, output: Path, k: int, part: str, seed: int, as_json: bool) -> None:
+def _write(run_directory: Path, name: str | None, output: Path, k: int, part: str, seed: int, as_json: bool) -> None:
     from recprism.study.interleave import interleaved
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run
     from recprism.study.tables import write_table
 
-    lists = interleaved(Run.open(run_directory), k, part=part_named(part), seed=seed)
+    lists = interleaved(Run.open(run_directory, name), k, part=part_named(part), seed=seed)
     write_table(lists, output)
     places = {team: int((lists["team"] == team).sum()) for team in sorted(lists["team"].unique().to_list())}
     if as_json:

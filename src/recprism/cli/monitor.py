@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli.options import ResultName
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, say
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def monitor(
         typer.Option("-o", "--output", help="Also write all rows to a .csv or .parquet file.", show_default=False),
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file.", show_default=False)] = None,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """How much of the promised gain is alive in the lists that are served? By day and by segment of users.
@@ -65,8 +67,9 @@ def monitor(
     from recprism.study.run import Run
     from recprism.study.tables import write_table
 
+    run = Run.open(run_directory, name)
     found = monitor(
-        Run.open(run_directory),
+        run,
         lists,
         floor=floor,
         metric=metric,
@@ -86,7 +89,7 @@ def monitor(
         print_json(found.to_dict())
     else:
         _print(found)
-        next_step(f"recprism {'experiment' if found.passed else 'audit'} {run_directory}")
+        next_step(f"recprism experiment {run.argument}" if found.passed else f"recprism audit {run_directory}")
     if not found.passed:
         raise typer.Exit(1)
 

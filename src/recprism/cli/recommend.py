@@ -27,7 +27,9 @@ def recommend(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.live].parquet"),
+        typer.Option(
+            "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.live].parquet"
+        ),
     ] = None,
     base: Annotated[
         bool, typer.Option("--base", help="The trained model's lists, even if the run was diversified.")

@@ -23,7 +23,18 @@ from recprism.cli.options import (
     mlflow_sink,
     typed_values,
 )
-from recprism.cli.output import AsJson, DataRoot, Device, Seed, next_step, print_facts, print_json, progress_bar, say
+from recprism.cli.output import (
+    AsJson,
+    DataRoot,
+    Device,
+    Seed,
+    next_step,
+    print_facts,
+    print_json,
+    progress_bar,
+    say,
+    say_removed,
+)
 from recprism.errors import InputError
 from recprism.study.config import RunConfig, in_one_sentence
 
@@ -130,7 +141,10 @@ def train(
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
     """A new run with its data, told in one line."""
     from recprism.study.pipeline import start
+    from recprism.study.run import Run
 
+    if overwrite:
+        say_removed(path, Run(path).replaced(everything=True))
     run = start(path, config, overwrite=overwrite)
     split, subtopics = run.split(), run.subtopics()
     parts = f"{len(split.train):,} train, {len(split.validation):,} validation, {len(split.test):,} test"

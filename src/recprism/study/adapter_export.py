@@ -53,7 +53,9 @@ class Shipped:
 def learn_adapter(run: Run, *, hidden: int = 0, seed: int = 0) -> tuple[Adapter, Shipped]:
     """Learn from four fifths of the users, judge on the others. What was judged is what is shipped."""
     if not run.is_diversified():
-        raise InputError(f"{run.path}: has no change to learn from; run `recprism diversify {run.argument} --budget 0.01`")
+        raise InputError(
+            f"{run.path}: has no change to learn from; run `recprism diversify {run.argument} --budget 0.01`"
+        )
     model = run.cmb()
     if model.delta_.item is not None:
         raise InputError(

@@ -123,6 +123,15 @@ def write_config(path: Path, config: RunConfig, only: set[str] | None = None) ->
     write_text(path, HEAD + tomli_w.dumps(config.model_dump(exclude_none=True, include=only)) + END)
 
 
+def is_config(path: Path) -> bool:
+    """Whether a file begins as what ``write_config`` writes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(HEAD)) == HEAD.encode()
+    except OSError:
+        return False
+
+
 def read_config(path: Path) -> RunConfig:
     if not path.exists():
         raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`")

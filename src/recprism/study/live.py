@@ -7,7 +7,7 @@ known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from recprism.study.config import BudgetConfig
 from recprism.study.diversify import rules_of
 from recprism.study.erase import own_objective
 from recprism.study.methods import Situation
-from recprism.study.path import served_at
+from recprism.study.path import rule_bound, served_at
 from recprism.study.pipeline import lists_to_frame, rows_of
 from recprism.study.retrain import Keeping
 from recprism.study.run import Run
@@ -41,6 +41,7 @@ class LiveFigures:
         base: Its mean in the live lists of the trained model; None where it needs labels.
         live: Its mean in the live lists.
         certified_on: The part whose labels the certificate was earned on; None where there is no certificate.
+        constraints: How far the constraints of the run hold in the live lists, in words; None without any.
     """
 
     places: int
@@ -49,6 +50,7 @@ class LiveFigures:
     base: float | None = None
     live: float | None = None
     certified_on: str | None = None
+    constraints: str | None = None
 
     @property
     def gain(self) -> float | None:
@@ -58,8 +60,8 @@ class LiveFigures:
     def sentences(self) -> tuple[str, ...]:
         """What to print."""
         shown = f"Consumed items shown: {self.consumed:,} of {self.places:,} places."
-        carried = () if self.certified_on is None else (carried_over(self.certified_on),)
-        return (shown, self._about_gain(), *carried)
+        carried = None if self.certified_on is None else carried_over(self.certified_on)
+        return (shown, self._about_gain(), *(it for it in (self.constraints, carried) if it is not None))
 
     def _about_gain(self) -> str:
         if self.metric is None:
@@ -93,12 +95,11 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
     """
     if base or not run.is_diversified():
         return run.factors()
-    wanted = run.config.diversify
-    if wanted is None or wanted.within is None or wanted.within.side == "item":
-        return run.cmb().factors_
-    model, user = run.cmb(), run.load_live()
+    model, asked = run.cmb(), _budget_of(run)
+    if asked is None or asked.side == "item":
+        return model.factors_
+    user = run.load_live()
     if user is None:
-        asked = wanted.within
         if run.certificate() is None:
             raise InputError(
                 f"{run.path}: has lost certificate.json, which says how far to diversify; "
@@ -162,9 +163,27 @@ def live_figures(run: Run, factors: Factors, rows: NDArray[Any], items: NDArray[
     metric = own_objective(run.cmb())
     means = (float(np.nanmean(situation.judge(it, (metric,))[metric])) for it in (situation.base_lists, served))
     base, live = (None if np.isnan(mean) else mean for mean in means)
-    certified = run.certificate()
-    on = None if certified is None else certified["certificate"].get("part") or "test"
-    return LiveFigures(shown, consumed, metric, base, live, on)
+    certified, asked = run.certificate(), _budget_of(run)
+    if certified is None or asked is None:
+        return LiveFigures(shown, consumed, metric, base, live)
+    part = certified["certificate"].get("part") or "test"
+    return LiveFigures(shown, consumed, metric, base, live, part, _constraints(situation, asked, certified, served))
+
+
+def _constraints(
+    situation: Situation, asked: BudgetConfig, certified: Mapping[str, Any], lists: NDArray[Any]
+) -> str | None:
+    """How far they hold in lists; (n_users, k) item numbers."""
+    rules = rules_of(asked.rules, situation.factors)
+    if not rules:
+        return None
+    bound = rule_bound(situation, asked.goal, certified["trade_off"], rules)
+    return bound.report(np.asarray(lists, np.int64), features=situation.features).sentence()
+
+
+def _budget_of(run: Run) -> BudgetConfig | None:
+    wanted = run.config.diversify
+    return None if wanted is None else wanted.within
 
 
 def _is_in(pairs: Incidence, items: NDArray[Any]) -> NDArray[np.bool_]:

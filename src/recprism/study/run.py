@@ -45,7 +45,7 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study.bound_files import SERVED, BoundFiles
-from recprism.study.config import DiversifyConfig, RunConfig, read_config, write_config
+from recprism.study.config import DiversifyConfig, RunConfig, is_config, read_config, write_config
 from recprism.study.event_log import append_event, read_events
 from recprism.study.lock import LOCK, held, unchanged
 from recprism.study.long_tables import split_from_table, split_table, subtopics_table
@@ -126,6 +126,12 @@ class Run:
                 raise InputError(f"{self.path}: already holds a run; use --resume, --overwrite or another -o")
         elif self.path.exists() and any(it.name != LOCK and not is_left_over(it) for it in self.path.iterdir()):
             raise InputError(f"{self.path}: is not empty and holds no run; name an empty or new directory")
+
+    @staticmethod
+    def is_at(path: str | Path) -> bool:
+        """Whether a folder is a run, or what is left of one: ``config.toml`` alone may be anybody's."""
+        files = ("config.toml", "events.jsonl", "split.parquet", "factors.safetensors")
+        return sum((Path(path) / name).is_file() for name in files) > 1 or is_config(Path(path) / "config.toml")
 
     @classmethod
     def open(cls, path: str | Path, result: str | None = None) -> Run:
@@ -243,6 +249,22 @@ class Run:
         """What the run serves: perturbed where it was diversified, unless ``base`` asks for the trained model's."""
         return self.factors() if base or not self.is_diversified() else self.cmb().factors_
 
+    def require_whole(self) -> None:
+        """Refuse vectors that are damaged, or that were made from other files than the run has; nothing is loaded."""
+        from safetensors import safe_open
+
+        advice = {
+            "factors.safetensors": f"run `recprism train -o {self.path} --overwrite`",
+            "delta.safetensors": f"run `recprism diversify {self.argument}` again with --overwrite",
+        }
+        now = self._files.hashes("split.parquet", "factors.safetensors", "cmb.json")
+        for name, again in advice.items():
+            path = self.file(name)
+            if path.exists():
+                with readable(path, "damaged", again), safe_open(path, framework="numpy"):
+                    noted = {file: it for file, it in noted_in_tensors(path).items() if file != name}
+                require_bound(path, noted, now, again)
+
     def fingerprint(self) -> str:
         """Of vectors, split and subtopics: what is made from others is not of this run."""
         return self._files.fingerprint("factors.safetensors", "split.parquet", "subtopics.parquet")
@@ -271,7 +293,9 @@ class Run:
         """Refuse a second perturbation, unless it may replace the first."""
         if self.config.diversify is not None and not overwrite:
             what = "a perturbation" if self.result is None else f"a result named {self.result}"
-            raise InputError(f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run")
+            raise InputError(
+                f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run"
+            )
 
     def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
         """Note what is about to be searched for; a result holds one perturbation."""
