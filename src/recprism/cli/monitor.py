@@ -38,6 +38,9 @@ def monitor(
         bool, typer.Option("--each-segment", help="Lay the floor to every segment of users, too.")
     ] = False,
     fewest: Annotated[int, typer.Option(help="Lists that a day or segment needs to be judged.", min=2)] = 30,
+    live: Annotated[
+        bool, typer.Option("--live", help="What was shipped is live, as `export` and `recommend --live` make it.")
+    ] = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples of users for the intervals.", min=100)] = 1000,
     seed: Seed = 0,
     output: Annotated[
@@ -78,6 +81,7 @@ def monitor(
         confident=confident,
         each_segment=each_segment,
         fewest=fewest,
+        live=live,
         bootstrap=bootstrap,
         seed=seed,
     )

@@ -16,6 +16,7 @@ from recprism.metrics.evaluation import plain_row
 from recprism.study.check import junit
 from recprism.study.cost import COST
 from recprism.study.erase import own_objective
+from recprism.study.live import live_factors, live_situation
 from recprism.study.pipeline import situation_of
 from recprism.study.promise import ALL_DAYS, Alive, Shown, Terms, Three, accuracy, exposure, of_all, of_users
 from recprism.study.run import Run
@@ -139,6 +140,7 @@ def monitor(
     confident: bool = False,
     each_segment: bool = False,
     fewest: int = FEWEST_LISTS,
+    live: bool = False,
     bootstrap: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -150,8 +152,9 @@ def monitor(
     held_out: user_id, item_id that users took; with them NDCG@10 is compared with the base's, too
     confident: judge by the low end of the interval
     fewest: lists that a row needs to be judged
+    live: what was shipped takes all known interactions as seen, so the promise is that of the live lists
     """
-    model, situation = run.cmb(), situation_of(run)
+    model, situation = run.cmb(), live_situation(run) if live else situation_of(run)
     metric = metric or own_objective(model)
     kind, cut = parse(metric)
     k = cut or situation.k
@@ -159,7 +162,7 @@ def monitor(
     served = read_served(lists, situation.factors.user_ids, situation.factors.item_ids, depth, day_column=day_column)
     base, promised = (
         np.asarray(factors.rank(depth, exclude=situation.seen)[0], np.int64)
-        for factors in (model.base_, model.factors_)
+        for factors in (model.base_, live_factors(run) if live else model.factors_)
     )
     three = Three(situation, served, base, promised)
     segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(situation.split.train, situation.subtopics)
