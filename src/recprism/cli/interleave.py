@@ -63,8 +63,9 @@ def interleave(
         lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=live, seed=seed)
         _write(lists, output, k, as_json)
     else:
-        if name is not None:
-            raise InputError(f"--name {name} is for a result of a run, and {target} is no run: omit it")
+        if name is not None or live:
+            option = "--live" if name is None else "--name"
+            raise InputError(f"{option} is for the lists of a run, and {target} is no run: omit it")
         if clicks is None or output is not None:
             raise InputError(f"{target}: of a file of interleaved lists, clicks are scored: name them with --clicks")
         _score(target, clicks, as_json)
