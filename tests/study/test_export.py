@@ -21,6 +21,7 @@ from recprism.study.config import BudgetConfig
 from recprism.study.diversify import diversify_within
 from recprism.study.export import as_expected, blended, export_run, load_export, pair
 from recprism.study.export_formats import FORMATS, NPZ
+from recprism.study.live import live_factors
 from recprism.study.methods import Situation
 from recprism.study.path import within_budget
 from recprism.study.run import Run
@@ -53,7 +54,7 @@ def item_side(base: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.parametrize("to", list(FORMATS))
 def test_every_format_gives_the_same_bits_back(user_side: Run, tmp_path: Path, to: str) -> None:
     made = export_run(user_side, tmp_path / "out", to)
-    served, read = user_side.served_factors(), load_export(tmp_path / "out")
+    served, read = live_factors(user_side), load_export(tmp_path / "out")
     np.testing.assert_array_equal(read.user, served.user)
     np.testing.assert_array_equal(read.item, served.item)
     assert read.user_ids.tolist() == served.user_ids.tolist()
@@ -72,7 +73,7 @@ def test_ids_that_are_text_and_a_bias_travel_too(tmp_path: Path, to: str, base: 
     run.save_factors(
         Factors.from_arrays(factors.user, factors.item, user_ids=factors.user_ids, item_ids=named, item_bias=bias)
     )
-    export_run(run, tmp_path / "out", to)
+    export_run(run, tmp_path / "out", to, part="test")  # the split has other ids
     read = load_export(tmp_path / "out")
     assert read.item_ids.tolist() == named
     wanted, found = (it.rank(10)[0] for it in (run.factors(), read))
@@ -91,7 +92,7 @@ def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_pa
     export_run(user_side, tmp_path / "back", "npz", alpha=0)
     np.testing.assert_array_equal(load_export(tmp_path / "back").user, base.factors().user)
     half = blended(user_side, 0.5)
-    middle = (base.factors().user + user_side.served_factors().user) / 2
+    middle = (base.factors().user + live_factors(user_side).user) / 2
     np.testing.assert_allclose(half.user, middle, atol=1e-6)
     with pytest.raises(InputError, match="alpha is"):
         blended(user_side, 1.5)
@@ -279,7 +280,7 @@ def share_kept(wanted: np.ndarray, found: np.ndarray) -> float:
 
 @pytest.mark.parametrize("kind", ["int8", "ivf-pq"])
 def test_user_vectors_for_an_index_give_the_lists_that_it_would_lose(user_side: Run, tmp_path: Path, kind: str) -> None:
-    served, seen = user_side.served_factors(), user_side.split().seen_before("test")
+    served, seen = live_factors(user_side), user_side.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", kind)
     made = export_run(user_side, tmp_path / "out", for_index=tmp_path / "codes.faiss")
     assert made.index_stays
@@ -290,7 +291,7 @@ def test_user_vectors_for_an_index_give_the_lists_that_it_would_lose(user_side: 
 
 
 def test_a_larger_margin_holds_the_same_lists_and_bears_int8(user_side: Run, tmp_path: Path) -> None:
-    served, seen = user_side.served_factors(), user_side.split().seen_before("test")
+    served, seen = live_factors(user_side), user_side.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", "int8")
     made = export_run(user_side, tmp_path / "out", margin=0.05)
     held = load_export(tmp_path / "out")

@@ -93,6 +93,9 @@ recommend untrained
 recommend run -k 0
 recommend run --users 999
 recommend run -o lists.doc
+recommend run --live --part test
+recommend run --name cautious
+recommend run --name ../other
 evaluate nowhere
 evaluate run -m accuracy@10
 evaluate run -m ndcg@ten
@@ -134,6 +137,7 @@ diversify run --preset best
 diversify run --set iterations=0
 diversify run --max-churn 0.2
 diversify run --like run
+diversify run --budget 0.1 --name a/b
 diversify --resume run
 frontier run --goal beauty
 frontier run --rivals nobody
@@ -152,6 +156,9 @@ export run --to word
 export run --to npz -o other
 export run --to npz --metric cosine -o new
 export run --alpha 2
+export run --part validation
+export run --adapter --part live
+runs nowhere
 serve nowhere
 serve run --port 99999
 monitor found nothing.csv
@@ -159,6 +166,7 @@ monitor run lists.csv
 experiment run
 interleave run
 interleave nowhere run
+interleave run -o mixed.csv --live --part test
 features nothing.json -o new
 reproduce --table 9
 data show netflix

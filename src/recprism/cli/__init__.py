@@ -33,6 +33,7 @@ from recprism.cli import (
     recommend,
     report,
     reproduce,
+    runs,
     serve,
     train,
 )
@@ -73,6 +74,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
+app.command("runs")(runs.runs)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

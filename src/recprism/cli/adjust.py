@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.options import key_values
+from recprism.cli.options import ResultName, key_values
 from recprism.cli.output import AsJson, next_step, print_json, print_table, print_title
 from recprism.errors import InputError
 
@@ -23,6 +23,7 @@ def adjust(
         typer.Option("-m", "--metrics", help="What to show, as in ndcg@10,sc@10.", show_default="a dozen at 10"),
     ] = None,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "validation",
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn the dial of single factors, and see what it does to every metric; the run stays as it is.
@@ -32,7 +33,7 @@ def adjust(
     from recprism.study.pipeline import metric_names, part_named
     from recprism.study.run import Run
 
-    run = Run.open(run_directory)
+    run = Run.open(run_directory, name)
     found = run.cmb().adjust(_dial(factor), run.split(), run.subtopics(), metric_names(metrics), part=part_named(part))
     if as_json:
         print_json({"run": str(run.path), "change": found.change.to_dict()})
@@ -44,7 +45,7 @@ def adjust(
     ]
     columns = ("metric", "as learned", "turned", "change", "p")
     print_table(columns, rows, numeric=columns[1:])
-    next_step(f"recprism evaluate {run_directory}")
+    next_step(f"recprism evaluate {run.argument}")
 
 
 def _dial(words: list[str]) -> dict[int, float]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.options import metric_shares, share_option
+from recprism.cli.options import ResultName, metric_shares, share_option
 from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_title, progress_of_steps
 
 
@@ -27,6 +27,7 @@ def check(
     ] = False,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")] = None,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Is a diversified run within limits? Exit code 0 if all hold, 1 if any fails, 2 for a wrong question.
@@ -43,10 +44,9 @@ def check(
         **({} if min_sc_gain is None else {"sc@10": min_sc_gain}),
         **metric_shares(min_gain, "--min-gain", math.inf),
     }
+    run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
-        found = check(
-            Run.open(run_directory), losses, gains, part=part_named(part), confident=confident, on_step=on_step
-        )
+        found = check(run, losses, gains, part=part_named(part), confident=confident, on_step=on_step)
     if junit is not None:
         write_text(junit, found.to_junit())
     if as_json:
@@ -55,6 +55,6 @@ def check(
         print_title(f"{run_directory}: limits, on the {found.part} part")
         for limit in found.limits:
             print_sentence(limit.sentence())
-        next_step(f"recprism explain {run_directory}" if found.passed else f"recprism audit {run_directory}")
+        next_step(f"recprism explain {run.argument}" if found.passed else f"recprism audit {run_directory}")
     if not found.passed:
         raise typer.Exit(1)

@@ -20,6 +20,7 @@ from recprism.cli.output import (
     progress_bar,
     progress_of_steps,
     say,
+    say_removed,
 )
 from recprism.data.shares import share
 from recprism.errors import InputError
@@ -130,7 +131,18 @@ def diversify(
         typer.Option("-m", "--metrics", help="What to report, as in ndcg@10,sc@10.", show_default="a dozen at 10"),
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted search.", show_default=False)] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run's perturbation.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            help="Keep the result under this name, next to others of the run.",
+            show_default="the unnamed one",
+        ),
+    ] = None,
+    like_name: Annotated[
+        str | None, typer.Option(help="With --like: which result of that run.", show_default="the unnamed one")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the result that is there.")] = False,
     mlflow: Mlflow = None,
     as_json: AsJson = False,
 ) -> None:
@@ -146,6 +158,7 @@ def diversify(
     - `recprism diversify runs/x --diversity sc --set side=user`
     - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
     - `recprism diversify runs/x --engine ray --shards 8`
+    - `recprism diversify runs/x --budget 0.02 --name cautious`
     - `recprism diversify --resume runs/x`
     - after a retraining: `recprism diversify runs/new --like runs/x --max-churn 0.2`
     """
@@ -162,14 +175,14 @@ def diversify(
     names, deciding = metric_names(metrics), None if certify_on is None else part_named(certify_on)
     if (run_directory is None) == (resume is None):
         raise InputError("name a run to diversify, or --resume one that was interrupted")
-    if like is not None or max_churn is not None:
+    if like is not None or max_churn is not None or like_name is not None:
         if like is None or run_directory is None or budget is not None:
             raise InputError(
                 "--like OLD takes goal and budget from OLD: name the new run, without --budget or --resume"
             )
-        run, sink = Run.open(run_directory), mlflow_sink(mlflow)
+        run, old, sink = _result(run_directory, name, overwrite), Run.open(like, like_name), mlflow_sink(mlflow)
         with followed(run, sink):
-            _like(run, Run.open(like), max_churn, deciding, names, overwrite, as_json)
+            _like(run, old, max_churn, deciding, names, overwrite, as_json)
         return
     if budget is not None:
         asked = BudgetConfig(
@@ -189,16 +202,16 @@ def diversify(
         )
         if run_directory is None:
             raise InputError("a search within a budget starts anew: name the run, without --resume")
-        run, sink = Run.open(run_directory), mlflow_sink(mlflow)
+        run, sink = _result(run_directory, name, overwrite), mlflow_sink(mlflow)
         with followed(run, sink):
             _within(run, asked, names, overwrite, as_json)
         return
     sink = mlflow_sink(mlflow)
     chosen: dict[str, Any] = {}
     if resume is not None:
-        run = Run.open(resume)
+        run = Run.open(resume, name)
     else:
-        run = Run.open(run_directory or "")
+        run = _result(run_directory or Path(), name, overwrite)
         chosen = {"diversity": diversity, **typed_values(settings or [], "--set")}
         asked_for = {"accuracy": accuracy, "engine": engine, "shards": shards}
         chosen |= {name: value for name, value in asked_for.items() if value is not None}
@@ -217,7 +230,17 @@ def diversify(
         return
     _print_effect(run, found)
     print_sentence(overlap.sentence())
-    next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
+    next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
+
+
+def _result(run_directory: Path, name: str | None, overwrite: bool) -> Run:
+    """The result to make; with --overwrite, what is about to be removed is said."""
+    from recprism.study.run import Run
+
+    run = Run.open(run_directory).named(name)
+    if overwrite:
+        say_removed(run.path, run.replaced())
+    return run
 
 
 def _pins(words: list[str]) -> dict[str, int | str]:
@@ -258,7 +281,7 @@ def _like(
 ) -> None:
     from recprism.study.diversify import diversify_like
 
-    say(f"turning the vectors onto the axes of {old.path}, then as far towards its goal as it went")
+    say(f"turning the vectors onto the axes of {old.argument}, then as far towards its goal as it went")
     with progress_of_steps() as on_step:
         found = diversify_like(
             run, old, max_churn=max_churn, certify_on=certify_on, overwrite=overwrite, on_step=on_step
@@ -301,13 +324,15 @@ def _tell(
         if kept.violations is not None:
             print_sentence(kept.violations.sentence())
     print_sentence(kept.certificate.sentence())
+    if kept.certificate.last is not None:
+        print_sentence(kept.certificate.scope())
     for sentence in also:
         print_sentence(sentence)
     if overlap is not None:
         print_sentence(overlap.sentence())
     if found is None:
         print_sentence("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
-    next_step(f"recprism recommend {run.path} --users ID", f"recprism evaluate {run.path}")
+    next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
 
 
 def _note(step: Step) -> str:
@@ -331,7 +356,7 @@ def _search_with_progress(run: Run) -> CMB:
         try:
             return search(run, show)
         except KeyboardInterrupt:
-            say(f"stopped; go on with: recprism diversify --resume {run.path}")
+            say(f"stopped; go on with: recprism diversify --resume {run.argument}")
             raise
 
 

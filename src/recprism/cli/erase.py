@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.options import share_option
+from recprism.cli.options import ResultName, share_option
 from recprism.cli.output import (
     AsJson,
     Seed,
@@ -44,6 +44,7 @@ def erase(
         share_option(help="Search again without this share of the users, and judge on them.", high=0.9),
     ] = 0.0,
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the largest, smallest or random features of the perturbation to 0, and see what is left of the gain.
@@ -60,10 +61,11 @@ def erase(
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run
 
+    run = Run.open(run_directory, name)
     counts = None if features is None else _numbers(features)
     with progress_of_steps() as show:
         found = check_run(
-            Run.open(run_directory),
+            run,
             objective,
             features=counts,
             draws=draws,
@@ -80,7 +82,7 @@ def erase(
     spoken_of = shown_features(everything[-1], counts)
     print_title(f"{run_directory}: what is left of the gain in {found.objective}, on the {part} part")
     _print(found, everything if curve else spoken_of, spoken_of[0])
-    next_step(f"recprism adjust {run_directory} -f 0=0", f"recprism evaluate {run_directory}")
+    next_step(f"recprism adjust {run.argument} -f 0=0", f"recprism evaluate {run.argument}")
 
 
 def _numbers(words: str) -> list[int]:

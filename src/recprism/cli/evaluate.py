@@ -11,6 +11,7 @@ from recprism.cli.options import (
     LIST_COLUMNS,
     ColumnMap,
     ItemTable,
+    ResultName,
     SubtopicColumn,
     SubtopicLevel,
     SubtopicSeparator,
@@ -48,6 +49,9 @@ def evaluate(
     ] = None,
     part: Annotated[str, typer.Option(help="Judge on test or on validation.")] = "test",
     against: Annotated[Path | None, typer.Option(help="A second run of the same users: paired comparison.")] = None,
+    against_name: Annotated[
+        str | None, typer.Option(help="With --against: which result of that run.", show_default="the unnamed one")
+    ] = None,
     run: Annotated[
         Path | None, typer.Option(help="Judge a file of lists by this run's held-out items and subtopics.")
     ] = None,
@@ -75,6 +79,7 @@ def evaluate(
         Path | None,
         typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.", show_default=False),
     ] = None,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy and diversity, with intervals.
@@ -84,6 +89,7 @@ def evaluate(
     - `recprism evaluate runs/x`
     - `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,sc@20`
     - `recprism evaluate runs/x --against runs/y`
+    - `recprism evaluate runs/x --name bold --against runs/x --against-name cautious`
     - `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
     """
     from recprism.metrics import compare
@@ -95,6 +101,10 @@ def evaluate(
     names, where = metric_names(metrics), part_named(part)
     if not target.exists():
         raise InputError(f"{target}: no such run directory or file of lists")
+    if name is not None and not target.is_dir():
+        raise InputError(f"--name {name} is for a result of a run, and {target} is a file: omit it")
+    if against_name is not None and against is None:
+        raise InputError(f"--against-name {against_name}: name the run with --against")
     notes: tuple[str, ...] = ()
     judged_by_run = target.is_dir() or run is not None
     mapped = column_map(columns, LIST_COLUMNS)
@@ -107,9 +117,9 @@ def evaluate(
         "--subtopic-column": subtopic_column,
         "--catalogue-size": catalogue_size,
     }
-    if target.is_dir():
+    ours = Run.open(target, name) if target.is_dir() else None
+    if ours is not None:
         refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
-        ours = Run.open(target)
         with ours.unchanged() as saving:
             with progress_of_steps() as on_step:
                 result = evaluate_run(
@@ -132,12 +142,15 @@ def evaluate(
     if output is not None:
         say(f"rows written to {write_table(result.to_frame(), output)}")
     if against is not None:
-        other = evaluate_run(Run.open(against), [score.name for score in result.scores], part=where, bootstrap=0)
-        _print_comparison(compare(other, result), as_json, target, against)
+        theirs = Run.open(against, against_name)
+        other = evaluate_run(theirs, [score.name for score in result.scores], part=where, bootstrap=0)
+        _print_comparison(compare(other, result), as_json, ours.argument if ours else str(target), theirs.argument)
         return
     print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
-    if target.is_dir():
-        next_step(f"recprism evaluate {target} --against OTHER_RUN", f"recprism recommend {target} --users ID")
+    if ours is not None:
+        next_step(
+            f"recprism evaluate {ours.argument} --against OTHER_RUN", f"recprism recommend {ours.argument} --users ID"
+        )
 
 
 def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool, *, about: str) -> None:
@@ -158,15 +171,15 @@ def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool, 
         print_sentence(f"note: {note}")
 
 
-def _print_comparison(comparison: Comparison, as_json: bool, ours: Path, theirs: Path) -> None:
+def _print_comparison(comparison: Comparison, as_json: bool, ours: str, theirs: str) -> None:
     if as_json:
-        print_json({"run": str(ours), "against": str(theirs), **comparison.to_dict()})
+        print_json({"run": ours, "against": theirs, **comparison.to_dict()})
         return
     print_title(f"{theirs} against {ours}, user by user")
     rows = [
         (row.name, row.a, row.b, row.difference, _interval(row.low, row.high), row.p_value) for row in comparison.rows
     ]
-    columns = ("metric", str(theirs), str(ours), "difference", "interval", "p")
+    columns = ("metric", theirs, ours, "difference", "interval", "p")
     print_table(columns, rows, numeric=columns[1:])
 
 

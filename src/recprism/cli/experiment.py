@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli.audit import Guards
-from recprism.cli.options import metric_shares, share_option
+from recprism.cli.options import ResultName, metric_shares, share_option
 from recprism.cli.output import (
     AsJson,
     next_step,
@@ -47,6 +47,7 @@ def experiment(
         int | None, typer.Option(help="New users in the test a day: the days are told.", min=1, show_default=False)
     ] = None,
     part: Annotated[str, typer.Option(help="Means and spread from validation or test.")] = "test",
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan an A/B test of the base's lists against the swapped ones: users needed, and guardrails.
@@ -67,9 +68,10 @@ def experiment(
     from recprism.study.run import Run
 
     named = {**({} if budget is None else {COST: budget}), **metric_shares(guard, "--guard")}
+    run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
         found = plan(
-            Run.open(run_directory),
+            run,
             budgets=named or None,
             power=power,
             alpha=alpha,
@@ -97,4 +99,4 @@ def experiment(
     print_sentence(found.sentence())
     if days is not None:
         print_sentence(f"With {users_per_day:,} new users a day: {days:,} days.")
-    next_step(f"recprism interleave {run_directory} -o mixed.parquet", f"recprism monitor {run_directory} --lists FILE")
+    next_step(f"recprism interleave {run.argument} -o mixed.parquet", f"recprism monitor {run.argument} --lists FILE")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli.options import ResultName
 from recprism.cli.output import (
     AsJson,
     Seed,
@@ -49,6 +50,7 @@ def explain(
     draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and nothing is claimed.", min=0)] = 199,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Why are the lists like this, what moved, and how do you know?
@@ -69,7 +71,7 @@ def explain(
 
     if user is not None and item is not None:
         raise InputError("--user and --item: ask for one of them at a time")
-    run = Run.open(run_directory)
+    run = Run.open(run_directory, name)
     single = user is not None or item is not None
     path = None
     with run.unchanged() as saving:
@@ -95,7 +97,7 @@ def explain(
             print_json({"run": str(run_directory), "checked": checked, **view.to_dict()})
         else:
             print_title(f"{run_directory}: what changed for {f'user {user}' if item is None else f'item {item}'}")
-            _print_view(view, checked, run_directory)
+            _print_view(view, checked, run.argument)
         return
     if as_json:
         print_json({"run": str(run_directory), "part": part, **found.explanation.to_dict()})
@@ -105,7 +107,7 @@ def explain(
     if path is not None:
         say(f"kept in {path}")
     first = shlex.quote(str(found.explanation.change.base.user_ids[0]))
-    next_step(f"recprism explain {run_directory} --user {first}", f"recprism erase {run_directory}")
+    next_step(f"recprism explain {run.argument} --user {first}", f"recprism erase {run.argument}")
 
 
 def _view(found: Any, user: str | None, item: str | None, top: int) -> UserView | ItemView:
@@ -121,7 +123,7 @@ def _on_file(run: Run, explanation: Explanation, part: str) -> str:
     kept = run.explanation()
     asked = (explanation.objective, explanation.axes, part)
     if kept is None or kept["verdict"] is None or (kept["objective"], kept["axes"], kept["part"]) != asked:
-        return f"Not checked against controls yet: run `recprism explain {run.path}`. What follows is arithmetic."
+        return f"Not checked against controls yet: run `recprism explain {run.argument}`. What follows is arithmetic."
     return str(kept["verdict"]["sentence"])
 
 
@@ -176,7 +178,7 @@ def _print_ends(explanation: Explanation) -> None:
     print_table(("direction", "users it concerns most", "raises", "lowers"), rows)
 
 
-def _print_view(view: UserView | ItemView, checked: str, run_directory: Path) -> None:
+def _print_view(view: UserView | ItemView, checked: str, argument: str) -> None:
     from recprism.explain.views import UserView
 
     if isinstance(view, UserView):
@@ -188,7 +190,7 @@ def _print_view(view: UserView | ItemView, checked: str, run_directory: Path) ->
         print_table(("factor", "moved by"), view.factors, numeric=("moved by",))
     print_table(("direction", "name", "times the usual"), view.directions, numeric=("times the usual",))
     print_sentence(checked)
-    next_step(f"recprism explain {run_directory}")
+    next_step(f"recprism explain {argument}")
 
 
 def _print_swaps(view: UserView) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import share_option
+from recprism.cli.options import ResultName, share_option
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, progress_of_steps
+from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.study.run import Run
@@ -21,6 +22,14 @@ def export(
         Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORMAT")
     ] = None,
     to: Annotated[str, typer.Option(help="safetensors, npz, parquet, csv or faiss.")] = "safetensors",
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="live: for lists without anything that is known of a user; test: for the lists that the test part "
+            "judges.",
+            show_default="live",
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(help="What your index searches by: inner_product or cosine.", show_default="the model's own"),
@@ -50,6 +59,7 @@ def export(
         int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
     ] = 0,
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Write vectors with ids and versions; they are read back and ranked before they count as written.
@@ -58,26 +68,32 @@ def export(
     any other pair is refused. Where only user vectors changed, the items' version is the old one: the index stays as it
     is. `expected.json` holds lists to try an installation with.
 
+    Unless --part test asks for those that were judged, vectors are for live lists: all known interactions count as
+    seen. How many consumed items the lists show (0) and what they gain is printed.
+
     Examples:
 
     - `recprism export runs/x --to parquet`
     - `recprism export runs/x --to faiss -o index`
     - `recprism export runs/x --alpha 0 -o rollback`
+    - `recprism export runs/x --part test -o judged`
     - `recprism export runs/x --for-index ivfpq.faiss`
     - `recprism export runs/x --adapter`
     """
     from recprism.study.run import Run
 
-    run = Run.open(run_directory)
-    folder = output or run_directory / ("export-adapter" if adapter else f"export-{to}")
-    asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index}
+    if adapter and part not in (None, "test"):
+        raise InputError("--adapter learns from the lists that the test part judges: omit --part")
+    run = Run.open(run_directory, name)
+    folder = output or run.export_path("adapter" if adapter else to)
+    asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index, "part": part or "live"}
     facts, sentences = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
     if as_json:
         print_json({"folder": str(folder), **facts})
     else:
         for sentence in sentences:
             print_sentence(sentence)
-    next_step(f"recprism evaluate {run_directory}")
+    next_step(f"recprism evaluate {run.argument}")
 
 
 def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -94,7 +110,8 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
             f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
             "graphs and codebooks of the old vectors do not fit."
         )
-    return asdict(made), [f"{made.users} and {made.items} -> {folder}", index]
+    live = () if made.live is None else made.live.sentences()
+    return asdict(made), [f"{made.users} and {made.items} -> {folder}", index, *live]
 
 
 def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:

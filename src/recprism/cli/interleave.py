@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli.options import ColumnMap, column_map, refuse_given
+from recprism.cli.options import ColumnMap, ResultName, column_map, refuse_given
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_table, print_title
 from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def interleave(
@@ -25,10 +28,17 @@ def interleave(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
     part: Annotated[
-        str, typer.Option(help="test hides training and validation items, validation only training items.")
-    ] = "test",
+        str | None,
+        typer.Option(
+            help="test hides training and validation items, validation only training items.", show_default="test"
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Lists to serve: all known items are hidden, those of the test part too.")
+    ] = False,
     columns: ColumnMap = None,
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Team-draft interleaving of base and swapped lists: a test in which every user sees both.
@@ -39,27 +49,33 @@ def interleave(
 
     Examples:
 
-    - `recprism interleave runs/x -o mixed.parquet`
+    - `recprism interleave runs/x --live -o mixed.parquet`
     - `recprism interleave mixed.parquet --clicks clicks.csv`
     """
     if target.is_dir():
         if output is None or clicks is not None:
             raise InputError("of a run, lists are written: name a file with -o, without --clicks")
         refuse_given({"--column": columns}, "is for files of lists and clicks, and this is a run")
-        _write(target, output, k, part, seed, as_json)
+        if live and part is not None:
+            raise InputError("--live hides the items of all parts: omit --part")
+        from recprism.study.interleave import interleaved
+        from recprism.study.pipeline import part_named
+        from recprism.study.run import Run
+
+        lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=live, seed=seed)
+        _write(lists, output, k, as_json)
     else:
+        if name is not None or live:
+            option = "--live" if name is None else "--name"
+            raise InputError(f"{option} is for the lists of a run, and {target} is no run: omit it")
         if clicks is None or output is not None:
             raise InputError(f"{target}: of a file of interleaved lists, clicks are scored: name them with --clicks")
         _score(target, clicks, column_map(columns, ("user_id", "item_id", "team")), as_json)
 
 
-def _write(run_directory: Path, output: Path, k: int, part: str, seed: int, as_json: bool) -> None:
-    from recprism.study.interleave import interleaved
-    from recprism.study.pipeline import part_named
-    from recprism.study.run import Run
+def _write(lists: pl.DataFrame, output: Path, k: int, as_json: bool) -> None:
     from recprism.study.tables import write_table
 
-    lists = interleaved(Run.open(run_directory), k, part=part_named(part), seed=seed)
     write_table(lists, output)
     places = {team: int((lists["team"] == team).sum()) for team in sorted(lists["team"].unique().to_list())}
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli.options import ColumnMap, column_map, share_option
+from recprism.cli.options import ColumnMap, ResultName, column_map, share_option
 from recprism.cli.output import (
     AsJson,
     Seed,
@@ -49,6 +49,9 @@ def monitor(
         bool, typer.Option("--each-segment", help="Lay the floor to every segment of users, too.")
     ] = False,
     fewest: Annotated[int, typer.Option(help="Lists that a day or segment needs to be judged.", min=2)] = 30,
+    live: Annotated[
+        bool, typer.Option("--live", help="What was shipped is live, as `export` and `recommend --live` make it.")
+    ] = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples of users for the intervals.", min=100)] = 1000,
     seed: Seed = 0,
     output: Annotated[
@@ -56,6 +59,7 @@ def monitor(
         typer.Option("-o", "--output", help="Also write all rows to a .csv or .parquet file.", show_default=False),
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file.", show_default=False)] = None,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """How much of the promised gain is alive in the lists that are served? By day and by segment of users.
@@ -77,9 +81,10 @@ def monitor(
     from recprism.study.run import Run
     from recprism.study.tables import write_table
 
+    run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
         found = monitor(
-            Run.open(run_directory),
+            run,
             lists,
             floor=floor,
             metric=metric,
@@ -88,6 +93,7 @@ def monitor(
             confident=confident,
             each_segment=each_segment,
             fewest=fewest,
+            live=live,
             bootstrap=bootstrap,
             seed=seed,
             on_step=on_step,
@@ -101,7 +107,7 @@ def monitor(
         print_json(found.to_dict())
     else:
         _print(found)
-        next_step(f"recprism {'experiment' if found.passed else 'audit'} {run_directory}")
+        next_step(f"recprism experiment {run.argument}" if found.passed else f"recprism audit {run_directory}")
     if not found.passed:
         raise typer.Exit(1)
 

@@ -63,6 +63,11 @@ Mlflow = Annotated[
     ),
 ]
 
+ResultName = Annotated[
+    str | None,
+    typer.Option("--name", help="Which result of the run, where it has several.", show_default="the unnamed one"),
+]
+
 
 def data_config(
     source: str,

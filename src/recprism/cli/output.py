@@ -87,6 +87,12 @@ def unless_busy() -> Iterator[None]:
         say(f"not kept: {busy}")
 
 
+def say_removed(where: object, names: Sequence[str]) -> None:
+    """What --overwrite is about to remove; nothing is said where there is nothing."""
+    if names:
+        say(f"--overwrite removes from {where}: {', '.join(names)}")
+
+
 def next_step(*commands: str) -> None:
     """The last line of a command names what to try next, as it can be typed here: maybe no environment is active."""
     program = "recprism" if shutil.which("recprism") or sys.argv[0] == "recprism" else sys.argv[0]

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli.options import comma_words
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli.options import ResultName, comma_words
+from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title, say
+from recprism.errors import InputError
 
 
 def recommend(
@@ -22,38 +23,57 @@ def recommend(
         ),
     ] = None,
     part: Annotated[
-        str, typer.Option(help="test hides training and validation items, validation only training items.")
-    ] = "test",
+        str | None,
+        typer.Option(
+            help="test hides training and validation items, validation only training items.", show_default="test"
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Lists to serve: all known items are hidden, those of the test part too.")
+    ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations.parquet"),
+        typer.Option(
+            "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.live].parquet"
+        ),
     ] = None,
     base: Annotated[
         bool, typer.Option("--base", help="The trained model's lists, even if the run was diversified.")
     ] = False,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Exact top-k lists, without what a user has already seen.
+
+    Without --live, interactions of the test part are not known: the lists are those that `evaluate` judges. With it,
+    lists are diversified for all that is known; how many consumed items they show and what they gain is printed.
 
     Examples:
 
     - `recprism recommend runs/x -k 20 -o lists.csv`
     - `recprism recommend runs/x --users 1,42`
+    - `recprism recommend runs/x --live -o lists.parquet`
     """
     import polars as pl
 
+    from recprism.study.live import recommend_live
     from recprism.study.pipeline import part_named, recommend
     from recprism.study.run import Run
     from recprism.study.tables import write_table
 
-    run = Run.open(run_directory)
+    if live and part is not None:
+        raise InputError("--live hides the items of all parts: omit --part")
+    run, figures = Run.open(run_directory, name), None
     wanted = None if users is None else comma_words(users)
     kept = None
     with run.unchanged() as saving:
-        lists = recommend(run, k, part=part_named(part), users=wanted, base=base)
+        if live:
+            lists, figures = recommend_live(run, k, users=wanted, base=base)
+        else:
+            lists = recommend(run, k, part=part_named(part or "test"), users=wanted, base=base)
         if wanted is None and output is None:
             with saving():
-                kept = run.save_recommendations(lists)
+                kept = run.save_recommendations(lists, live=live)
     if wanted is not None and output is None:
         if as_json:
             print_json(lists.to_dicts())
@@ -68,7 +88,10 @@ def recommend(
     else:
         path = kept if output is None else write_table(lists, output)
         if as_json:
-            print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k})
+            more = {} if figures is None else {"live": figures.to_dict()}
+            print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k, **more})
         else:
             print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
-    next_step(f"recprism evaluate {run_directory}")
+    for sentence in () if figures is None else figures.sentences():
+        (say if as_json else print_sentence)(sentence)
+    next_step(f"recprism evaluate {run.argument}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli.options import ResultName
 from recprism.cli.output import AsJson, Seed, next_step, print_json, print_sentence, print_title, progress_of_steps
 from recprism.errors import InputError
 
@@ -24,6 +25,7 @@ def report(
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
     draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and no factor is named.", min=0)] = 199,
     seed: Seed = 0,
+    name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page that can be sent to somebody: the verdict, the front, who pays, factors, users, settings.
@@ -38,7 +40,7 @@ def report(
     from recprism.study.pipeline import part_named
     from recprism.study.run import Run
 
-    run = Run.open(run_directory)
+    run = Run.open(run_directory, name)
     path = output or run.report_path
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name a file with -o")

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli.options import ResultName
 from recprism.cli.output import say
 from recprism.errors import InputError, MissingDependencyError
 
@@ -26,6 +27,7 @@ def serve(
             envvar=TOKEN, help="Whoever asks must bring it.", show_default="none on 127.0.0.1, else one is made"
         ),
     ] = None,
+    name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Look at runs in a browser: drag a budget and see lists, figures and the front move.
@@ -50,7 +52,7 @@ def serve(
             f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
         ) from None
     key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
-    app = create_app(_run_directories(runs), host=host, token=key)
+    app = create_app(_run_directories(runs), result=name, host=host, token=key)
     listener = _listen(host, port)
     where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
     say(f"recprism studio: {where}   (Ctrl-C ends it)")

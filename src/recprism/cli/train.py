@@ -37,6 +37,7 @@ from recprism.cli.output import (
     progress_bar,
     say,
     say_categories,
+    say_removed,
 )
 
 if TYPE_CHECKING:
@@ -149,6 +150,10 @@ def train(
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
     """A new run with its data, and what is in them."""
     from recprism.study.pipeline import start
+    from recprism.study.run import Run
+
+    if overwrite:
+        say_removed(path, Run(path).replaced(everything=True))
 
     def show(dataset: Dataset, split: Split) -> None:
         subtopics = dataset.subtopics

@@ -155,19 +155,26 @@ class CMB(CMBSettings):
         """Everything that was set, in plain values; a function of your own goes by its name."""
         return plain_settings(self)
 
-    def save(self, folder: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        made_from: Mapping[str, str] | None = None,
+        base_folder: str | Path | None = None,
+    ) -> None:
         """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder.
 
         made_from: hashes of other files that the base factors belong with (see ``data.bound``)
+        base_folder: where the base factors are written, if not into the same folder
         """
         self._require_fitted()
         learned = Learned(self.delta_, self.history_, self.converged_)
-        write_cmb(Path(folder), self.settings(), learned, self.base_, made_from)
+        write_cmb(Path(folder), self.settings(), learned, self.base_, made_from, Path(base_folder or folder))
 
     @classmethod
-    def load(cls, folder: str | Path) -> CMB:
-        """Read what ``save`` wrote."""
-        model, learned, base = read_cmb(Path(folder), cls)
+    def load(cls, folder: str | Path, *, base_folder: str | Path | None = None) -> CMB:
+        """Read what ``save`` wrote; base_folder: where the base factors are, if not in the same folder."""
+        model, learned, base = read_cmb(Path(folder), cls, Path(base_folder or folder))
         return model._hold(learned, base)
 
 

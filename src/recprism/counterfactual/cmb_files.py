@@ -1,5 +1,7 @@
 """A learned CMB in a folder: delta.safetensors, cmb.json (settings and history) and the base factors.
 
+The base factors may be in another folder, which several perturbations of them share.
+
 The perturbation records the hashes of the two beside it (see ``data.bound``).
 """
 
@@ -25,7 +27,12 @@ Model = TypeVar("Model")
 
 
 def write_cmb(
-    folder: Path, settings: Mapping[str, Any], learned: Learned, base: Factors, made_from: Mapping[str, str] | None
+    folder: Path,
+    settings: Mapping[str, Any],
+    learned: Learned,
+    base: Factors,
+    made_from: Mapping[str, str] | None,
+    base_folder: Path,
 ) -> None:
     """settings: in plain values; made_from: hashes of other files that the base factors belong with."""
     from safetensors.numpy import save_file
@@ -38,20 +45,21 @@ def write_cmb(
         "converged": learned.converged,
     }
     text = json.dumps(about)
-    base.save(folder / "factors.safetensors", made_from=made_from)
+    base.save(base_folder / "factors.safetensors", made_from=made_from)
     write_text(folder / "cmb.json", text)
-    bound = {"cmb.json": hash_of(text.encode()), "factors.safetensors": hash_of(folder / "factors.safetensors")}
+    bound = {"cmb.json": hash_of(text.encode()), "factors.safetensors": hash_of(base_folder / "factors.safetensors")}
     with atomic_path(folder / "delta.safetensors") as temporary:
         save_file(arrays, temporary, note(**bound))
 
 
-def read_cmb(folder: Path, make: Callable[..., Model]) -> tuple[Model, Learned, Factors]:
+def read_cmb(folder: Path, make: Callable[..., Model], base_folder: Path) -> tuple[Model, Learned, Factors]:
     """What ``make`` makes of the settings, what was learned, and the base factors."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     delta = folder / "delta.safetensors"
-    beside = {name: hash_of(folder / name) for name in ("cmb.json", "factors.safetensors")}
+    files = (folder / "cmb.json", base_folder / "factors.safetensors")
+    beside = {file.name: hash_of(file) for file in files}
     require_bound(delta, noted_in_tensors(delta), beside, "run `recprism diversify` again with --overwrite")
     try:
         about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
@@ -65,4 +73,4 @@ def read_cmb(folder: Path, make: Callable[..., Model]) -> tuple[Model, Learned, 
         ) from None
     except (SafetensorError, ValueError, KeyError, TypeError) as broken:
         raise InputError(f"{folder}: not a CMB written by recprism ({broken})") from None
-    return model, learned, Factors.load(folder / "factors.safetensors")
+    return model, learned, Factors.load(base_folder / "factors.safetensors")

@@ -59,6 +59,12 @@ class Split:
     def seen_before_test(self) -> Incidence:
         return self.train.union(self.validation) if len(self.validation) else self.train
 
+    def live(self) -> Split:
+        """The split for lists that real users see: all that is known is their history, and nothing is held out."""
+        nothing = Incidence.empty(self.train.shape)
+        known = self.seen_before_test.union(self.test) if len(self.test) else self.seen_before_test
+        return Split(known, nothing, nothing, self.user_ids, self.item_ids, {**self.settings, "live": True})
+
     def carve_validation(self, share: float = 0.125, *, seed: int = 0) -> Split:
         """A validation part taken from training, user by user; for protocols that have none. Test stays as it is."""
         if len(self.validation):

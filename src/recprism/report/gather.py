@@ -58,7 +58,7 @@ def gather(
         explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
     content = Content(
         title=_title(run),
-        run=str(run.path),
+        run=run.argument,
         part=part,
         goal=metric,
         cost=COST,

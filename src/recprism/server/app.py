@@ -26,9 +26,14 @@ CHARTS = Path(str(files("recprism.report").joinpath("static")))
 pages = APIRouter(include_in_schema=False)  # not made anew for each studio: FastAPI remembers the functions it has seen
 
 
-def create_app(directories: Sequence[Path], *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
-    """The studio over some run directories; they are opened in the background, one after the other."""
-    studio = Studio(directories)
+def create_app(
+    directories: Sequence[Path], *, result: str | None = None, host: str = "127.0.0.1", token: str | None = None
+) -> FastAPI:
+    """The studio over some run directories; they are opened in the background, one after the other.
+
+    result: the name of the result to show of each; the unnamed one if None
+    """
+    studio = Studio(directories, result)
 
     @asynccontextmanager
     async def until_the_end(_app: FastAPI) -> AsyncIterator[None]:

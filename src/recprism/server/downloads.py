@@ -19,8 +19,6 @@ from recprism.study.path import served_at
 from recprism.study.pipeline import lists_to_frame
 from recprism.study.run import Run
 
-REPORT = "report.html"
-
 
 def lists_file(view: View, goal: str, point: int) -> FileResponse:
     """CSV: user_id, item_id, rank, score under the vectors that serve these lists."""
@@ -45,7 +43,7 @@ def vectors_file(view: View, goal: str, point: int) -> FileResponse:
 
 def has_report(run: Run) -> bool:
     """Whether there is one, and whole."""
-    path = run.path / REPORT
+    path = run.report_path
     if not path.exists():
         return False
     with path.open("rb") as file:
@@ -55,7 +53,7 @@ def has_report(run: Run) -> bool:
 
 def report_file(run: Run) -> FileResponse:
     """The page that ``recprism report`` wrote: a download, since its scripts stand inside it."""
-    return FileResponse(run.path / REPORT, media_type="application/octet-stream", filename=REPORT)
+    return FileResponse(run.report_path, media_type="application/octet-stream", filename=run.report_path.name)
 
 
 def _vectors(view: View, goal: str, point: int) -> Factors:

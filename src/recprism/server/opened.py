@@ -76,7 +76,7 @@ class OpenedRun:
     def board(self) -> Board:
         """Slow the first time: to be called on the executor."""
         if not self.run.is_diversified():
-            advice = f"run `recprism diversify {self.run.path} --budget 0.01`"
+            advice = f"run `recprism diversify {self.run.argument} --budget 0.01`"
             raise NotReadyError(f"This run has not been diversified, so there is no change to explain; {advice}.")
         if self._board is None:
             self._board = Board(self.view())
@@ -168,7 +168,7 @@ class OpenedRun:
     # -- small ones ---------------------------------------------------------------------------------------------------
 
     def _file_times(self) -> tuple[float, ...]:
-        paths = [self.run.path / name for name in WATCHED]
+        paths = [self.run.file(name) for name in WATCHED]
         return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in paths)
 
     def _title(self) -> str:

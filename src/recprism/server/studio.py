@@ -27,14 +27,14 @@ class Studio:
     Questions that rank anew have a thread of their own, so that nobody waits for a run that is being opened.
     """
 
-    def __init__(self, directories: Sequence[Path]) -> None:
+    def __init__(self, directories: Sequence[Path], result: str | None = None) -> None:
         self._opening = SharedThread("opening")
         self._ranking = SharedThread("ranking")
         self._waiting = 0
         self.runs: dict[str, OpenedRun] = {}
         for directory in directories:
             name = self._free_name(directory.resolve().name)
-            self.runs[name] = OpenedRun(name, Run.open(directory), self._opening)
+            self.runs[name] = OpenedRun(name, Run.open(directory, result), self._opening)
         for run in self.runs.values():
             run.look()
 

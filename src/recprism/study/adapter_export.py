@@ -56,7 +56,9 @@ def learn_adapter(
 ) -> tuple[Adapter, Shipped]:
     """Learn from four fifths of the users, judge on the others. What was judged is what is shipped."""
     if not run.is_diversified():
-        raise InputError(f"{run.path}: has no change to learn from; run `recprism diversify {run.path} --budget 0.01`")
+        raise InputError(
+            f"{run.path}: has no change to learn from; run `recprism diversify {run.argument} --budget 0.01`"
+        )
     model = run.cmb()
     if model.delta_.item is not None:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,47 +22,49 @@ BOUND = "made_from"
 
 
 class BoundFiles:
-    """The files of one run directory; one that was made from others than those beside it is refused."""
+    """The files of one result of a run; one that was made from others than those of the run is refused."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, place: Callable[[str], Path], argument: str) -> None:
+        """place: where a file of a name is; argument: how the command line names the result."""
+        self.place, self.argument = place, argument
 
     def hashes(self, *names: str) -> dict[str, str]:
-        return {name: hash_of(self.folder / name) for name in names}
+        return {name: hash_of(self.place(name)) for name in names}
 
     def fingerprint(self, *names: str) -> str:
         """Of several files together, which must be there and whole."""
         digest = hashlib.sha256()
         for name in names:
             try:
-                with (self.folder / name).open("rb") as file:
+                with self.place(name).open("rb") as file:
                     digest.update(hashlib.file_digest(file, "sha256").digest())
-                    _require_whole_parquet(self.folder / name, file)
+                    _require_whole_parquet(self.place(name), file)
             except FileNotFoundError:
-                raise InputError(f"{self.folder}: has no {name}; run `recprism train --resume {self.folder}`") from None
+                where = self.place(name).parent
+                raise InputError(f"{where}: has no {name}; run `recprism train --resume {where}`") from None
         return digest.hexdigest()
 
     # -- tables: NAME.parquet -----------------------------------------------------------------------------------------
 
     def write_table(self, name: str, frame: pl.DataFrame, made_from: Mapping[str, str]) -> Path:
         """made_from: name of a file -> its hash."""
-        path = self.folder / f"{name}.parquet"
+        path = self.place(f"{name}.parquet")
         with atomic_path(path) as temporary:
             frame.write_parquet(temporary, metadata=note(**made_from))
         return path
 
     def read_table(self, name: str, advice: str = "put this run's own back, or make the run again") -> pl.DataFrame:
-        path = self.folder / f"{name}.parquet"
+        path = self.place(f"{name}.parquet")
         if not path.exists():
             raise InputError(f"{path}: no such file; this run has not come so far, or lost it")
-        with readable(path, "damaged", f"run the command that made it again, or another run in place of {self.folder}"):
+        with readable(path, "damaged", f"run the command that made it again, or another run in place of {path.parent}"):
             made_from = self.noted_in(name)
             require_bound(path, made_from, self.hashes(*(it for it in SERVED if it in made_from)), advice)
             return pl.read_parquet(path)
 
     def noted_in(self, name: str) -> Mapping[str, str]:
         """The hashes that a table records."""
-        return noted_in_table(pl.read_parquet_metadata(self.folder / f"{name}.parquet"))
+        return noted_in_table(pl.read_parquet_metadata(self.place(f"{name}.parquet")))
 
     # -- facts: NAME.json ---------------------------------------------------------------------------------------------
 
@@ -72,7 +74,7 @@ class BoundFiles:
 
     def read_facts(self, name: str, command: str) -> dict[str, Any] | None:
         """None where there is no such file; ``command`` makes it."""
-        path, again = self.folder / f"{name}.json", f"run `recprism {command} {self.folder}` again"
+        path, again = self.place(f"{name}.json"), f"run `recprism {command} {self.argument}` again"
         if not path.exists():
             return None
         with readable(path, "not valid JSON", again):

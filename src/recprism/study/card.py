@@ -17,6 +17,7 @@ import polars as pl
 from recprism.data.datasets import NAMED
 from recprism.data.labels import SET_ASIDE
 from recprism.models.settings import package_version
+from recprism.study.certificate import carried_over
 from recprism.study.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.study.long_tables import PARTS
 from recprism.study.neighbours import noted
@@ -140,8 +141,9 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
     rules = asked.rules.model_dump(exclude_defaults=True)
-    said = (kept["certificate"]["sentence"], kept["baked"] or "The vectors stay as they are.")
-    return _table({**facts, **rules}) + "\n\n" + "\n\n".join(said)
+    scope = carried_over(kept["certificate"].get("part"))
+    said = (scope, kept["baked"]) if kept["baked"] else ("The vectors stay as they are.",)
+    return _table({**facts, **rules}) + "\n\n" + "\n\n".join((kept["certificate"]["sentence"], *said))
 
 
 def _limits(run: Run, config: RunConfig) -> str:

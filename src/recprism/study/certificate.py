@@ -95,6 +95,10 @@ class Certificate:
         """The furthest certified point, counted from 0; None if there is none."""
         return max((at for at, point in enumerate(self.points) if point.certified), default=None)
 
+    def scope(self) -> str:
+        """Where the verdict was earned, and where it is assumed to hold."""
+        return carried_over(self.part)
+
     def sentence(self) -> str:
         """The verdict in one sentence."""
         sure = f"{100 * self.confidence:g} % confidence"
@@ -141,7 +145,13 @@ class Certificate:
             for point in self.points
         ]
         about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
-        return {"sentence": self.sentence(), "last": self.last, **about, "points": points}
+        return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
+
+
+def carried_over(part: str | None) -> str:
+    """What a certificate says about lists that were not judged; part: whose interactions judged."""
+    where = "held-out interactions" if part is None else f"held-out interactions of the {part} part"
+    return f"The certificate was earned on {where}; it is assumed to carry over to live lists."
 
 
 def certify(

@@ -147,12 +147,23 @@ HEAD = "# What this run was asked to do; the last line says that nothing is miss
 END = "# end\n"
 
 
-def write_config(path: Path, config: RunConfig) -> None:
+def write_config(path: Path, config: RunConfig, only: set[str] | None = None) -> None:
     """With a last line by which a file that was cut short is known: what is left of it may be valid TOML.
 
     Who edits the file may write behind that line, too.
+
+    only: the parts to write; all of them if None
     """
-    write_text(path, HEAD + tomli_w.dumps(config.model_dump(exclude_none=True)) + END)
+    write_text(path, HEAD + tomli_w.dumps(config.model_dump(exclude_none=True, include=only)) + END)
+
+
+def is_config(path: Path) -> bool:
+    """Whether a file begins as what ``write_config`` writes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(HEAD)) == HEAD.encode()
+    except OSError:
+        return False
 
 
 def read_config(path: Path) -> RunConfig:

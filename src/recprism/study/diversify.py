@@ -47,7 +47,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     """Search as the run's configuration says, from where an interrupted search stands or from the start."""
     wanted = run.config.diversify
     if wanted is None:
-        raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.path}`")
+        raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.argument}`")
     model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
     stored = run.load_checkpoint("search")
     resume = None if stored is None else Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("begun_with"))
@@ -117,8 +117,10 @@ def diversify_like(
     wanted, certified = old.config.diversify, old.certificate()
     if wanted is None or wanted.within is None or certified is None or not old.is_diversified():
         raise InputError(
-            f"{old.path}: holds no vectors within a budget to follow; run `recprism diversify {old.path} --budget 0.01`"
+            f"{old.path}: holds no vectors within a budget to follow; run "
+            f"`recprism diversify {old.argument} --budget 0.01`"
         )
+    run.require_only_result()
     asked = wanted.within.model_copy(update={"certify_on": certify_on or wanted.within.certify_on})
     before = Before(old.factors(), old.served_factors(), old.split().seen_before("test"))
     found = refit(
@@ -134,7 +136,7 @@ def diversify_like(
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    _keep(run, asked, found.kept, found.aligned.factors, {**found.to_dict(), "like": str(old.path)}, overwrite)
+    _keep(run, asked, found.kept, found.aligned.factors, {**found.to_dict(), "like": old.argument}, overwrite)
     return found
 
 

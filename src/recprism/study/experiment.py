@@ -207,6 +207,6 @@ def _budgets_of(run: Run) -> dict[str, float]:
     wanted = run.config.diversify
     if wanted is None or wanted.within is None:
         raise InputError(
-            f"{run.path}: was not diversified within a budget, so it has no margin to test; name one: --budget 0.01"
+            f"{run.argument}: was not diversified within a budget, so it has no margin to test; name one: --budget 0.01"
         )
     return dict(wanted.within.budgets)

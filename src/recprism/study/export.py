@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,10 @@ from recprism.data.shares import Share, share
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.study.export_formats import Side, decoded_vectors, format_named
+from recprism.study.live import LiveFigures, live_factors, live_figures
 from recprism.study.run import Run
 
+ExportedPart = Literal["live", "test"]
 SCHEMA, VERSION = "recprism.export", 1
 LISTED = 10
 TRIED = 20  # users whose lists stand in expected.json
@@ -43,6 +45,8 @@ class Export:
     alpha: 1 is the run's own vectors, 0 the trained model's: the way back
     margin, for_index: user vectors that hold the lists by this margin; in the index of this name, whose decoded vectors
         stand in the file of the items
+    part: the lists that the vectors are for: live, or those that the test part judges; result: its name, if it has one
+    live: what live lists show, for vectors that are for them
     """
 
     format: str
@@ -58,19 +62,22 @@ class Export:
     made_from: str
     margin: float | None = None
     for_index: str | None = None
+    part: str = "test"
+    result: str | None = None
+    live: LiveFigures | None = None
 
     @property
     def index_stays(self) -> bool:
         return self.for_index is not None or self.item_version == self.base_item_version
 
 
-def blended(run: Run, alpha: Share) -> Factors:
+def blended(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
     """The trained model's vectors and a share ``alpha`` of the run's change; 0 and 1 are exact."""
     alpha = share(alpha, "alpha")
     base = run.factors()
     if alpha == 0 or not run.is_diversified():
         return base
-    served = run.served_factors()
+    served = live_factors(run) if part == "live" else run.served_factors()
     if alpha == 1:
         return served
     mixed = {side: _mix(getattr(base, side), getattr(served, side), alpha) for side in ("user", "item")}
@@ -91,26 +98,32 @@ def export_run(
     alpha: Share = 1.0,
     margin: Share | None = None,
     for_index: str | Path | None = None,
+    part: ExportedPart = "live",
     on_step: ProgressCallback | None = None,
 ) -> Export:
     """Write the vectors that a run serves; refused where the files would not give the run's lists.
+
+    part: "live", vectors for lists that take all known interactions as seen, or "test", those that were judged
 
     to: a name of ``export_formats.FORMATS``; metric: what the index searches by, the model's own unless named
     margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``bake.hold``)
     for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
     """
     chosen, folder = format_named(to), Path(folder)
+    if part not in get_args(ExportedPart):
+        raise InputError(f"vectors are exported for {' or '.join(get_args(ExportedPart))} lists, not for {part!r}")
     step = count_steps(on_step, "exporting", 4)
     alpha, margin = share(alpha, "alpha"), None if margin is None else share(margin, "margin")
-    factors, base = blended(run, alpha), run.factors()
+    factors, base = blended(run, alpha, part), run.factors()
     wanted = metric or factors.metric
     _require_metric(factors, wanted)
-    seen = run.split().seen_before("test")
+    seen = run.split().live().train if part == "live" else run.split().seen_before("test")
     if margin is not None or for_index is not None:
         decoded = None if for_index is None else decoded_vectors(for_index)
         factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
     step()
     user, item = factors.search_vectors
+    rows = np.arange(factors.n_users)
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
     sides = (
@@ -131,6 +144,9 @@ def export_run(
             made_from=run.fingerprint(),
             margin=margin,
             for_index=None if for_index is None else Path(for_index).name,
+            part=part,
+            result=run.result,
+            live=live_figures(run, factors, rows, factors.rank(LISTED, exclude=seen)[0]) if part == "live" else None,
             **about,
         )
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
@@ -202,7 +218,8 @@ def _manifest(folder: Path) -> Export:
     if facts.get("schema") != SCHEMA or facts.get("version") != VERSION:
         raise InputError(f"{path}: not an export of version {VERSION}; export again with this version of recprism")
     try:
-        return Export(**{name: value for name, value in facts.items() if name not in ("schema", "version")})
+        known = {name: value for name, value in facts.items() if name not in ("schema", "version", "live")}
+        return Export(**known, live=LiveFigures(**facts["live"]) if facts.get("live") else None)
     except TypeError as problem:
         raise InputError(f"{path}: not complete ({problem}); export again") from None
 

@@ -17,6 +17,7 @@ from recprism.data.split import Part
 from recprism.data.tables import TableReader
 from recprism.errors import InputError
 from recprism.study.audit import read_pairs
+from recprism.study.live import live_factors
 from recprism.study.run import Run
 
 TEAMS = ("base", "swapped")
@@ -74,10 +75,15 @@ def _best_left(lists: Items, taken: Items) -> Items:
     return np.where(left.any(1), lists[np.arange(len(lists)), best], -1)
 
 
-def interleaved(run: Run, k: int = 10, *, part: Part = "test", seed: int = 0) -> pl.DataFrame:
-    """user_id, item_id, rank (from 1) and team ("base" or "swapped") for every user of a diversified run."""
-    model, seen = run.cmb(), run.split().seen_before(part)
-    base, swapped = (np.asarray(it.rank(k, exclude=seen)[0], np.int64) for it in (model.base_, model.factors_))
+def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = False, seed: int = 0) -> pl.DataFrame:
+    """user_id, item_id, rank (from 1) and team ("base" or "swapped") for every user of a diversified run.
+
+    live: all known interactions count as seen, whatever ``part`` is
+    """
+    model, split = run.cmb(), run.split()
+    seen = split.live().train if live else split.seen_before(part)
+    served = live_factors(run) if live else model.factors_
+    base, swapped = (np.asarray(it.rank(k, exclude=seen)[0], np.int64) for it in (model.base_, served))
     coins = np.random.default_rng(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
     user, place = np.nonzero(items >= 0)

@@ -66,16 +66,16 @@ def writing(work: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run,
 
 
 @contextmanager
-def unchanged(run: Path, files: Sequence[str]) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+def unchanged(run: Path, files: Sequence[Path]) -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """An error at the end of the block if any of the files was written meanwhile.
 
     Yields how to save what was made from them: ``with saving(): ...`` holds the lock, and is refused where they are no
     longer what was read.
     """
-    before = _state(run, files)
+    before = _state(files)
 
     def require() -> None:
-        if _state(run, files) != before:
+        if _state(files) != before:
             raise RecprismError(
                 f"{run}: another process changed this run while it was read; give the command again once it ended"
             )
@@ -90,9 +90,8 @@ def unchanged(run: Path, files: Sequence[str]) -> Iterator[Callable[[], Abstract
     require()
 
 
-def _state(run: Path, files: Sequence[str]) -> list[tuple[str, int, int]]:
-    found = [(name, run / name) for name in files]
-    return [(name, it.stat().st_mtime_ns, it.stat().st_size) for name, it in found if it.exists()]
+def _state(files: Sequence[Path]) -> list[tuple[Path, int, int]]:
+    return [(it, it.stat().st_mtime_ns, it.stat().st_size) for it in files if it.exists()]
 
 
 def _taken(folder: Path) -> int:

@@ -59,8 +59,8 @@ class MlflowSink:
     def end(self, run: Run, outcome: Outcome) -> None:
         self._log(params=_asked(run, include={"diversify"}))  # written by the command that was followed
         for name in FILES:
-            if (run.path / name).exists():
-                self.client.log_artifact(self.id, str(run.path / name))
+            if run.file(name).exists():
+                self.client.log_artifact(self.id, str(run.file(name)))
         self.client.set_terminated(self.id, STATUS[outcome])
 
     def _log(

@@ -22,6 +22,7 @@ from recprism.study.audit import read_pairs
 from recprism.study.check import junit
 from recprism.study.cost import COST
 from recprism.study.erase import own_objective
+from recprism.study.live import live_factors, live_situation
 from recprism.study.pipeline import situation_of
 from recprism.study.promise import ALL_DAYS, Alive, Shown, Terms, Three, accuracy, exposure, of_all, of_users
 from recprism.study.run import Run
@@ -145,6 +146,7 @@ def monitor(
     confident: bool = False,
     each_segment: bool = False,
     fewest: int = FEWEST_LISTS,
+    live: bool = False,
     bootstrap: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -158,11 +160,12 @@ def monitor(
     held_out: user_id, item_id that users took; with them NDCG@10 is compared with the base's, too
     confident: judge by the low end of the interval
     fewest: lists that a row needs to be judged
+    live: what was shipped takes all known interactions as seen, so the promise is that of the live lists
     columns: our name -> the name in the files
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
-    model, situation = run.cmb(), situation_of(run)
+    model, situation = run.cmb(), live_situation(run) if live else situation_of(run)
     metric = metric or own_objective(model)
     kind, cut = parse(metric)
     k = cut or situation.k
@@ -173,7 +176,7 @@ def monitor(
     reader.require_used()
     base, promised = (
         np.asarray(factors.rank(depth, exclude=situation.seen)[0], np.int64)
-        for factors in (model.base_, model.factors_)
+        for factors in (model.base_, live_factors(run) if live else model.factors_)
     )
     step()
     three = Three(situation, served, base, promised)

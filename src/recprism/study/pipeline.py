@@ -105,9 +105,16 @@ def recommend(
     A diversified run gives its perturbed lists, or with ``base`` those of the model it started from.
     """
     factors, split = run.served_factors(base=base), run.split()
-    rows = None if users is None else id_positions(as_id_array(users, "user", distinct=False), factors.user_ids, "user")
+    rows = rows_of(factors, users)
     items, scores = factors.rank(k, exclude=split.seen_before(part), users=rows)
-    return lists_to_frame(factors, np.arange(factors.n_users) if rows is None else rows, items, scores)
+    return lists_to_frame(factors, rows, items, scores)
+
+
+def rows_of(factors: Factors, users: Sequence[Any] | None) -> NDArray[np.int64]:
+    """(n,) row numbers of user ids; all of them for None."""
+    if users is None:
+        return np.arange(factors.n_users)
+    return id_positions(as_id_array(users, "user", distinct=False), factors.user_ids, "user")
 
 
 def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:
