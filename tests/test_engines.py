@@ -16,6 +16,7 @@ from recprism.study.diversify import diversify_within
 from recprism.study.export import export_run
 from recprism.study.run import Run
 
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDED = {
     "serve_with_faiss": ("faiss",),

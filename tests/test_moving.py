@@ -14,6 +14,7 @@ from recprism.data import Dataset, Incidence, Split
 from recprism.models import Factors
 from recprism.study.methods import Situation
 
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 

@@ -19,6 +19,8 @@ from recprism.server import create_app
 from recprism.server.limits import Bucket, Limits
 from recprism.server.studio import MOST_WAITING, BusyError, Studio
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_bucket_lets_as_many_through_as_it_says() -> None:
     now = 0.0

@@ -18,6 +18,8 @@ from recprism.study.frontier import hypervolume
 from recprism.study.methods import RIVALS, planned
 from recprism.study.verdict import Standing, paired, table
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_holm_only_raises_and_keeps_the_order(p_values: list[float]) -> None:

@@ -20,7 +20,7 @@ from recprism.study.run import Run
 from recprism.study.sinks import followed
 
 mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed (extra [mlflow]): its sink is not tested")
-pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own: it uses what SQLAlchemy has deprecated
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # MLflow uses what SQLAlchemy has deprecated
 QUICK = ModelConfig(settings={"epochs": 3, "dim": 8})
 
 

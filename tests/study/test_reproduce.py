@@ -13,6 +13,8 @@ from recprism.errors import InputError
 from recprism.study.paper import TABLES, Row, paper_table, rows_of
 from recprism.study.reproduce import against_random, cells, reproduce
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_row_of_the_paper_has_a_plan() -> None:
     paper = paper_table().filter(paper_table()["dataset"] == "ML1M")

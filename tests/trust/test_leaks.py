@@ -24,6 +24,7 @@ from recprism.study.methods import RIVALS, Situation, planned
 from recprism.study.path import served_at, steps_towards, within_budget
 from recprism.study.stored_path import make_path
 
+pytestmark = pytest.mark.slow
 FEW = {"epochs": 12, "dim": 6}
 
 

@@ -22,6 +22,7 @@ from recprism.models import BPRMF, Factors
 from recprism.study.methods import Situation
 from recprism.study.path import served_at, within_budget
 
+pytestmark = pytest.mark.slow
 FEW = {"epochs": 8, "dim": 6}
 METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
 

@@ -18,6 +18,8 @@ from recprism.models import BPRMF, Factors, LightGCN
 from recprism.models.popularity import popularity
 from recprism.study.run import Run
 
+pytestmark = pytest.mark.slow
+
 
 def ndcg(factors: Factors, split: Split) -> Score:
     lists, _ = factors.rank(10, exclude=split.seen_before("test"))

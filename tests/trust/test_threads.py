@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
 WORK = """
 import hashlib, json, sys
 import numpy as np
