@@ -190,7 +190,10 @@ def test_the_command_says_the_verdict_and_where_the_page_is(
 ) -> None:
     assert call("report", trained, "-o", tmp_path / "page.html") == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Nothing was changed yet")
+    title, verdict, *_, where = out.splitlines()
+    assert title == f"{trained}, on the test part"
+    assert verdict.startswith("Nothing was changed yet")
+    assert where.startswith(f"{tmp_path / 'page.html'}: ")
     assert err.rstrip().splitlines()[-1] == f"next: open {tmp_path / 'page.html'} in a browser"
     assert not (trained / "report.html").exists()
 

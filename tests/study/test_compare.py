@@ -67,7 +67,10 @@ def test_a_small_grid_runs_and_goes_on(small: Dataset, tmp_path: Path, monkeypat
     monkeypatch.setattr("recprism.study.methods.REFINEMENTS", 1)
     steps: list[str] = []
     worlds = (("ml-latest-small", "bprmf"),)
+    left = grid.pieces_left(worlds, tmp_path, seeds=2)
     grid.compare(worlds, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=steps.append)
+    assert len(steps) == left, "the bar knows how many there are"
+    assert grid.pieces_left(worlds, tmp_path, seeds=2) == 0
     assert any("tuning" in step for step in steps)
     cells = table(tmp_path, worlds, seeds=2)
     assert len(cells) == 8

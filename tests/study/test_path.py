@@ -12,7 +12,7 @@ from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.study.cost import cost_of_diversity, sentences
 from recprism.study.methods import RIVALS, Situation, Yardstick, best_within, planned, tune
-from recprism.study.path import check_goal, walk, within_budget
+from recprism.study.path import check_goal, steps_towards, walk, within_budget
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +144,17 @@ def test_lists_are_filled_up_for_deeper_guards(situation: Situation) -> None:
     longer = situation.filled_up(chosen, ("recall@20",))
     assert longer.shape == (len(chosen), 20)
     assert np.array_equal(longer[:, 10:], situation.candidates[0][:, 10:20])
+
+
+@pytest.mark.parametrize("goal", ["sc", "pc"])
+def test_an_audit_reports_every_point(situation: Situation, goal: str) -> None:
+    told: list[tuple[str, int, int]] = []
+    cost_of_diversity(situation, (goal,), on_step=lambda *step: told.append(step))
+    total = 2 * len(steps_towards(goal))  # judged on the test part, certified on the validation part
+    assert sorted(told) == [("walking the paths", done, total) for done in range(total + 1)]
+
+
+def test_a_search_within_a_budget_reports_every_point(situation: Situation) -> None:
+    told: list[tuple[str, int, int]] = []
+    within_budget(situation, "sc", {"ndcg@10": 0.1}, trade_offs=(0.1,), on_step=lambda *step: told.append(step))
+    assert told == [("walking the path", 0, 2), ("walking the path", 1, 2), ("walking the path", 2, 2)]

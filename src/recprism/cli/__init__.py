@@ -102,7 +102,7 @@ def main() -> None:
     # torch's worker threads spin while they wait: on a busy machine that costs seconds. Set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(standalone_mode=False, prog_name="recprism") or 0)
     except UsageError as problem:
         if type(problem).__name__ != "NoArgsIsHelpError":  # then the help was printed
             complain(usage_sentence(problem))

@@ -251,6 +251,7 @@ def within_budget(
     (baked, served), trade_off = passed[-1], steps[len(passed) - 1]
     if judge is not situation:
         baked, served = served_at(situation, goal, trade_off, side=side, rules=rules)
+    step()
     kept_rules = (
         rule_bound(situation, goal, trade_off, rules).report(served, features=situation.features) if rules else None
     )
