@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -329,3 +331,25 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
 def test_audit_takes_no_vectors(recprism: Recprism, world: Path) -> None:
     outcome = recprism("audit", *vectors(world)[:4])
     assert outcome.code == 2 and "No such option: --user-vectors" in outcome.err
+
+
+def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Path) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    from recprism.server import create_app
+
+    copies = [Path(shutil.copytree(runs[name], tmp_path / name)) for name in (HELD_OUT, NO_LABELS, BARE)]
+    with testclient.TestClient(create_app(copies)) as client:
+        for copy in copies:
+            summary = _ready(client, copy.name)
+            assert summary["phase"] == "ready", summary
+            answer = client.get(f"/api/runs/{copy.name}/lists", params={"user": USERS[3]})
+            assert answer.status_code == 200, answer.text
+
+
+def _ready(client: Any, name: str) -> dict[str, Any]:
+    for _ in range(1200):
+        found: dict[str, Any] = client.get(f"/api/runs/{name}").json()
+        if found["phase"] == "broken" or (found["phase"] == "ready" and not found["message"]):
+            break
+        time.sleep(0.1)
+    return found
