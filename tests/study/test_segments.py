@@ -136,9 +136,10 @@ def test_bad_input_is_named() -> None:
         exposure_by_segment([[6]], [[0]], item_segments(TRAIN))
     with pytest.raises(InputError, match="show no item"):
         exposure_by_segment([[-1]], [[0]], item_segments(TRAIN))
-    with pytest.raises(InputError, match="no segment of items"):
-        exposure_by_segment([[0]], [[0]], {})
-    with pytest.raises(InputError, match="no training interactions"):
-        item_segments(Incidence.empty((2, 3)))
     with pytest.raises(InputError, match="of 6 items and the split has 2"):
         appetite(Incidence.empty((2, 2)), TOPICS)
+
+
+def test_without_training_interactions_there_are_no_segments_of_items() -> None:
+    assert item_segments(Incidence.empty((2, 3))) == {}
+    assert exposure_by_segment([[0]], [[1]], {}).rows == ()

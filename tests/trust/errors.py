@@ -116,6 +116,20 @@ evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
 evaluate lists.csv --items nocolumn.csv
 evaluate run --against nowhere
+Vectors of your own
+import --user-vectors u.npy --item-vectors wide.npy -o made
+import --user-vectors pickled.npy --item-vectors i.npy -o made
+import --user-vectors nan.npy --item-vectors i.npy -o made
+import --user-vectors u.txt --item-vectors i.npy -o made
+import --user-vectors u.npy --item-vectors i.npy --item-ids s.csv -o made
+import --user-vectors u.npy --item-vectors i.npy --item-bias u.npy -o made
+import --user-vectors u.npy --item-vectors i.npy --user-key weights -o made
+import --user-vectors u.npy --item-vectors i.npy --metric euclid -o made
+import --user-vectors u.npy --item-vectors i.npy --set-aside 0.2 -o made
+import --user-vectors u.npy --item-vectors i.npy --interactions a.csv --held-out a.csv --set-aside 0.2 -o made
+import --user-vectors u.npy --item-vectors i.npy --interactions nocolumn.csv -o made
+import --user-vectors u.npy --item-vectors i.npy --subtopic-column genres -o made
+import --user-vectors u.npy --item-vectors i.npy -o run
 Audits and diversity
 audit
 audit nowhere
@@ -125,11 +139,7 @@ audit run --guard recall@20
 audit run --guard recall@20=much
 audit run --guard recall@20=2
 audit run --confidence 2
-audit --user-vectors u.npy --item-vectors i.npy
-audit --user-vectors u.npy --item-vectors wide.npy --subtopics s.csv
-audit --user-vectors pickled.npy --item-vectors i.npy --subtopics s.csv
-audit --user-vectors nan.npy --item-vectors i.npy --subtopics s.csv
-audit --user-vectors u.txt --item-vectors i.npy --subtopics s.csv
+audit --user-vectors u.npy
 diversify
 diversify untrained
 diversify found

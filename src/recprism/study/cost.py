@@ -12,7 +12,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.data.subtopics import Subtopics
-from recprism.metrics import DEFAULT_METRICS, Evaluation, evaluate
+from recprism.metrics import Evaluation, evaluate
 from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 from recprism.study.certificate import Certificate
 from recprism.study.methods import Situation
@@ -142,7 +142,7 @@ def cost_of_diversity(
     shown = _shown(reaches[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
     return Cost(
-        _now(situation, _what_can_be_judged(has_labels)),
+        _now(situation),
         paths,
         reaches,
         shown,
@@ -160,8 +160,8 @@ def _walked(
     return walk(situation, goal, names, workers=workers, on_point=on_point)
 
 
-def _now(situation: Situation, metrics: tuple[str, ...] | None) -> Evaluation:
-    found = evaluate(situation.base_lists, situation.context, metrics, users=situation.factors.user_ids)
+def _now(situation: Situation) -> Evaluation:
+    found = evaluate(situation.base_lists, situation.context, users=situation.factors.user_ids)
     return beside_popularity(found, situation.split, situation.part, situation.context)
 
 
@@ -173,13 +173,6 @@ def _own_metrics(goal: str, situation: Situation) -> tuple[str, ...]:
 def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
     """What an audit walks towards unless it is told: without categories, what needs none."""
     return GOALS if len(subtopics) else WITHOUT_SUBTOPICS
-
-
-def _what_can_be_judged(has_labels: bool) -> tuple[str, ...] | None:
-    return None if has_labels else tuple(n for n in DEFAULT_METRICS if n.partition("@")[0] in LABEL_FREE)
-
-
-LABEL_FREE = {"sc", "alpha_ndcg", "ilad", "ilad_subtopics", "pc", "gini", "tail_share", "novelty", "personalisation"}
 
 
 def _reach(path: Path, deciding: Path, budget: float, guards: Mapping[str, float], confidence: float) -> Reach:
@@ -213,8 +206,9 @@ def sentences(cost: Cost) -> list[str]:
     if cost.payers is not None:
         changes = {row.segment: row.relative for row in cost.payers.rows if row.segment != "everyone"}
         known = {segment: change for segment, change in changes.items() if change is not None}
-        worst = min(known, key=lambda segment: known[segment])
-        said.append(f"Who pays most: {worst} users, {100 * known[worst]:+.1f} % NDCG@10.")
+        worst = min(known, key=lambda segment: known[segment], default=None)
+        if worst is not None:
+            said.append(f"Who pays most: {worst} users, {100 * known[worst]:+.1f} % NDCG@10.")
     if not cost.certified:
         said.append("There are no held-out interactions: what diversity costs in accuracy is not known here.")
     return said

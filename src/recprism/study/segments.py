@@ -120,7 +120,7 @@ def exposure_by_segment(before: ArrayLike, after: ArrayLike, segments: Mapping[s
     n_items = len(next(iter(segments.values()), ()))
     masks = _as_masks(segments, n_items, "item")
     if not masks:
-        raise InputError("there is no segment of items; item_segments(split.train) makes some")
+        return SegmentTable(())
     old, new = (_shares_of_places(lists, n_items) for lists in (before, after))
 
     def row(name: str, mask: Mask) -> ExposureChange:
@@ -151,10 +151,10 @@ def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[
 
 def item_segments(train: Incidence) -> dict[str, Mask]:
     """head, mid and tail, (n_items,) masks: the most popular items that make a third of all training interactions, and
-    so on. An item that stands across a border belongs to the more popular side.
+    so on. An item that stands across a border belongs to the more popular side. None without training interactions.
     """
     if not len(train):
-        raise InputError("there are no training interactions, so no item is more popular than another")
+        return {}
     order = np.argsort(-train.col_counts, kind="stable")
     falling = train.col_counts[order]
     third = np.empty(train.n_cols, np.int64)
