@@ -197,7 +197,7 @@ def folder_of_files(folder: Path) -> None:
         "untyped.inter": "user_id\titem_id\n1\t2\n",
         "a.xlsx": "PK\x03\x04 a workbook",
         "colons.csv": "user_id:item_id\n1:2\n",
-        "lists_in_text.csv": "item_id,genres\n1,\"['Drama']\"\n2,\"['Comedy]\"\n3,\"['Drama']\"\n",
+        "lists_in_text.csv": 'item_id,genres\n1,"[\'Drama\']"\n2,"[\'Comedy]"\n3,"[\'Drama\']"\n',
         "strangers.csv": "user_id,item_id\nnobody,nothing\n",
         "twice.csv": "user_id,item_id,rank\n1,2,1\n1,2,2\n",
         "norank.csv": "user_id,item_id\n1,2\n",
