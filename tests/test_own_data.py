@@ -92,10 +92,16 @@ def test_a_run_keeps_every_id(shop: Path) -> None:
 @pytest.mark.parametrize("method", ["random", "paper", "leave-last", "temporal"])
 @pytest.mark.parametrize("about", [ABOUT, []], ids=["categories", "none"])
 def test_train_with_every_split(shop: Path, tmp_path: Path, method: str, about: list[str]) -> None:
-    rated = [*COLUMNS, "--split", method, "--model-preset", "paper" if method == "paper" else "default"]
-    found = ok("train", "--data", "orders.csv", *rated, *about, *QUICK, "-o", tmp_path / "run")
+    found = ok("train", "--data", "orders.csv", *COLUMNS, "--split", method, *about, *QUICK, "-o", tmp_path / "run")
     assert set(Run(tmp_path / "run").split().user_ids.tolist()) >= set(ODD)
     assert ("no categories" in found.err) == (not about)
+
+
+def test_a_setting_without_a_value_is_one_sentence(shop: Path) -> None:
+    found = recprism("train", "--data", "orders.csv", *COLUMNS, "--set", "patience=null", "-o", "null")
+    assert found.code == 2
+    assert "patience is null, which a run cannot keep; leave the setting out" in found.err
+    assert not Path("null").exists()
 
 
 COMMANDS: dict[str, list[list[str]]] = {

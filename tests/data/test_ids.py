@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data import load_dataset, load_files
+from recprism.data import load_dataset, load_files, stream_parquet
 from recprism.data.ids import as_id_array, canonical_ids, find_ids, id_positions, id_series, known_positions
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.study.imported import run_from_factors
+from recprism.study.pipeline import situation_of
 
 SEVEN = [pl.Series([7]), pl.Series(["7"]), pl.Series([7.0]), pl.Series(["7.0"]), pl.Series([7], dtype=pl.UInt8)]
 
@@ -72,3 +73,23 @@ def test_a_run_of_text_ids_with_an_empty_part(tmp_path: Path, method: str) -> No
     run = run_from_factors(tmp_path / "run", factors, data, split)
     assert run.split().user_ids.tolist() == split.user_ids.tolist()
     assert len(run.subtopics()) == 0
+
+
+def test_vectors_with_text_ids_for_data_with_whole_numbers(tmp_path: Path) -> None:
+    rows = [(user, item) for user in range(8, 12) for item in range(98, 103)]
+    pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row").write_csv(tmp_path / "a.csv")
+    data = load_files(tmp_path / "a.csv")
+    split, draw = data.split(), np.random.default_rng(0)
+    user, item = draw.normal(size=(4, 3)), draw.normal(size=(5, 3))
+    names = [[str(one) for one in ids] for ids in (split.user_ids, split.item_ids)]
+    factors = Factors.from_arrays(user[::-1], item, user_ids=names[0][::-1], item_ids=names[1])
+    situation = situation_of(run_from_factors(tmp_path / "run", factors, data, split))
+    assert situation.factors.user_ids.tolist() == [8, 9, 10, 11]
+    np.testing.assert_allclose(situation.factors.user, user, rtol=1e-6)
+
+
+def test_streamed_tables_keep_007_and_7_apart(tmp_path: Path) -> None:
+    pl.DataFrame({"user_id": ["1", "2"], "item_id": ["007", "7"]}).write_parquet(tmp_path / "a.parquet")
+    found = stream_parquet(tmp_path / "a.parquet", item_ids=[7])
+    assert found.user_ids.tolist() == [1, 2]
+    assert found.matrix.row_counts.tolist() == [0, 1]
