@@ -43,7 +43,11 @@ CASES: dict[str, tuple[str, bytes, str]] = {
     "zstd cut short": ("a.csv.zst", ZSTD[:-5], r"a\.csv\.zst: zstd file is cut short, damaged"),
     "not Parquet": ("a.parquet", GOOD, r"a\.parquet: not a Parquet file"),
     "spreadsheet": ("a.xlsx", b"PK\x03\x04" + GOOD, r"a\.xlsx: a zip archive or a spreadsheet; unpack it, or save"),
-    "no known delimiter": ("a.csv", b"user_id:item_id\n1:2\n", r"columns are user_id:item_id \(comma between columns"),
+    "no known delimiter": (
+        "a.csv",
+        b"user_id:item_id\n1:2\n",
+        r"columns are user_id:item_id \(no comma, tab, semicolon or pipe",
+    ),
     "doubled column": ("a.csv", b"user_id,item_id,item_id\n1,2,3\n", r"a\.csv: column 'item_id' stands twice"),
     "unclosed quote": ("a.csv", GOOD + b'3,"12,3,103\n', r"a\.csv"),
     "inter without types": ("a.inter", b"user_id\titem_id\n1\t2\n", r"a\.inter: column 'user_id' has no type"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,12 @@ from recprism.errors import InputError
 
 CSV = "user_id,item_id,rating,timestamp\n7,10,4,100\n7,11,5,101\n8,10,3,102\n"
 TABLE = pl.DataFrame({"user_id": [7, 7, 8], "item_id": [10, 11, 10], "rating": [4, 5, 3], "timestamp": [100, 101, 102]})
+
+# CSV, packed by zstd 1.5
+ZSTD = bytes.fromhex(
+    "28b52ffd0458dd010022c40d1490b5e9db2080eb95b5ff1fb9d5ec7f8db1cb6774165c"
+    "17be5e58af13b713bbebc3d7890192c98512e6c68169d4074b42891f2c0aad4000d1c85c76"
+)
 
 
 def content(data: Interactions) -> list[tuple[object, ...]]:
@@ -46,6 +53,60 @@ def test_every_file_format(tmp_path: Path) -> None:
     TABLE.write_parquet(tmp_path / "a.parquet")
     for path in sorted(tmp_path.iterdir()):
         assert content(load_files(path).interactions) == EXPECTED, path.name
+
+
+ENDINGS = ("csv", "tsv", "txt", "data")
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
+@pytest.mark.parametrize("packed", ["", "gzip", "BOM", "UTF-16"])
+def test_delimiters_and_encodings_are_recognised_whatever_the_ending(
+    tmp_path: Path, delimiter: str, packed: str
+) -> None:
+    text = CSV.replace(",", delimiter)
+    content = {
+        "": text.encode(),
+        "gzip": gzip.compress(text.encode()),
+        "BOM": text.encode("utf-8-sig"),
+        "UTF-16": text.encode("utf-16"),
+    }[packed]
+    for ending in ENDINGS:
+        path = tmp_path / f"a.{ending}"
+        path.write_bytes(content)
+        assert content_of(path) == EXPECTED, ending
+
+
+def content_of(path: Path) -> list[tuple[object, ...]]:
+    return content(load_files(path).interactions)
+
+
+def test_zstd_json_and_parquet_are_recognised_by_content(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(ZSTD)
+    (tmp_path / "b.csv").write_text("\n".join(json.dumps(row) for row in TABLE.to_dicts()))
+    (tmp_path / "c.json").write_text(json.dumps(TABLE.to_dicts()))
+    TABLE.write_parquet(tmp_path / "d")
+    for path in sorted(tmp_path.iterdir()):
+        assert content_of(path) == EXPECTED, path.name
+
+
+def test_one_map_of_columns_goes_for_all_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user_id;sku\n1;x\n")
+    (tmp_path / "i.csv").write_text("sku,name,item_id\nx,Eggs,9\n")
+    names = {"item_id": "sku", "title": "name"}
+    data = load_files(tmp_path / "a.csv", columns=names, items=tmp_path / "i.csv")
+    assert data.attributes.row(0, named=True) == {"item_id": "x", "title": "Eggs", "item_id_original": "9"}
+    with pytest.raises(InputError, match=r"rating=stars: no file has a column 'stars'; .*a\.csv \(semicolon between"):
+        load_files(tmp_path / "a.csv", columns={"item_id": "sku", "rating": "stars"})
+    with pytest.raises(
+        InputError, match=r"no column 'sku2'; the columns are user_id, sku \(semicolon between columns\)"
+    ):
+        load_files(tmp_path / "a.csv", columns={"item_id": "sku2"})
+
+
+def test_quoted_fields_may_hold_delimiters_and_line_breaks(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('user_id;item_id\n"a,b|c;d";"two\nlines"\n')
+    data = load_files(tmp_path / "a.csv").interactions
+    assert (data.user_ids.tolist(), data.item_ids.tolist()) == (["a,b|c;d"], ["two\nlines"])
 
 
 def test_frames() -> None:

@@ -129,7 +129,7 @@ def test_transform_makes_the_lists_of_any_vector_more_diverse(fitted: Diversifie
         return float(np.nanmean(situation.judge(factors.rank(10, exclude=seen)[0], ("sc@10",))["sc@10"]))
 
     assert covered(fitted.base_.with_vectors(user=swapped)) > covered(fitted.base_)
-    by_items = clone(fitted).set_params(side="item").fit(fitted.base_, fitted.split_)
+    by_items = clone(fitted).set_params(side="item", subtopics=fitted.subtopics_).fit(fitted.base_, fitted.split_)
     np.testing.assert_array_equal(by_items.transform(fitted.base_.user), fitted.base_.user)
 
 

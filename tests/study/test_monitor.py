@@ -182,7 +182,7 @@ def test_labels_bring_accuracy_and_the_budget(
     row = found.accuracy["everyone"]
     assert (row.before, row.after) == (pytest.approx(measured.a), pytest.approx(measured.b))
     assert found.budget == 0.3 and found.passed
-    assert any("1 held-out pairs" in note for note in found.notes)
+    assert any("rows are left out; 1 have an unknown user" in note for note in found.notes)
     # without a single hit
     hits = labels.with_columns(hit=pl.lit(value=True))
     spoiled = served.join(hits, on=["user_id", "item_id"], how="left").filter(pl.col("hit").is_null()).drop("hit")

@@ -64,6 +64,12 @@ train --data a.xlsx -o new
 train --data netflix -o new
 train --data a.csv --column item_id=sku -o new
 train --data a.csv --column item_id -o new
+train --data colons.csv -o new
+train --data a.csv --column colour=sku -o new
+train --data a.csv --items lists_in_text.csv --subtopic-column genres -o new
+train --data a.csv --items items.csv --subtopic-column tag_* -o new
+train --data a.csv --subtopic-separator "&" -o new
+train --data ml-latest-small --items items.csv -o new
 train --data a.csv --subtopics nothing.csv -o new
 train --data a.csv --subtopics a.csv -o new
 train --data a.csv --items items.csv --subtopic-column genre -o new
@@ -99,6 +105,9 @@ evaluate run --part train
 evaluate twice.csv
 evaluate norank.csv
 evaluate lists.csv --held-out nothing.csv
+evaluate lists.csv --held-out strangers.csv
+evaluate lists.csv --column rank=place
+evaluate run --held-out lists.csv
 evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
 evaluate lists.csv --items nocolumn.csv
@@ -121,6 +130,7 @@ Audits and diversity
 audit
 audit nowhere
 audit run --goal novelty
+audit plain --goal sc
 audit run --guard recall@20
 audit run --guard recall@20=much
 audit run --confidence 2
@@ -195,7 +205,10 @@ def folder_of_files(folder: Path) -> None:
         "missing.csv": "user_id,item_id\n1,2\n,3\n",
         "one.csv": "user_id,item_id\n1,2\n",
         "untyped.inter": "user_id\titem_id\n1\t2\n",
-        "a.xlsx": "no workbook",
+        "a.xlsx": "PK\x03\x04 a workbook",
+        "colons.csv": "user_id:item_id\n1:2\n",
+        "lists_in_text.csv": 'item_id,genres\n1,"[\'Drama\']"\n2,"[\'Comedy]"\n3,"[\'Drama\']"\n',
+        "strangers.csv": "user_id,item_id\nnobody,nothing\n",
         "twice.csv": "user_id,item_id,rank\n1,2,1\n1,2,2\n",
         "norank.csv": "user_id,item_id\n1,2\n",
         "lists.csv": "user_id,item_id,rank\n1,2,1\n1,3,2\n",
@@ -232,6 +245,10 @@ def _runs(folder: Path) -> None:
         run.event("data", name="made")
         if name != "untrained":
             run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=seed, device="cpu"))
+    plain = Run.create(folder / "plain", RunConfig(device="cpu"))
+    bare = load_files(folder / "a.csv")
+    plain.save_data(bare, bare.split(seed=0))
+    plain.save_factors(BPRMF(epochs=1, dim=4).fit(bare.split(seed=0), seed=0, device="cpu"))
     for copy in ("found", "damaged", "badconfig", "mixed", "nometa"):
         shutil.copytree(folder / "run", folder / copy)
     found = Run.open(folder / "found")

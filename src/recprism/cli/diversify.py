@@ -142,7 +142,7 @@ def diversify(
     """
     from recprism.counterfactual import CMB
     from recprism.study.config import BudgetConfig, DiversifyConfig, RulesConfig
-    from recprism.study.diversify import effect
+    from recprism.study.diversify import effect, require_goals
     from recprism.study.lock import held
     from recprism.study.neighbours import neighbours_of
     from recprism.study.path import check_goal
@@ -193,7 +193,7 @@ def diversify(
         chosen = {"diversity": diversity, **typed_values(settings or [], "--set")}
         asked_for = {"accuracy": accuracy, "engine": engine, "shards": shards}
         chosen |= {name: value for name, value in asked_for.items() if value is not None}
-        CMB.preset(preset, **chosen).require_known_goals()
+        require_goals(CMB.preset(preset, **chosen), run)
         run.factors()
     with held(run.path), followed(run, sink):
         if resume is None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli.options import comma_words
 from recprism.cli.output import AsJson, Engine, next_step, print_json, print_table, progress_bar, say
 
 
@@ -31,16 +32,16 @@ def frontier(
     from recprism.errors import InputError
     from recprism.study.frontier import BUDGETS
     from recprism.study.frontier import frontier as fronts_of
-    from recprism.study.methods import RIVALS, Situation
+    from recprism.study.methods import RIVALS, Situation, possible_rivals
     from recprism.study.path import check_goal
     from recprism.study.run import Run
 
     run = Run.open(run_directory)
-    chosen = tuple(RIVALS) if rivals is None else tuple(word.strip() for word in rivals.split(",") if word.strip())
+    factors, split, subtopics = run.factors(), run.split(), run.subtopics()
+    chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals]))
     for name in chosen:
         if name not in RIVALS:
             raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")
-    factors, split, subtopics = run.factors(), run.split(), run.subtopics()
     validation, test = (Situation(factors, split, subtopics, part) for part in ("validation", "test"))
     with progress_bar() as progress:
         task = progress.add_task("tuning", total=len(chosen) + 1, note="")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -138,8 +137,9 @@ def comma_words(words: Sequence[str]) -> list[str]:
     >>> comma_words(['1,42', '"Smith, J.",7'])
     ['1', '42', 'Smith, J.', '7']
     """
-    rows = [row for word in words for row in csv.reader(io.StringIO(word, newline=""), skipinitialspace=True)]
-    return [word for row in rows for word in row if word.strip()]
+    parts = (part for word in words for part in re.findall(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|([^,]+))', word))
+    found = (bare.strip() or quoted.replace('""', '"') for quoted, bare in parts)
+    return [word for word in found if word.strip()]
 
 
 def key_values(words: list[str], option: str) -> dict[str, str]:

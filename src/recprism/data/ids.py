@@ -69,7 +69,9 @@ def id_series(ids: NDArray[Any], name: str = "") -> pl.Series:
     """An array of ids as a column, Int64 or String, also where it is empty."""
     import polars as pl
 
-    return pl.Series(name, ids.tolist(), dtype=pl.Int64 if ids.dtype.kind == "i" else pl.String)
+    if ids.dtype.kind == "i":
+        return pl.Series(name, ids, dtype=pl.Int64)
+    return pl.Series(name, ids.tolist(), dtype=pl.String)
 
 
 def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recprism.data.files import readable
 from recprism.data.frames import Columns
-from recprism.data.ids import as_id_array, show_names
+from recprism.data.ids import as_id_array, canonical_ids, id_series, number_ids, show_names
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 
@@ -76,24 +76,25 @@ class Numbering:
     @classmethod
     def of(cls, given: Any, table: pl.LazyFrame, name: str, where: str) -> Numbering:
         if given is None:
-            found = table.select(pl.col(name).unique()).collect(engine="streaming")[name].sort()
-            ids = found.to_numpy() if found.dtype.is_integer() else np.array(found.to_list(), object)
+            ids, _ = number_ids(canonical_ids(table.select(pl.col(name).unique()).collect(engine="streaming")[name]))
         else:
             ids = as_id_array(given, name)
         if not len(ids):
             raise InputError(f"{where}: no {name} is left; at least one interaction is needed")
-        ids = ids.astype(np.int64) if ids.dtype.kind == "u" else ids
         counted = ids.dtype.kind == "i" and bool((ids == np.arange(len(ids))).all())
-        series = pl.Series(name, ids if ids.dtype.kind == "i" else ids.tolist())
-        return cls(ids, pl.DataFrame({name: series, NUMBER + name: np.arange(len(ids), dtype=np.int32)}), counted)
+        return cls(
+            ids, pl.DataFrame({name: id_series(ids), NUMBER + name: np.arange(len(ids), dtype=np.int32)}), counted
+        )
 
     def numbers(self, batch: pl.DataFrame, name: str) -> NDArray[np.int32]:
         """(n,) the numbers of a batch's ids; -1 for ids that are not wanted."""
         if self.counted and batch[name].dtype.is_integer():
             ids = batch[name].cast(pl.Int64).to_numpy()
             return np.where((ids >= 0) & (ids < len(self.ids)), ids, -1).astype(np.int32)
-        wanted = batch.select(pl.col(name).cast(self.known[name].dtype, strict=False))
-        joined = wanted.join(self.known, on=name, how="left", maintain_order="left")
+        wanted, known = pl.DataFrame({name: canonical_ids(batch[name])}), self.known
+        if wanted[name].dtype != known[name].dtype:
+            wanted, known = (table.with_columns(pl.col(name).cast(pl.String)) for table in (wanted, known))
+        joined = wanted.join(known, on=name, how="left", maintain_order="left")
         return joined[NUMBER + name].fill_null(-1).to_numpy()
 
 

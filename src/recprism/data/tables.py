@@ -113,8 +113,10 @@ def _read_content(content: bytes, path: Path) -> tuple[pl.DataFrame, str]:
     if content.lstrip()[:1] == b"{" or (content.lstrip()[:1] == b"[" and ending in (".json", ".jsonl")):
         return read_json(content, where), "JSON"
     _require_utf8(content, where)
-    delimiter = _guess_delimiter(content, default="\t" if ending in (".tsv", ".txt") else ",")
-    return read_delimited(content, where, separator=delimiter), f"{DELIMITERS[delimiter]} between columns"
+    usual = "\t" if ending in (".tsv", ".txt") else ","
+    delimiter = _guess_delimiter(content, usual)
+    how = "no comma, tab, semicolon or pipe found" if delimiter is None else f"{DELIMITERS[delimiter]} between columns"
+    return read_delimited(content, where, separator=delimiter or usual), how
 
 
 def _ending(path: Path) -> str:
@@ -129,8 +131,11 @@ def _utf8(content: bytes) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
-def _guess_delimiter(content: bytes, default: str) -> str:
-    """The delimiter that parts the header and, as often, the first rows; the one of most columns among equals."""
+def _guess_delimiter(content: bytes, usual: str) -> str | None:
+    """The delimiter that parts the header and, as often, the first rows; None where there is a single column.
+
+    usual: the one to take among equals
+    """
     sample = content[: 1 << 20].decode("utf-8", errors="ignore")
 
     def fit(delimiter: str) -> tuple[float, int, bool]:
@@ -141,11 +146,11 @@ def _guess_delimiter(content: bytes, default: str) -> str:
             return 0.0, 0, False
         if not widths or widths[0] < 2:
             return 0.0, 0, False
-        return sum(width == widths[0] for width in widths) / len(widths), widths[0], delimiter == default
+        return sum(width == widths[0] for width in widths) / len(widths), widths[0], delimiter == usual
 
     fits = {delimiter: fit(delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: fits[delimiter])
-    return best if fits[best][1] else default
+    return best if fits[best][1] else None
 
 
 def read_delimited(

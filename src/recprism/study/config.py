@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from recprism.data.files import readable, write_text
 from recprism.errors import InputError
@@ -89,6 +89,15 @@ class ModelConfig(_Strict):
     metric: Literal["inner_product", "cosine"] = "inner_product"
     """What the index that serves it searches by; under cosine item vectors are brought to length 1."""
     settings: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("settings")
+    @classmethod
+    def _can_be_kept(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """TOML has no null."""
+        nothing = [name for name, value in settings.items() if value is None]
+        if nothing:
+            raise ValueError(f"{nothing[0]} is null, which a run cannot keep; leave the setting out")
+        return settings
 
 
 class RulesConfig(_Strict):

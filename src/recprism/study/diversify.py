@@ -146,6 +146,16 @@ def _keep(
     write_card(run, about=None if kept.baked is None else BEFORE)
 
 
+def require_goals(model: CMB, run: Run) -> None:
+    """Refuse goals that are unknown or that need categories the run does not have, before anything is written."""
+    model.require_known_goals()
+    if "subtopics" in model.objective.needs and not len(run.subtopics()):
+        raise InputError(
+            f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "
+            "--diversity ilad or pc, or make the run again with --items FILE --subtopic-column NAME"
+        )
+
+
 def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
     """Settings of ``Constrained``: ids become item numbers, and what was not asked for is left out."""
 

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from recprism.counterfactual.engines import engine_named
 from recprism.models.popularity import popularity
-from recprism.study.methods import RIVALS, Method, Situation, Yardstick, best_within, planned, tune
+from recprism.study.methods import (
+    RIVALS,
+    Method,
+    Situation,
+    Yardstick,
+    best_within,
+    planned,
+    possible_choices,
+    possible_rivals,
+    tune,
+)
 from recprism.study.path import require_possible
 from recprism.study.popularity import POPULARITY
 from recprism.study.verdict import paired
@@ -50,12 +60,13 @@ def frontier(
     goal: str,
     *,
     budgets: Sequence[float] = BUDGETS,
-    rivals: Sequence[str] = tuple(RIVALS),
+    rivals: Sequence[str] | None = None,
     on_method: Callable[[str], None] | None = None,
     engine: str = "local",
 ) -> list[Front]:
     """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first, the popularity baseline last.
 
+    rivals: names; None takes every one that works with these data
     engine: "local", or "ray": methods are tuned by the workers of a Ray cluster, one each
     """
     require_possible(goal, test.subtopics)
@@ -65,7 +76,8 @@ def frontier(
     base = test.judge(test.base_lists, yardstick.names)
     fronts: list[Front] = []
     ours: dict[float, NDArray[np.float64]] = {}
-    methods = (planned(goal), *(RIVALS[name] for name in rivals))
+    named = possible_rivals(test.subtopics) if rivals is None else rivals
+    methods = tuple(possible_choices(it, test.subtopics) for it in (planned(goal), *(RIVALS[name] for name in named)))
     with engine_named(engine).fleet() as workers:
         found = workers.each(_on_test, (validation, test, tuple(budgets), yardstick), methods)
         for method in methods:

@@ -76,7 +76,8 @@ def write_run(
 def aligned(factors: Factors, split: Split) -> Factors:
     """The same recommender, its rows in the order of the split's users and items; all of them must be known."""
     of_users = factors.of_users(id_positions(split.user_ids, factors.user_ids, "user"))
-    return of_users.of_items(id_positions(split.item_ids, factors.item_ids, "item"))
+    found = of_users.of_items(id_positions(split.item_ids, factors.item_ids, "item"))
+    return replace(found, user_ids=split.user_ids, item_ids=split.item_ids)  # "7" becomes 7 where the split has 7
 
 
 def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:

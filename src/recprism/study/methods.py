@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -154,6 +154,23 @@ RIVALS: dict[str, Method] = {
     )
 }
 """Every re-ranker, tuned as ours is."""
+BY_SUBTOPICS = ("xquad", "xquad_uniform", "pm2", "calibrated", "slots_coverage")
+"""Re-rankers that cannot work without subtopics."""
+
+
+def possible_rivals(subtopics: Subtopics) -> tuple[str, ...]:
+    """Without subtopics, those that need none."""
+    return tuple(name for name in RIVALS if len(subtopics) or name not in BY_SUBTOPICS)
+
+
+def possible_choices(method: Method, subtopics: Subtopics) -> Method:
+    """The method with the choices that work; without subtopics, those that look at none."""
+    if len(subtopics):
+        return method
+    if method.name in BY_SUBTOPICS:
+        raise InputError(f"{method.name} needs categories of the items and there are none; leave it out of the rivals")
+    usable = (it for it in method.choices if it.get("similarity") != "subtopics" and not it.get("taste"))
+    return replace(method, choices=tuple(usable))
 
 
 def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, sharpness: float, taste: float) -> Lists:

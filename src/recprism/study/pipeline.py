@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
+from recprism.models.registry import Model
 from recprism.models.settings import choose_device
 from recprism.study.card import write_card
 from recprism.study.config import RunConfig
@@ -25,6 +27,8 @@ from recprism.study.lock import held, writing
 from recprism.study.methods import Situation
 from recprism.study.popularity import beside_popularity
 from recprism.study.run import Run
+
+log = logging.getLogger(__name__)
 
 
 def start(
@@ -65,7 +69,6 @@ def _keep_data(run: Run, dataset: Dataset, split: Split) -> None:
 def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     """Train the run's model from its checkpoint, if it has one, or from the start; the factors are kept in the run."""
     config = run.config
-    model = make_model(config.model.name, config.model.preset, **config.model.settings)
 
     def follow(epoch: Epoch) -> None:
         run.event("epoch", done=epoch.epoch, total=epoch.epochs, loss=epoch.loss, validation=epoch.validation)
@@ -74,8 +77,9 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
 
     if not run.has_data():  # stopped before it was written
         _keep_data(run, *divided(config))
-    factors = model.fit(
-        run.split(),
+    split = run.split()
+    factors = _model_for(config, split).fit(
+        split,
         seed=config.seed,
         device=config.device,
         progress=follow,
@@ -89,6 +93,16 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
     write_card(run)
     return factors
+
+
+def _model_for(config: RunConfig, split: Split) -> Model:
+    """The model that was asked for; without a validation part it trains all epochs, unless a patience was named."""
+    settings = dict(config.model.settings)
+    model = make_model(config.model.name, config.model.preset, **settings)
+    if len(split.validation) or "patience" in settings or getattr(model, "patience", None) is None:
+        return model
+    log.warning("the split has no validation part, so that training runs through all epochs")
+    return make_model(config.model.name, config.model.preset, **settings, patience=None)
 
 
 def situation_of(run: Run, part: Part = "test") -> Situation:
