@@ -338,11 +338,12 @@ def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Pat
     from recprism.server import create_app
 
     copies = [Path(shutil.copytree(runs[name], tmp_path / name)) for name in (HELD_OUT, NO_LABELS, BARE)]
-    with testclient.TestClient(create_app(copies)) as client:
+    with testclient.TestClient(create_app(copies), base_url="http://127.0.0.1") as client:
         for copy in copies:
             summary = _ready(client, copy.name)
             assert summary["phase"] == "ready", summary
-            answer = client.get(f"/api/runs/{copy.name}/lists", params={"user": USERS[3]})
+            goal = "ilad" if copy.name == BARE else "sc"
+            answer = client.get(f"/api/runs/{copy.name}/lists", params={"user": USERS[3], "goal": goal})
             assert answer.status_code == 200, answer.text
 
 

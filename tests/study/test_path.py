@@ -118,7 +118,7 @@ def test_without_labels_nothing_is_certified(small: Dataset, situation: Situatio
     assert not found.certified
     assert found.payers is None
     assert "not known here" in sentences(found)[-1]
-    with pytest.raises(InputError, match="no test labels to certify"):
+    with pytest.raises(InputError, match="a certified budget needs held-out interactions and the test part has none"):
         within_budget(blind, "sc", {"ndcg@10": 0.01})
 
 

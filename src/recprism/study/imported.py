@@ -92,11 +92,11 @@ def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[n
 
 
 def _config(factors: Factors, dataset: Dataset, split: Split) -> RunConfig:
-    method: Any = split.settings.get("method")
+    method = split.settings.get("method")
     shares = {name: split.settings[name] for name in ("validation", "test") if name in split.settings}
     return RunConfig(
         data=DataConfig(source=dataset.name),
-        split=SplitConfig(method=method if method in (*METHODS, SET_ASIDE) else GIVEN, **shares),
+        split=SplitConfig.model_validate({"method": method if method in (*METHODS, SET_ASIDE) else GIVEN, **shares}),
         model=ModelConfig.model_validate(
             {"name": str(factors.settings.get("model", IMPORTED)), "preset": IMPORTED, "metric": factors.metric}
         ),

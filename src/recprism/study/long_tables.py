@@ -37,7 +37,8 @@ def split_table(split: Split) -> pl.DataFrame:
 
 
 def _without_any(ids: NDArray[Any], counts: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    return ids[np.sum(counts, axis=0) == 0]
+    alone: NDArray[Any] = ids[np.sum(counts, axis=0) == 0]
+    return alone
 
 
 def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, Any]) -> Split:

@@ -265,6 +265,8 @@ def _as_bias(values: ArrayLike, where: str, side: str) -> NDArray[Any]:
 
 
 def _require_one_each(users: Rows) -> None:
-    shape = np.shape(users.bias)
-    if shape != (len(users.vectors),) or not np.isfinite(np.asarray(users.bias, np.float64)).all():
-        raise InputError(f"user_bias has shape {shape}; {len(users.vectors)} finite numbers are needed, one per user")
+    bias = np.asarray(users.bias, np.float64)
+    if bias.shape != (len(users.vectors),) or not np.isfinite(bias).all():
+        raise InputError(
+            f"user_bias has shape {bias.shape}; {len(users.vectors)} finite numbers are needed, one per user"
+        )
