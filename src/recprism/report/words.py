@@ -92,14 +92,12 @@ def _next(content: Content) -> str:
     known = [row for row in content.payers if row.name != "everyone" and row.relative is not None]
     worst = min(known, key=lambda row: row.relative or 0.0, default=None)
     if worst is None or (worst.relative or 0.0) >= 0:
-        return f"Next: serve these vectors (`recprism recommend {content.run}`); no group of users lost accuracy."
+        return f"Next: serve these vectors (`recprism export {content.run}`); no group of users lost accuracy."
     if (worst.high or 0.0) >= 0:
         last = f"{worst.name} users come off worst, {percent(worst.relative)} of {content.cost} ({interval(worst)})"
-        return (
-            f"Next: serve these vectors (`recprism recommend {content.run}`); no group clearly lost accuracy: {last}."
-        )
+        return f"Next: serve these vectors (`recprism export {content.run}`); no group clearly lost accuracy: {last}."
     return (
-        f"Next: serve these vectors to some users first (`recprism recommend {content.run}`), and watch {worst.name} "
+        f"Next: serve these vectors to some users first (`recprism export {content.run}`), and watch {worst.name} "
         f"users, who pay most: {percent(worst.relative)} of {content.cost} ({interval(worst)})."
     )
 
