@@ -330,7 +330,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
 
 def test_audit_takes_no_vectors(recprism: Recprism, world: Path) -> None:
     outcome = recprism("audit", *vectors(world)[:4])
-    assert outcome.code == 2 and "No such option: --user-vectors" in outcome.err
+    assert outcome.code == 2 and "there is no option --user-vectors" in outcome.err
 
 
 def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ COMMANDS: dict[str, list[list[str]]] = {
             "--lists",
             "lists.csv",
             "--floor",
-            "-9",
+            "0",
             "--fewest",
             "2",
             "--held-out",
@@ -240,9 +240,9 @@ def test_held_out_rows_of_unknown_users_and_items_are_counted(shop: Path, tmp_pa
     write(tmp_path / "later.csv", ("user_id", "item_id"), rows)
     lists, later = tmp_path / "lists.csv", tmp_path / "later.csv"
     watched = recprism("monitor", "run", "--lists", lists, "--held-out", later)
-    assert "3 of 4 rows are left out; 2 have an unknown user and 2 an unknown item" in watched.err
+    assert "3 of 4 rows are left out; 2 have an unknown user and 2 an unknown item" in watched.out
     judged = ok("evaluate", lists, "--held-out", later)
-    assert "2 of 4 rows are left out; 2 have an unknown user" in judged.err, "an item that nobody lists is a miss"
+    assert "2 of 4 rows are left out; 2 have an unknown user" in judged.out, "an item that nobody lists is a miss"
     write(later, ("user_id", "item_id"), [("nobody", "nothing")])
     found = recprism("evaluate", lists, "--held-out", later)
     assert found.code == 2

@@ -61,7 +61,7 @@ def test_set_aside_takes_from_the_history() -> None:
     assert len(split.validation) == len(split.test) == 8
     with pytest.raises(InputError, match="give one of the two"):
         split_labels(took(10, 0), took(2, 10), set_aside=0.2)
-    with pytest.raises(InputError, match="between 0 and 1"):
+    with pytest.raises(InputError, match="did you mean 20%"):
         split_labels(took(10, 0), set_aside=20)
 
 

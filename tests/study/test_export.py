@@ -94,7 +94,7 @@ def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_pa
     half = blended(user_side, 0.5)
     middle = (base.factors().user + live_factors(user_side).user) / 2
     np.testing.assert_allclose(half.user, middle, atol=1e-6)
-    with pytest.raises(InputError, match="alpha is"):
+    with pytest.raises(InputError, match=r"alpha: 1\.5 is not a share from 0 to 1"):
         blended(user_side, 1.5)
 
 

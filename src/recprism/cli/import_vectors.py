@@ -16,8 +16,19 @@ from recprism.cli.options import (
     SubtopicTable,
     category_columns,
     column_map,
+    share_option,
 )
-from recprism.cli.output import AsJson, Seed, next_step, print_facts, print_json, say, say_categories
+from recprism.cli.output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_facts,
+    print_json,
+    print_title,
+    say,
+    say_categories,
+    say_removed,
+)
 from recprism.cli.train import WITHOUT_CATEGORIES
 from recprism.study.config import ColumnName
 
@@ -62,7 +73,7 @@ def import_vectors(
         typer.Option(help="user_id,item_id that users took later, new to the model: the labels.", show_default=False),
     ] = None,
     set_aside: Annotated[
-        float, typer.Option(help="Instead of --held-out: the share of --interactions to use as labels.")
+        float, share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%.")
     ] = 0.0,
     threshold: Annotated[
         float | None, typer.Option(help="Lowest rating that counts; all unless given.", show_default=False)
@@ -86,10 +97,13 @@ def import_vectors(
     - `recprism import --user-vectors u.npy --item-vectors i.npy --user-ids u.txt --item-ids i.txt -o runs/mine`
     - `recprism import --user-vectors u.parquet --item-vectors i.parquet --interactions before.csv
       --held-out later.csv --items items.csv --subtopic-column genres -o runs/mine`
-    - `recprism import --user-vectors m.pt --item-vectors m.pt --interactions all.csv --set-aside 0.2 -o runs/mine`
+    - `recprism import --user-vectors m.pt --item-vectors m.pt --interactions all.csv --set-aside 20% -o runs/mine`
     """
     from recprism.study.own_vectors import import_vectors as make_run
+    from recprism.study.run import Run
 
+    if overwrite:
+        say_removed(output, Run(output).replaced(everything=True))
     run = make_run(
         output,
         user_vectors,
@@ -118,6 +132,7 @@ def import_vectors(
     if as_json:
         print_json(facts)
     else:
+        print_title(f"{run.path}: a run of imported vectors")
         print_facts(facts)
     next_step(f"recprism audit {run.path}", f"recprism recommend {run.path}")
 

@@ -83,7 +83,8 @@ def recommend(
                 name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
             ]
             as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
-            print_title(f"{run_directory}: unseen items for the {part} part")
+            unseen = "unseen items, all parts known" if live else f"unseen items for the {part or 'test'} part"
+            print_title(f"{run.argument}: {unseen}")
             print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
     else:
         path = kept if output is None else write_table(lists, output)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recprism.data.ids import find_ids, show
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions, drop_duplicates
+from recprism.data.shares import Share, share
 from recprism.data.split import Split, held_out_counts, in_canonical_order, positions_in_time, rank_in_user
 from recprism.errors import InputError
 
@@ -70,7 +71,7 @@ def _numbers(side: str, wanted: NDArray[Any], known: NDArray[Any], where: str) -
 
 
 def split_labels(
-    history: Interactions, held_out: Interactions | None = None, *, set_aside: float = 0.0, seed: int = 0
+    history: Interactions, held_out: Interactions | None = None, *, set_aside: Share = 0.0, seed: int = 0
 ) -> tuple[Split, int]:
     """The history as training part, and labels divided into a validation and a test part.
 
@@ -92,6 +93,7 @@ def split_labels(
         InputError: ``set_aside`` is no share, or comes together with ``held_out``.
     """
     generator = np.random.default_rng(seed)
+    set_aside = share(set_aside, "set_aside")
     if set_aside:
         if held_out is not None:
             raise InputError("held-out interactions are given, so no history is set aside; give one of the two")
@@ -109,12 +111,10 @@ def split_labels(
 
 
 def _set_aside(
-    history: Interactions, share: float, generator: np.random.Generator
+    history: Interactions, wanted: float, generator: np.random.Generator
 ) -> tuple[Interactions, Interactions]:
-    if not 0 < share < 1:
-        raise InputError(f"set_aside is {share:g}; it is a share of the history between 0 and 1, such as 0.2")
     rank, size = rank_in_user(history, _order(history, generator))
-    later = rank >= size - np.minimum(held_out_counts(size, share), size - 1)
+    later = rank >= size - np.minimum(held_out_counts(size, wanted), size - 1)
     return history.take(~later), history.take(later)
 
 

@@ -19,6 +19,7 @@ from recprism.data.frames import as_polars, attributes_from_frame, interactions_
 from recprism.data.ids import canonical_ids, id_series, number_ids
 from recprism.data.interactions import Interactions, keep_positives
 from recprism.data.labels import LeftOut, known_rows, split_labels
+from recprism.data.shares import Share, share
 from recprism.data.split import Split
 from recprism.data.tables import TableReader
 from recprism.errors import InputError
@@ -51,7 +52,7 @@ def import_vectors(
     metric: str = INNER_PRODUCT,
     interactions: Any = None,
     held_out: Any = None,
-    set_aside: float = 0.0,
+    set_aside: Share = 0.0,
     threshold: float | None = None,
     items: Any = None,
     subtopics: Any = None,
@@ -112,6 +113,7 @@ def import_vectors(
         reader=reader,
     )
     factors = _searched_by(metric, _sorted(given))
+    set_aside = share(set_aside, "set_aside")
     if set_aside and interactions is None:
         raise InputError("there are no interactions to set a part aside from; give interactions")
     before, unknown_before = _known(interactions, "interactions", factors, reader, threshold)
