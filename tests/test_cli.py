@@ -295,6 +295,7 @@ def test_a_damaged_run_says_what_is_damaged(recprism: Recprism, trained: Path, t
         (broken / name).write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_interrupted_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "recprism", "train", "--set", "epochs=30", "--set", "patience=30"]
     subprocess.run([*command, "-o", tmp_path / "whole"], check=True, capture_output=True)
@@ -417,6 +418,7 @@ def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_pat
     assert recprism("adjust", run, "-f", "one=0").code == 2
 
 
+@pytest.mark.slow
 def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     outcome = recprism("frontier", trained, "--goal", "pc", "--rivals", "exposure", "--json")
     assert outcome.code == 0, outcome.err
@@ -428,6 +430,7 @@ def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     assert recprism("compare", "--grid", "ml-1m").code == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
     import shutil
 

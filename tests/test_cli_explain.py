@@ -48,7 +48,7 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--user", "nobody"), "whole numbers"),
+        (("--user", "nobody"), "user id 'nobody' is unknown"),
         (("--user", "987654321"), "987654321"),
         (("--user", "1", "--item", "1"), "one of them"),
         (("--objective", "beauty@10"), "beauty"),

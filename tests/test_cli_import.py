@@ -173,6 +173,7 @@ ALWAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [HELD_OUT, SET_ASIDE, NO_HISTORY], indirect=True)
 def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path: Path) -> None:
     for command, words in LABELLED.items():

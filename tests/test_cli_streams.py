@@ -20,6 +20,8 @@ import pytest
 
 from recprism.cli import main
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -13,6 +13,8 @@ import pytest
 
 import recprism
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(recprism.__file__).parent
 KERNEL = """
 import numpy as np

@@ -34,6 +34,7 @@ def test_every_marker_is_declared_chosen_and_explained() -> None:
     assert explained == declared()
 
 
+@pytest.mark.slow
 def test_folders_and_fixtures_give_markers() -> None:
     places = ["browser", "faults/test_lock.py", "test_readme.py", "models/test_paper_row.py", "test_notebooks.py"]
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-m", f"not ({REST})"]

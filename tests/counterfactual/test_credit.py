@@ -98,6 +98,7 @@ def change(model: CMB, delta: object, data: Dataset, split: Split) -> dict[str, 
     return {name: values[1][name] / values[0][name] - 1 for name in values[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["item", "user", "both"])
 @pytest.mark.parametrize("goal", ["sc", "ilad_subtopics", "pc"])
 def test_players_learn_what_they_are_paid_for(trained: tuple[Dataset, Split, Factors], side: str, goal: str) -> None:

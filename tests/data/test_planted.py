@@ -16,6 +16,8 @@ from recprism.explain.naming import Labels, name_coordinates
 from recprism.explain.ranking import shared
 from recprism.models import Factors
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(20)
 
 

@@ -12,6 +12,8 @@ from recprism.data import Columns, Incidence, interactions_from_frame, stream_pa
 from recprism.data.interactions import keep_positives
 from recprism.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 def made(n: int = 5000, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)

@@ -36,6 +36,7 @@ def noise(base: Factors, seed: int, side: str = "item") -> Change:
     return Change(base, **{side: values.astype(np.float32)})
 
 
+@pytest.mark.slow
 def test_noise_is_seldom_taken_for_something_learned() -> None:
     p_values = []
     for seed in range(80):

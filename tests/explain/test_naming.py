@@ -28,6 +28,7 @@ def labels_at_random(seed: int) -> Labels:
     return Labels.of(subtopics_at_random(seed), popularity=popularity, year=year)
 
 
+@pytest.mark.slow
 def test_random_coordinates_rarely_get_a_name() -> None:
     """200 families of 5 coordinates: at level 0.05 about ten of them may hold a name, 18 are more than chance."""
     generator = np.random.default_rng(0)

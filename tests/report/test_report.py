@@ -174,8 +174,7 @@ def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
     assert "None" not in titles
     assert "Twin" in titles
 
-    changes = {row.name: row for row in content.changes}
-    assert changes["ndcg@10"].before is changes["ndcg@10"].after is changes["ndcg@10"].better is None
+    assert "ndcg@10" not in {row.name for row in content.changes}
     assert content.chosen is None
     assert "accuracy could not be judged" in content.verdict[0]
     page = " ".join(read(render(content)).text)

@@ -32,6 +32,7 @@ def ids(entries: list[dict[str, Any]]) -> list[Any]:
     return [entry["id"] for entry in entries]
 
 
+@pytest.mark.slow
 def test_all_runs_are_listed_with_the_state_they_are_in(client: TestClient) -> None:
     phases = {run["name"]: run["phase"] for run in get(client, "")}
     assert phases == {

@@ -92,6 +92,7 @@ def budgeted(trained_run: Callable[..., Run]) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_the_plan_stands_on_the_runs_own_figures(budgeted: Run) -> None:
     found = plan(budgeted, power=0.9, alpha=0.02)
     measured = effect(budgeted, ("ndcg@10", "recall@20", "sc@10"), controls=False)

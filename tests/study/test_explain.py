@@ -27,6 +27,7 @@ def searched(**world: Any) -> tuple[CMB, Any]:
     return CMB(diversity="sc", device="cpu").fit(base, made.split, made.subtopics), made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "holds"),
     [
@@ -91,6 +92,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     assert stability(item, made.split, made.subtopics) is None, "no search can be done again"
 
 
+@pytest.mark.slow
 def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) -> None:
     """``report`` after ``explain`` says the same without running them again; another question finds nothing kept."""
     run, ran = searched_run(), list[int]()

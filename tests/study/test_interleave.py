@@ -119,6 +119,7 @@ def test_clicks_that_say_nothing() -> None:
     assert found.share is None and found.p_value == 1.0 and "say nothing" in found.sentence()
 
 
+@pytest.mark.slow
 def test_random_clicks_are_called_clear_as_rarely_as_said() -> None:
     generator = np.random.default_rng(5)
     alarms = 0

@@ -21,6 +21,8 @@ from recprism.study.monitor import monitor
 from recprism.study.pipeline import recommend
 from recprism.study.run import Run
 
+pytestmark = pytest.mark.slow
+
 Call = Callable[..., int]
 KINDS = ("user", "item", "players", "trained")
 

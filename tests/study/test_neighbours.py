@@ -17,6 +17,8 @@ from recprism.study.diversify import diversify, diversify_within
 from recprism.study.neighbours import neighbour_overlap, neighbours_of, noted, overlap_of
 from recprism.study.run import Run
 
+pytestmark = pytest.mark.slow
+
 
 def naive(before: np.ndarray, after: np.ndarray, k: int, *, cosine: bool) -> float:
     """Every pair, one list after the other; the lower number first where scores are equal."""

@@ -20,6 +20,8 @@ from recprism.study.lock import held
 from recprism.study.neighbours import noted
 from recprism.study.run import Run
 
+pytestmark = pytest.mark.slow
+
 Call = Callable[..., int]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 spec = importlib.util.spec_from_file_location("errors_table", Path(__file__).with_name("errors.py"))
 assert spec is not None
 assert spec.loader is not None

@@ -35,7 +35,6 @@ from recprism.cli.output import (
     print_title,
     progress_bar,
     say,
-    say_categories,
     stdout,
 )
 
@@ -142,7 +141,9 @@ def stats(
         return
     print_title(f"{source}, after cleaning")
     print_facts(counted)
-    say_categories(dataset.categories)
+    print_sentence(f"categories: {dataset.categories.sentence()}")
+    if warning := dataset.categories.warning():
+        say(f"warning: {warning}")
     next_step(f"recprism train --data {source}")
 
 
