@@ -7,11 +7,13 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import torch
@@ -94,6 +96,10 @@ def _cpu_name() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
+    described = subprocess.run(["lscpu"], capture_output=True, text=True, check=False) if which("lscpu") else None
+    for line in described.stdout.splitlines() if described else []:  # on ARM64 the name is not in /proc/cpuinfo
+        if line.startswith("Model name"):
+            return f"{line.partition(':')[2].strip()} ({platform.machine()})"
     return platform.processor()
 
 

@@ -258,7 +258,7 @@ def test_a_mapped_column_that_no_file_has_is_refused(shop: Path) -> None:
 
 
 def test_what_was_read_of_the_categories_is_shown(shop: Path) -> None:
-    right = recprism("data", "stats", "orders.csv", *COLUMNS, *ABOUT).err
+    right = recprism("data", "stats", "orders.csv", *COLUMNS, *ABOUT).out
     assert "5 categories (genres: lists written as text); 0 of 40 items have none; Drama 21, " in right
     assert "warning" not in right
 

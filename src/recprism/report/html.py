@@ -36,7 +36,7 @@ def render(content: Content) -> str:
         now=figures.now_table(content.changes),
         shown=figures.exposure_table(content.exposure),
         numbers=words.numbers(content),
-        not_judged=[row.name for row in content.changes if row.before is None],
+        accuracy_is_judged=any(row.name == content.cost and row.before is not None for row in content.changes),
         scripts=Markup(scripts),
         style=Markup(_template("report.css")),
         behaviour=Markup(_template("report.js")),
