@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from recprism.cli.options import ResultName, comma_words
-from recprism.cli.output import AsJson, next_step, print_json, print_sentence, print_table, print_title, say
+from recprism.cli.output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+)
 from recprism.errors import InputError
 
 
@@ -68,7 +77,8 @@ def recommend(
     kept = None
     with run.unchanged() as saving:
         if live:
-            lists, figures = recommend_live(run, k, users=wanted, base=base)
+            with progress_of_steps() as on_step:
+                lists, figures = recommend_live(run, k, users=wanted, base=base, on_step=on_step)
         else:
             lists = recommend(run, k, part=part_named(part or "test"), users=wanted, base=base)
         if wanted is None and output is None:

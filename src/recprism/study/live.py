@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError, StorageError
 from recprism.models import Factors
 from recprism.study.certificate import carried_over
@@ -126,7 +127,12 @@ def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.floa
 
 
 def recommend_live(
-    run: Run, k: int, *, users: Sequence[Any] | None = None, base: bool = False
+    run: Run,
+    k: int,
+    *,
+    users: Sequence[Any] | None = None,
+    base: bool = False,
+    on_step: ProgressCallback | None = None,
 ) -> tuple[pl.DataFrame, LiveFigures]:
     """Lists without anything that is known of a user, and what they show.
 
@@ -135,14 +141,20 @@ def recommend_live(
         k: Length of the lists.
         users: Ids; all users if None.
         base: The lists of the trained model, even if the run was diversified.
+        on_step: Receives the steps that are done: solving, ranking, measuring.
 
     Returns:
         A long table user_id, item_id, rank (from 1), score; and figures: places of these lists, gain of all users'.
     """
+    step = count_steps(on_step, "making live lists", 3)
     factors, seen = live_factors(run, base=base), run.split().live().train
+    step()
     rows = rows_of(factors, users)
     items, scores = factors.rank(k, exclude=seen, users=rows)
-    return lists_to_frame(factors, rows, items, scores), live_figures(run, factors, rows, items)
+    step()
+    figures = live_figures(run, factors, rows, items)
+    step()
+    return lists_to_frame(factors, rows, items, scores), figures
 
 
 def live_figures(run: Run, factors: Factors, rows: NDArray[Any], items: NDArray[Any]) -> LiveFigures:
