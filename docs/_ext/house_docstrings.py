@@ -1,7 +1,8 @@
 """Docstrings here are plain text: ``name: what it is`` on a line of its own, more of it indented below.
 
 reStructuredText would take that for running text, so such lines become a definition list before Sphinx reads them; and
-stars, bars and trailing underscores mean themselves, as in ``**settings``, ``|delta|`` and ``delta_``.
+stars, bars and trailing underscores mean themselves, as in ``**settings``, ``|delta|`` and ``delta_``. Docstrings with
+Google's sections (``Args:``, ``Returns:``) are read by napoleon.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+GOOGLE = re.compile(r"(Args|Returns|Raises|Attributes):$")
 ENTRY = re.compile(r"^\w+(?:, \w+)*: \S")
 SEVERAL = re.compile(r"; (?=\w+(?:, \w+)*: )")  # "before: one thing; after: another" on one line
 LITERAL = re.compile(r"(``.*?``)")
@@ -46,8 +50,11 @@ def _plain(text: str) -> str:
     return "".join(part if part.startswith("``") else MARKUP.sub(r"\\\g<0>", part) for part in parts)
 
 
-def _process(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
-    lines[:] = as_restructured_text(lines)
+def _process(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    if any(GOOGLE.match(line) for line in lines):
+        lines[:] = GoogleDocstring(lines, Config(), app, what, name, documented, options).lines()
+    else:
+        lines[:] = as_restructured_text(lines)
 
 
 def setup(app: Any) -> dict[str, bool]:

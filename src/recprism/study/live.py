@@ -144,7 +144,8 @@ def recommend_live(
         on_step: Receives the steps that are done: solving, ranking, measuring.
 
     Returns:
-        A long table user_id, item_id, rank (from 1), score; and figures: places of these lists, gain of all users'.
+        A long table user_id, item_id, rank (from 1), score. Then the figures, whose places are those of these lists and
+        whose gain is that of the lists of all users.
     """
     step = count_steps(on_step, "making live lists", 3)
     factors, seen = live_factors(run, base=base), run.split().live().train
