@@ -355,3 +355,25 @@ def _ready(client: Any, name: str) -> dict[str, Any]:
             break
         time.sleep(0.1)
     return found
+
+
+def test_python_takes_one_name_or_lists_as_subtopics(tmp_path: Path) -> None:
+    from recprism import import_vectors
+
+    vectors = np.eye(3, dtype=np.float32)
+    for number, subtopics in enumerate(
+        [{0: "Drama", 1: "Drama", 2: "War"}, pl.DataFrame({"item_id": [0, 1], "subtopic": [["Drama"], ["War"]]})]
+    ):
+        run = import_vectors(tmp_path / str(number), vectors, vectors, subtopics=subtopics)
+        assert list(run.subtopics().names) == ["Drama", "War"]
+
+
+def test_ids_belong_to_both_sides_or_to_none(tmp_path: Path) -> None:
+    from recprism import import_vectors
+    from recprism.errors import InputError
+
+    vectors, said = np.eye(2, dtype=np.float32), list[str]()
+    with pytest.raises(InputError, match="the user vectors have ids and the item vectors have none; give item_ids"):
+        import_vectors(tmp_path / "one", vectors, vectors, user_ids=["a", "b"])
+    import_vectors(tmp_path / "none", vectors, vectors, note=said.append)
+    assert "the vectors have no ids: their rows count as 0, 1, 2" in said[0]

@@ -115,3 +115,27 @@ def test_a_data_set_tells_how_its_categories_were_read(tmp_path: Path) -> None:
     assert data.categories.sentence() == "2 categories (tags: lists); 0 of 2 items have none; b 2, a 1"
     with pytest.raises(InputError, match="the subtopic column 'tags' is one of an item table; name its file"):
         load_files(tmp_path / "a.csv", subtopic_column="tags")
+
+
+def test_one_stray_mark_does_not_outweigh_the_commas() -> None:
+    lists = ["Comedy, Drama", "Drama, Crime", "Crime, Comedy", "Comedy"] * 30
+    assert guess_separator([*lists, "Rock &amp; Roll"]) == ","
+    assert guess_separator([*lists, "Drama; Crime"]) == ","
+
+
+def test_other_numbers_next_to_one_hot_columns_are_refused() -> None:
+    table = pl.DataFrame({"item_id": [1, 2, 3], "g_a": [0, 1, 1], "g_b": [0, 2, 1]})
+    with pytest.raises(InputError, match="g_b holds 2, where other columns hold 0 and 1"):
+        read_categories(table, CategoryColumns(("g_*",)), "items")
+
+
+def test_several_names_in_a_row_of_a_long_table_are_taken_apart() -> None:
+    table = pl.DataFrame({"item_id": [1, 2], "subtopic": ["A|B", "B|C"]})
+    assert long_categories(table, "t").summary.n_categories == 3
+    with pytest.raises(InputError, match="with weights give one row for each"):
+        long_categories(table.with_columns(weight=1.0), "t")
+
+
+def test_a_text_that_python_reads_as_a_number_is_a_name() -> None:
+    table = pl.DataFrame({"item_id": [1, 2], "tags": ["(1+2j)", "['x']"]})
+    assert read_categories(table, CategoryColumns(("tags",)), "items").table["subtopic"].to_list() == ["(1+2j)", "x"]

@@ -93,3 +93,19 @@ def test_streamed_tables_keep_007_and_7_apart(tmp_path: Path) -> None:
     found = stream_parquet(tmp_path / "a.parquet", item_ids=[7])
     assert found.user_ids.tolist() == [1, 2]
     assert found.matrix.row_counts.tolist() == [0, 1]
+
+
+def test_ids_that_lost_digits_or_are_missing_are_refused(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user_id": [1234567890123456789.0, 1.0], "item_id": [1, 2]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="was stored as a fraction and lost digits: save ids as text"):
+        load_files(tmp_path / "a.parquet")
+    for ids in (["a", None], ["a", ""], [1.0, float("nan")]):
+        with pytest.raises(InputError, match="user ids: one is missing"):
+            as_id_array(ids, "user")
+
+
+def test_a_mapped_column_may_stand_next_to_ours(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user_id,item_id,item_id_original,sku\n1,5,6,7\n", encoding="utf-8")
+    found = load_files(tmp_path / "a.csv", columns={"item_id": "sku"})
+    assert found.interactions.item_ids.tolist() == [7]

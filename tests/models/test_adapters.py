@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -231,3 +232,29 @@ def test_adapters_go_by_name() -> None:
         "recbole": from_recbole,
     }
     assert named == ADAPTERS
+
+
+def test_only_columns_of_one_name_with_numbers_are_factors(tmp_path: Path) -> None:
+    ids = {"id": ["a", "b"]}
+    factors = {"f0": [1.0, 2.0], "f1": [3.0, 4.0]}
+    good = pl.DataFrame({**ids, **factors})
+    found = from_files(good, good)
+    assert found.user.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    odd = pl.DataFrame({**ids, "year": [1999, 2001], **factors})  # or the row numbers that pandas writes
+    with pytest.raises(
+        InputError, match=r"the columns year, f0, f1 are neither lists nor the factors .*--item-key 'f\*'"
+    ):
+        from_files(good, odd)
+    assert from_files(good, odd, item_key="f*").item.tolist() == found.item.tolist()
+    lists = pl.DataFrame({**ids, "vec": [[1.0], [2.0]], "tags": [["x"], ["y", "z"]], "more": [[1.0], [2.0, 3.0]]})
+    assert from_files(lists, lists, user_key="vec", item_key="vec").user.tolist() == [[1.0], [2.0]]
+
+
+def test_ids_of_one_file_belong_to_one_side(tmp_path: Path) -> None:
+    vectors = np.eye(2, dtype=np.float32)
+    np.savez(tmp_path / "both.npz", user_factors=vectors, item_factors=vectors, ids=np.array(["a", "b"]))
+    with pytest.raises(InputError, match="does not say whose ids it holds; name the user ids"):
+        from_files(tmp_path / "both.npz", tmp_path / "both.npz")
+    (tmp_path / "ids.txt").write_text("\ufeffa\nb\n", encoding="utf-8")
+    found = from_files(vectors, vectors, user_ids=tmp_path / "ids.txt", item_ids=tmp_path / "ids.txt")
+    assert found.user_ids.tolist() == ["a", "b"]

@@ -98,7 +98,10 @@ def audit(
         _describe(target, beside, as_json)
         return
     files = {"--held-out": held_out, "--train": train, "--subtopics": subtopics, "--items": items}
-    refuse_given({**files, "--column": columns}, "is for a file of lists, and this is a run")
+    refuse_given(
+        {**files, "--subtopic-column": subtopic_column, "--column": columns},
+        "is for a file of lists, and this is a run",
+    )
     situation = situation_of(Run.open(target))
     if goal is None and not len(situation.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and pc (catalogue coverage)")

@@ -52,7 +52,7 @@ def check(
     if as_json:
         print_json(found.to_dict())
     else:
-        print_title(f"{run_directory}: limits, on the {found.part} part")
+        print_title(f"{run.argument}: limits, on the {found.part} part")
         for limit in found.limits:
             print_sentence(limit.sentence())
         next_step(f"recprism explain {run.argument}" if found.passed else f"recprism audit {run_directory}")

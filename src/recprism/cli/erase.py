@@ -80,7 +80,7 @@ def erase(
         return
     everything = [int(n) for n in found.erasure.features]
     spoken_of = shown_features(everything[-1], counts)
-    print_title(f"{run_directory}: what is left of the gain in {found.objective}, on the {part} part")
+    print_title(f"{run.argument}: what is left of the gain in {found.objective}, on the {part} part")
     _print(found, everything if curve else spoken_of, spoken_of[0])
     next_step(f"recprism adjust {run.argument} -f 0=0", f"recprism evaluate {run.argument}")
 

@@ -88,7 +88,7 @@ def experiment(
         (it.metric, it.question, it.margin, it.base, it.new, it.base_deviation, it.base_users, it.new_users)
         for it in found.sizes
     ]
-    print_title(f"{run_directory}: an A/B test, planned from the {found.part} part")
+    print_title(f"{run.argument}: an A/B test, planned from the {found.part} part")
     columns = ("metric", "question", "margin", "base", "new", "deviation", "base users", "new users")
     print_table(columns, rows, numeric=columns[2:])
     for size in found.sizes:

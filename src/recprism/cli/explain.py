@@ -96,13 +96,13 @@ def explain(
         if as_json:
             print_json({"run": str(run_directory), "checked": checked, **view.to_dict()})
         else:
-            print_title(f"{run_directory}: what changed for {f'user {user}' if item is None else f'item {item}'}")
+            print_title(f"{run.argument}: what changed for {f'user {user}' if item is None else f'item {item}'}")
             _print_view(view, checked, run.argument)
         return
     if as_json:
         print_json({"run": str(run_directory), "part": part, **found.explanation.to_dict()})
         return
-    print_title(f"{run_directory}: what changed in {found.explanation.objective}, on the {part} part")
+    print_title(f"{run.argument}: what changed in {found.explanation.objective}, on the {part} part")
     _print(found.explanation)
     if path is not None:
         say(f"kept in {path}")

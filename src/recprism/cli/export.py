@@ -111,7 +111,8 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
             "graphs and codebooks of the old vectors do not fit."
         )
     live = () if made.live is None else made.live.sentences()
-    return asdict(made), [f"{made.users} and {made.items} -> {folder}", index, *live]
+    facts = {**asdict(made), "live": None if made.live is None else made.live.to_dict()}
+    return facts, [f"{made.users} and {made.items} -> {folder}", index, *live]
 
 
 def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:

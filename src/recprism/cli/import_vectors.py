@@ -102,6 +102,7 @@ def import_vectors(
     from recprism.study.own_vectors import import_vectors as make_run
     from recprism.study.run import Run
 
+    Run(output).require_free(overwrite=overwrite)
     if overwrite:
         say_removed(output, Run(output).replaced(everything=True))
     run = make_run(

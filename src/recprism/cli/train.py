@@ -152,6 +152,7 @@ def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
     from recprism.study.pipeline import start
     from recprism.study.run import Run
 
+    Run(path).require_free(overwrite=overwrite)
     if overwrite:
         say_removed(path, Run(path).replaced(everything=True))
 

@@ -22,7 +22,9 @@ from recprism.errors import InputError
 
 Level = Literal["last", "path"]
 MANY = 200
+ONE_HOT, ONE_EACH = "0 and 1", "one category an item"
 SURE = ("|", ";")  # almost never part of a name
+ENTITY = re.compile(r"&#?\w+;")  # of HTML, as in "Rock &amp; Roll": its semicolon is no delimiter
 DOUBTFUL = (",", "/")  # also part of names, as in "Clothing, Shoes": they must make the categories fewer
 PATH = ">"
 TRUE, FALSE = {"1", "1.0", "true", "t", "yes"}, {"0", "0.0", "false", "f", "no", ""}
@@ -124,11 +126,13 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, i
     ids = interpret_ids(table, item, where)
     found: list[list[str]] = [[] for _ in range(table.height)]
     told = []
+    hows: dict[str, str] = {}
     for name, label in _matching(table, columns.names, where):
-        labels, how = _labels(table, name, label, columns, where)
-        told.append(f"{name}: {how}")
+        labels, hows[name] = _labels(table, name, label, columns, where)
+        told.append(f"{name}: {hows[name]}")
         for own, more in zip(found, labels, strict=True):
             own.extend(more)
+    _require_all_one_hot(table, hows, where)
     distinct = [list(dict.fromkeys(own)) for own in found]
     rows = np.repeat(np.arange(len(distinct)), [len(own) for own in distinct])
     names = [label for own in distinct for label in own]
@@ -140,11 +144,20 @@ def long_categories(table: pl.DataFrame, where: str, item: str = "item_id") -> C
     """A long table item_id, subtopic[, weight], as it is."""
     for name in (item, "subtopic"):
         require_column(table, name, where)
-    if table["subtopic"].dtype.is_nested():
+    if _holds_several(table["subtopic"]):
+        if "weight" in table.columns:
+            raise InputError(f"{where}: subtopic holds several names in a row; with weights give one row for each")
         return read_categories(table, CategoryColumns(("subtopic",)), where, item)
     named = table.filter(pl.col("subtopic").is_not_null())
     groups = named.group_by(item).agg(pl.col("subtopic").cast(pl.String).unique())["subtopic"].to_list()
     return Categories(table, _summary("long table", table[item].n_unique(), groups))
+
+
+def _holds_several(column: pl.Series) -> bool:
+    if column.dtype.is_nested():
+        return True
+    texts = [text.strip() for text in column.cast(pl.String).drop_nulls().to_list()]
+    return any("|" in text or (text and _looks_like_list(text)) for text in texts)
 
 
 def summarise(subtopics: Subtopics, how: str = "") -> CategorySummary:
@@ -197,16 +210,29 @@ def _labels(
     filled = [text for text in texts if text]
     values = {text.lower() for text in filled}
     if filled and values <= TRUE | FALSE and columns.separator is None:
-        return [[label] if text.lower() in TRUE else [] for text in texts], "0 and 1"
+        return [[label] if text.lower() in TRUE else [] for text in texts], ONE_HOT
     if filled and columns.separator is None and 2 * sum(_looks_like_list(text) for text in filled) > len(filled):
         rows = table[ROW].to_list() if ROW in table.columns else range(1, len(texts) + 1)
         lists = [_parsed(text, f"{where}, row {row}: {name}") for text, row in zip(texts, rows, strict=True)]
         return _levelled(lists, columns.level, "lists written as text")
     separator = columns.separator or guess_separator(filled)
     if separator is None:
-        return _levelled([[text] for text in texts], columns.level, "one category an item")
+        return _levelled([[text] for text in texts], columns.level, ONE_EACH)
     guessed = "" if columns.separator else " as found; --subtopic-separator sets another"
     return _levelled([text.split(separator) for text in texts], columns.level, f"split at {separator!r}{guessed}")
+
+
+def _require_all_one_hot(table: pl.DataFrame, hows: dict[str, str], where: str) -> None:
+    """Refuse a column of other numbers next to columns of 0 and 1: its numbers would become categories."""
+    if ONE_HOT not in hows.values():
+        return
+    for name, how in hows.items():
+        values = table[name].drop_nulls() if how == ONE_EACH else table[name].clear()
+        if len(values) and values.cast(pl.String).cast(pl.Float64, strict=False).is_not_null().all():
+            odd = next(one for one in values.to_list() if str(one) not in ("0", "1"))
+            raise InputError(
+                f"{where}: {name} holds {odd!r}, where other columns hold 0 and 1; leave it out or mend it"
+            )
 
 
 def _levelled(values: Sequence[Any], level: Level, how: str) -> tuple[list[list[str]], str]:
@@ -219,9 +245,10 @@ def _levelled(values: Sequence[Any], level: Level, how: str) -> tuple[list[list[
 
 def guess_separator(texts: Sequence[str]) -> str | None:
     """What stands between the categories of the texts; None where each holds one."""
+    texts = [ENTITY.sub("", text) for text in texts]
     holding = {mark: sum(mark in text for text in texts) for mark in (*SURE, *DOUBTFUL)}
     sure = max(SURE, key=lambda mark: holding[mark])
-    if holding[sure]:
+    if holding[sure] and 10 * holding[sure] >= max(holding.values()):  # one stray mark does not outweigh the others
         return sure
     whole = set(texts)
     for mark in DOUBTFUL:
@@ -254,7 +281,7 @@ def _flat(value: Any, level: Level) -> list[str]:
     """The categories of one item: of each list within the list, and of each path, the last level or the path."""
     if value is None:
         return []
-    if isinstance(value, dict | str | int | float | bool):
+    if not isinstance(value, list | tuple | set):
         value = [value]
     found = []
     for one in value:

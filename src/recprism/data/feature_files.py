@@ -69,11 +69,12 @@ def read_attributes(
     blocks: list[tuple[list[str], NDArray[np.float64]]] = []
     left_out = {}
     for name in (column for column in table.columns if column not in ("item_id", ROW)):
-        values = table[name].cast(pl.Float64, strict=False)
-        if values.null_count() == table[name].null_count() and values.drop_nulls().is_finite().all():
+        is_list = isinstance(table[name].dtype, pl.List)
+        values = pl.Series([None]) if is_list else table[name].cast(pl.Float64, strict=False)
+        if not is_list and values.null_count() == table[name].null_count() and values.drop_nulls().is_finite().all():
             blocks.append(([name], _scaled(values)))
             continue
-        sets = table[name].cast(pl.String).fill_null("").str.split(SEPARATOR).to_list()
+        sets = _values(table[name])
         labels = sorted({label.strip() for own in sets for label in own} - {""})
         if len(labels) > max_values:
             left_out[name] = len(labels)
@@ -86,6 +87,13 @@ def read_attributes(
     by_id[order] = matrix
     names = tuple(name for own, _ in blocks for name in own)
     return Attributes(FeatureMatrix(item_ids, names, by_id.astype(np.float32)), left_out)
+
+
+def _values(column: pl.Series) -> list[list[str]]:
+    """The values of each item: those of a list, or text parted by ``|``."""
+    if isinstance(column.dtype, pl.List):
+        return [[str(one) for one in own or []] for own in column.to_list()]
+    return column.cast(pl.String).fill_null("").str.split(SEPARATOR).to_list()
 
 
 def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.DataFrame:

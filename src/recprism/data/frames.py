@@ -150,6 +150,8 @@ def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
         raise InputError(f"{where}: {name} holds {column.dtype}; ids are whole numbers or text")
     _refuse_missing(table, column.is_null(), name, where, "is empty")
     if column.dtype.is_float():
+        lost = (column.abs() >= 2**53).fill_null(False)
+        _refuse_missing(table, lost, name, where, "was stored as a fraction and lost digits: save ids as text")
         whole = column.cast(pl.Int64, strict=False)
         _refuse_missing(table, (whole.cast(pl.Float64) != column).fill_null(True), name, where, "is not a whole number")
         return whole

@@ -26,6 +26,8 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     array = np.asarray(ids)
     if array.ndim != 1:
         raise InputError(f"{side} ids have shape {array.shape}; a plain list is needed")
+    if array.dtype.kind in "OUSf" and any(one in (None, "") or str(one) == "nan" for one in array.tolist()):
+        raise InputError(f"{side} ids: one is missing (None, NaN or empty); every row needs an id")
     array = array.astype(np.int64) if _is_whole(array) else _texts(array)
     if distinct:
         values, counts = np.unique(array, return_counts=True)

@@ -12,6 +12,11 @@ from recprism.errors import InputError
 Share = float | str
 """What a caller may write for a share: a number, or text such as "0.05", "5%" or "5 %"."""
 
+
+class ReadShare(float):
+    """A share that was read already: 5.0 is 500 %, and is not refused as a forgotten percent sign."""
+
+
 CONFIDENCE = (0.5, 0.9999)
 """The range of a confidence."""
 
@@ -55,9 +60,9 @@ def parse_share(value: Share, low: float = 0.0, high: float = 1.0, *, ends: bool
     text = str(value).strip()
     in_percent = text.endswith("%")
     number = math.nan if isinstance(value, bool) else _number(text.removesuffix("%"), 100 if in_percent else 1)
-    written_as_share = in_percent or number <= 1
+    written_as_share = in_percent or number <= 1 or isinstance(value, ReadShare)
     if written_as_share and math.isfinite(number) and (low <= number <= high if ends else low < number < high):
-        return number
+        return ReadShare(number)
     return _refuse(text or repr(text), number, in_percent, low, high, ends)
 
 
@@ -73,7 +78,7 @@ def _refuse(text: str, number: float, in_percent: bool, low: float, high: float,
     limits = f"from {low:g} to {high:g}" if ends else f"above {low:g} and below {high:g}"
     if math.isinf(high):
         limits = f"of at least {low:g}" if ends else f"above {low:g}"
-    if not in_percent and number >= 1 and low <= number / 100 <= high:
+    if not in_percent and 1 <= number < math.inf and low <= number / 100 <= high:
         raise ValueError(f"{text} is not a share {limits}; did you mean {text}%?")
     usual = next((it for it in (0.05, 0.95) if low <= it <= high), low)
     raise ValueError(f"{text} is not a share {limits}; write one such as {usual:g} or {100 * usual:g}%")

@@ -96,7 +96,8 @@ class TableReader:
         names = {theirs: ours for ours, theirs in self.columns.items() if theirs in frame.columns}
         self._used.update(names.values())
         replaced = {ours: f"{ours}_original" for ours in names.values() if ours in frame.columns and ours not in names}
-        return frame.rename({**replaced, **names})
+        taken = [kept for kept in replaced.values() if kept in frame.columns]
+        return frame.drop(taken).rename({**replaced, **names})
 
 
 def _read_content(content: bytes, path: Path) -> tuple[pl.DataFrame, str]:

@@ -69,7 +69,8 @@ class Violations:
         if not self.rows:
             return "There are no constraints."
         if self.none:
-            return f"All {len(self.rows)} constraints hold in all {self.n_lists} lists."
+            whole = "The constraint holds" if len(self.rows) == 1 else f"All {len(self.rows)} constraints hold"
+            return f"{whole} in all {self.n_lists} lists."
         return " ".join(row.sentence() for row in self.rows if row.places)
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from recprism.counterfactual.bake import hold
 from recprism.data.files import atomic_folder, readable, write_text
 from recprism.data.ids import as_id_array, id_positions
+from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.errors import InputError
@@ -123,7 +124,6 @@ def export_run(
         factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
     step()
     user, item = factors.search_vectors
-    rows = np.arange(factors.n_users)
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
     sides = (
@@ -140,13 +140,13 @@ def export_run(
             base_item_version=version_of(base.search_vectors[1], base.item_ids),
             users=users.name,
             items=items.name,
-            run=run.path.name,
+            run=run.path.resolve().name,
             made_from=run.fingerprint(),
             margin=margin,
             for_index=None if for_index is None else Path(for_index).name,
             part=part,
             result=run.result,
-            live=live_figures(run, factors, rows, factors.rank(LISTED, exclude=seen)[0]) if part == "live" else None,
+            live=_live(run, factors, seen, is_certified=alpha in (0, 1)) if part == "live" else None,
             **about,
         )
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
@@ -237,6 +237,13 @@ def _require_metric(factors: Factors, wanted: str) -> None:
             f"these vectors were made for inner product: {off:,} of {len(length):,} item vectors are not of length 1, "
             "and an index by cosine would give other lists; make the run with `recprism train --metric cosine`"
         )
+
+
+def _live(run: Run, factors: Factors, seen: Incidence, *, is_certified: bool) -> LiveFigures:
+    """What the files give by themselves: whoever reads them leaves out what users have, and no more."""
+    rows = np.arange(factors.n_users)
+    items = factors.rank(LISTED, exclude=seen)[0]
+    return live_figures(run, factors, rows, items, seen, is_certified=is_certified)
 
 
 def _expected(factors: Factors, seen: Any) -> dict[str, Any]:

@@ -82,7 +82,8 @@ def topic_table(subtopics: Any) -> Any:
     """A long table item_id, subtopic[, weight]; a mapping from item id to names becomes one."""
     if not isinstance(subtopics, Mapping):
         return subtopics
-    pairs = [(item, str(name)) for item, names in subtopics.items() for name in names]
+    lists = {item: [names] if isinstance(names, str) else names for item, names in subtopics.items()}
+    pairs = [(item, str(name)) for item, names in lists.items() for name in names]
     return pl.DataFrame({"item_id": [item for item, _ in pairs], "subtopic": [name for _, name in pairs]})
 
 

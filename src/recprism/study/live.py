@@ -81,6 +81,16 @@ def live_situation(run: Run) -> Situation:
     return Situation(run.factors(), run.split().live(), run.subtopics(), "test")
 
 
+def hidden_live(run: Run) -> Incidence:
+    """Users x items that live lists never show: all that a user already has, and what the run bans."""
+    seen, asked = run.split().live().train, _budget_of(run)
+    banned = rules_of(asked.rules, run.factors()).get("banned", []) if asked is not None else []
+    if not banned:
+        return seen
+    everybody = np.repeat(np.arange(seen.n_rows), len(banned))
+    return seen.union(Incidence.from_pairs(everybody, np.tile(banned, seen.n_rows), seen.shape))
+
+
 def live_factors(run: Run, *, base: bool = False) -> Factors:
     """The vectors that serve live lists; they are solved once and kept in the run.
 
@@ -99,13 +109,13 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
     model, asked = run.cmb(), _budget_of(run)
     if asked is None or asked.side == "item":
         return model.factors_
+    if run.certificate() is None:
+        raise InputError(
+            f"{run.path}: has lost certificate.json, which says how far to diversify; "
+            f"run `recprism diversify {run.argument} --budget {asked.budgets.get('ndcg@10', 0.01):g} --overwrite`"
+        )
     user = run.load_live()
     if user is None:
-        if run.certificate() is None:
-            raise InputError(
-                f"{run.path}: has lost certificate.json, which says how far to diversify; "
-                f"run `recprism diversify {run.argument} --budget {asked.budgets.get('ndcg@10', 0.01):g} --overwrite`"
-            )
         made_from = run.live_fingerprint()
         user = _solved(run, asked, model.factors_)
         with suppress(StorageError):  # a run that may only be read serves live lists, too
@@ -148,17 +158,25 @@ def recommend_live(
         whose gain is that of the lists of all users.
     """
     step = count_steps(on_step, "making live lists", 3)
-    factors, seen = live_factors(run, base=base), run.split().live().train
+    factors, hidden = live_factors(run, base=base), hidden_live(run)
     step()
     rows = rows_of(factors, users)
-    items, scores = factors.rank(k, exclude=seen, users=rows)
+    items, scores = factors.rank(k, exclude=hidden, users=rows)
     step()
-    figures = live_figures(run, factors, rows, items)
+    figures = live_figures(run, factors, rows, items, hidden)
     step()
     return lists_to_frame(factors, rows, items, scores), figures
 
 
-def live_figures(run: Run, factors: Factors, rows: NDArray[Any], items: NDArray[Any]) -> LiveFigures:
+def live_figures(
+    run: Run,
+    factors: Factors,
+    rows: NDArray[Any],
+    items: NDArray[Any],
+    hidden: Incidence,
+    *,
+    is_certified: bool = True,
+) -> LiveFigures:
     """What live lists show.
 
     Args:
@@ -166,21 +184,28 @@ def live_figures(run: Run, factors: Factors, rows: NDArray[Any], items: NDArray[
         factors: The vectors that serve; their gain is that of all users at the goal's cut.
         rows: (n,) row numbers of the users whose lists are shown.
         items: (n, k) item numbers of these lists, -1 where nothing is left.
+        hidden: (n_users, n_items) pairs that the ranking leaves out.
+        is_certified: Whether the vectors are those that the run's certificate is about, and not a blend.
     """
     situation = live_situation(run)
     shown = int((items >= 0).sum())
     consumed = int(_is_in(situation.seen.take_rows(rows), items).sum())
-    served = factors.rank(situation.k, exclude=situation.seen)[0]
-    if not run.is_diversified() or np.array_equal(served, situation.base_lists):
-        return LiveFigures(shown, consumed)
-    metric = own_objective(run.cmb())
-    means = (float(np.nanmean(situation.judge(it, (metric,))[metric])) for it in (situation.base_lists, served))
-    base, live = (None if np.isnan(mean) else mean for mean in means)
+    served = factors.rank(situation.k, exclude=hidden)[0]
     certified, asked = run.certificate(), _budget_of(run)
-    if certified is None or asked is None:
-        return LiveFigures(shown, consumed, metric, base, live)
-    part = certified["certificate"].get("part") or "test"
-    return LiveFigures(shown, consumed, metric, base, live, part, _constraints(situation, asked, certified, served))
+    held = None
+    if certified is not None and asked is not None:
+        held = _constraints(situation, asked, certified, served)
+    if not run.is_diversified() or np.array_equal(served, situation.base_lists):
+        return LiveFigures(shown, consumed, constraints=held)
+    metric = own_objective(run.cmb())
+    base, live = (_mean(situation.judge(it, (metric,))[metric]) for it in (situation.base_lists, served))
+    part = (certified["certificate"].get("part") or "test") if certified is not None and is_certified else None
+    return LiveFigures(shown, consumed, metric, base, live, part, held)
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    """Of the users who can be judged; None where there is nobody."""
+    return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
 def _constraints(
@@ -190,8 +215,9 @@ def _constraints(
     rules = rules_of(asked.rules, situation.factors)
     if not rules:
         return None
-    bound = rule_bound(situation, asked.goal, certified["trade_off"], rules)
-    return bound.report(np.asarray(lists, np.int64), features=situation.features).sentence()
+    bound = rule_bound(situation, asked.goal, certified.get("trade_off") or 0.0, rules)
+    found = bound.report(np.asarray(lists, np.int64), features=situation.features).sentence()
+    return f"In the first {situation.k} places: {found}"
 
 
 def _budget_of(run: Run) -> BudgetConfig | None:

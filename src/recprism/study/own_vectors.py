@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.categories import CategoryColumns, read_categories
+from recprism.data.categories import CategoryColumns, long_categories, read_categories
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import ItemFiles, read_item_files
 from recprism.data.frames import as_polars, attributes_from_frame, interactions_from_frame
@@ -25,6 +25,7 @@ from recprism.data.tables import TableReader
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.models.adapters import from_files
+from recprism.models.adapters.arrays import ROW_NUMBERS
 from recprism.study.given import interactions_of, subtopics_of, topic_table
 from recprism.study.imported import write_run
 from recprism.study.run import Run
@@ -35,6 +36,7 @@ OPTIMISTIC = (
     "give held-out interactions for figures that you can trust"
 )
 NO_LABELS = "there are no held-out interactions: accuracy is not measured and no budget can be certified"
+COUNTED = "the vectors have no ids: their rows count as 0, 1, 2, ...; give --user-ids and --item-ids if yours differ"
 NO_HISTORY = "there are no earlier interactions: lists may show what users have taken already"
 
 
@@ -112,6 +114,7 @@ def import_vectors(
         item_bias=item_bias,
         reader=reader,
     )
+    _require_ids_of_both(given)
     factors = _searched_by(metric, _sorted(given))
     set_aside = share(set_aside, "set_aside")
     if set_aside and interactions is None:
@@ -133,7 +136,8 @@ def import_vectors(
         on_data(dataset, split)
     left_out = {"interactions": unknown_before.to_dict(), "held_out": unknown_later.to_dict(), "seen": seen}
     run = write_run(path, factors, dataset, split, {"left_out": left_out, "set_aside": set_aside}, overwrite=overwrite)
-    for sentence in _notes(split, left_out, set_aside):
+    counted = (COUNTED,) if given.settings[ROW_NUMBERS] else ()
+    for sentence in (*counted, *_notes(split, left_out, set_aside)):
         note(sentence)
     return run
 
@@ -149,6 +153,16 @@ def _sorted(factors: Factors) -> Factors:
     )
     ordered = factors.of_users(np.argsort(user)).of_items(np.argsort(item))
     return replace(ordered, user_ids=user_ids, item_ids=item_ids)
+
+
+def _require_ids_of_both(factors: Factors) -> None:
+    """Ids of one side and row numbers of the other seldom fit tables of interactions."""
+    if len(factors.settings[ROW_NUMBERS]) == 1:
+        (lacks,) = factors.settings[ROW_NUMBERS]
+        has = "item" if lacks == "user" else "user"
+        raise InputError(
+            f"the {has} vectors have ids and the {lacks} vectors have none; give {lacks}_ids (--{lacks}-ids)"
+        )
 
 
 def _searched_by(metric: str, factors: Factors) -> Factors:
@@ -189,7 +203,10 @@ def _about_items(reader: TableReader, items: Any, subtopics: Any, columns: Categ
     if columns is not None:
         found = read_categories(table, columns, "items")
         return ItemFiles(table, found.table, "items", found.summary.how)
-    return ItemFiles(table, _read(reader, topic_table(subtopics), "subtopics"))
+    if subtopics is None:
+        return ItemFiles(table, None)
+    found = long_categories(_read(reader, topic_table(subtopics), "subtopics"), "subtopics")
+    return ItemFiles(table, found.table, "subtopics", found.summary.how)
 
 
 def _read(reader: TableReader, source: Any, where: str) -> Any:

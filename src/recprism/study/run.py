@@ -26,6 +26,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -98,7 +99,8 @@ class Run:
     @property
     def argument(self) -> str:
         """How a command line names this result."""
-        return str(self.path) if self.result is None else f"{self.path} --name {self.result}"
+        path = shlex.quote(str(self.path))
+        return path if self.result is None else f"{path} --name {self.result}"
 
     def results(self) -> list[str]:
         """The names of the results that have one, in order."""

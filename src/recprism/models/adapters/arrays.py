@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[Any]]
+ROW_NUMBERS = "row_numbers"
+"""The setting that names the sides whose ids are row numbers, because none were given."""
 WHOLE = ""
 """The name of the array in a file that holds just one."""
 TABLES = (".parquet", ".csv", ".tsv")
@@ -83,6 +85,7 @@ def from_files(
     """
     users = read_rows(user, "user", key=user_key, ids=user_ids, bias=user_bias, reader=reader)
     items = read_rows(item, "item", key=item_key, ids=item_ids, bias=item_bias, reader=reader)
+    counted = [side for side, rows in (("user", users), ("item", items)) if rows.ids is None]
     if users.bias is not None:
         _require_one_each(users)
         log.info("the user bias changes no list and is left out")
@@ -92,7 +95,7 @@ def from_files(
         user_ids=users.ids,
         item_ids=items.ids,
         item_bias=items.bias,
-        settings={"model": "arrays", "user": _name(user, "user"), "item": _name(item, "item")},
+        settings={"model": "arrays", "user": _name(user, "user"), "item": _name(item, "item"), ROW_NUMBERS: counted},
     )
 
 
@@ -107,7 +110,7 @@ def read_rows(
 ) -> Rows:
     """The vectors, ids and biases of one side; arguments as in :func:`from_files`."""
     where = _name(source, side)
-    arrays = _arrays_of(source, side, where, ids, bias, reader)
+    arrays = _arrays_of(source, side, where, key, ids, bias, reader)
     vectors = _chosen(arrays, where, side, key)
     require_real(vectors, f"{where}: the {side} vectors")
     found_bias = _beside(bias, arrays, where, side, "bias")
@@ -122,13 +125,15 @@ def _name(source: Any, side: str) -> str:
     return str(source) if isinstance(source, (str, Path)) else f"{side} vectors"
 
 
-def _arrays_of(source: Any, side: str, where: str, ids: Any, bias: Any, reader: TableReader | None) -> Arrays:
+def _arrays_of(
+    source: Any, side: str, where: str, key: str | None, ids: Any, bias: Any, reader: TableReader | None
+) -> Arrays:
     """name -> array of whatever holds the vectors."""
     is_file = isinstance(source, (str, Path))
     if (is_file and _is_table(Path(source))) or hasattr(source, "columns"):
         from recprism.models.adapters.vector_tables import table_arrays
 
-        return table_arrays(source, side, where, ids=ids, bias=bias, reader=reader)
+        return table_arrays(source, side, where, key=key, ids=ids, bias=bias, reader=reader)
     if is_file:
         return read_arrays(Path(source))
     return {WHOLE: _as_array(source) if isinstance(source, Tensor) else np.asarray(source)}
@@ -233,6 +238,11 @@ def _beside(given: ArrayLike | str | Path | None, arrays: Arrays, where: str, si
         return given
     named = [name for name, array in arrays.items() if name and _plays(role, name) and array.squeeze().ndim <= 1]
     fitting = _of_side(named, side)
+    if fitting and side not in fitting[0].lower() and sum(array.ndim == 2 for array in arrays.values()) > 1:
+        raise InputError(
+            f"{where}: holds several matrices, and {fitting[0]!r} does not say whose {role} it holds; "
+            f"name the {side} {role} with {side}_{role} (--{side}-{role})"
+        )
     if len(fitting) > 1:
         raise InputError(f"{where}: several arrays could be the {side} {role} ({', '.join(fitting)}); name one of them")
     return arrays[fitting[0]] if fitting else None
@@ -247,7 +257,7 @@ def _from_file(path: Path, where: str, side: str, role: str) -> ArrayLike:
         return found
     forms = f"{side} {role} come from a .npy file or one a line, or name an array of {where}"
     with readable(path, "not text in UTF-8", forms):
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a byte-order mark is no part of an id
     lines = [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
     if role == "ids":
         import polars as pl

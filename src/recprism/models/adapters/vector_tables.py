@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ FACTORS = "factors"
 
 
 def table_arrays(
-    source: Any, side: str, where: str, *, ids: Any, bias: Any, reader: TableReader | None
+    source: Any, side: str, where: str, *, key: str | None, ids: Any, bias: Any, reader: TableReader | None
 ) -> dict[str, NDArray[Any]]:
     """name -> array of a table of vectors.
 
@@ -29,6 +30,7 @@ def table_arrays(
         source: A file or a frame.
         side: "user" or "item".
         where: What errors call the table.
+        key: The column of lists, or a pattern such as ``f*`` of the columns of factors; None finds them.
         ids: The name of the column of ids, or ids from elsewhere, which make such a column unnecessary.
         bias: The name of the column of biases, or anything else.
         reader: Reads a file, with the column names of the caller.
@@ -49,12 +51,13 @@ def table_arrays(
             found[name] = np.array(interpret_ids(frame, name, where).to_list())
         elif name == bias or "bias" in name.lower():
             found[name] = numbers(frame, name, where)
-        elif (lists := _as_lists(frame[name])) is not None:
+        elif key in (None, name) and (lists := _as_lists(frame[name])) is not None:
             found[name] = _matrix(lists, name, where)
         elif name != ROW:
             rest.append(name)
     if not any(array.ndim == 2 for array in found.values()):
-        found[FACTORS] = _side_by_side(frame, rest, where)
+        columns = _factor_columns(rest, key, side, where)
+        found[FACTORS if key is None else key] = np.stack([numbers(frame, name, where) for name in columns], axis=1)
     elif rest:
         log.warning("%s: the vectors are lists; other columns are not read (%s)", where, show_names(rest))
     return found
@@ -80,7 +83,7 @@ def _as_lists(column: pl.Series) -> pl.Series | None:
     if isinstance(column.dtype, pl.Array):
         return column.arr.to_list()
     if isinstance(column.dtype, pl.List):
-        return column
+        return column if column.dtype.inner.is_numeric() else None
     if column.dtype == pl.String and column.str.starts_with("[").all():
         try:
             return column.str.json_decode(pl.List(pl.Float64))
@@ -106,8 +109,17 @@ def _matrix(lists: pl.Series, name: str, where: str) -> NDArray[Any]:
     return values.fill_null(float("nan")).to_numpy().reshape(len(lists), -1)
 
 
-def _side_by_side(frame: pl.DataFrame, names: list[str], where: str) -> NDArray[Any]:
-    """(n, d) of one column per factor."""
-    if not names:
-        raise InputError(f"{where}: no column of lists and no columns of numbers; give the vectors in one of these")
-    return np.stack([numbers(frame, name, where) for name in names], axis=1)
+def _factor_columns(names: list[str], key: str | None, side: str, where: str) -> list[str]:
+    """The columns that are one factor each: those of the pattern, or all if they are one name with numbers (f0, f1).
+
+    Any other column of numbers, such as a year or the row numbers that pandas writes, would be taken for a factor.
+    """
+    if key is not None:
+        return fnmatch.filter(names, key)
+    stems = {name.rstrip("0123456789") for name in names if name and name[-1].isdigit()}
+    if names and len(stems) == 1 and all(name and name[-1].isdigit() for name in names):
+        return names
+    raise InputError(
+        f"{where}: the columns {show_names(names)} are neither lists nor the factors of one vector (f0, f1, ...); "
+        f"name the vectors with {side}_key (--{side}-key 'f*')"
+    )
