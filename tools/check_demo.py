@@ -104,7 +104,8 @@ def ordinary_user_can_run(checkout: Path) -> bool:
     if not IS_ROOT:
         print("not root: the demo runs as this user only")
         return False
-    command = [*become(ORDINARY_USER), checkout / ".venv" / "bin" / "python", "-c", "import torch"]
+    # Through a shell: the program that setpriv itself starts is still found with the rights of root.
+    command = [*become(ORDINARY_USER), "sh", "-c", ".venv/bin/python -c 'import torch'"]
     if subprocess.run(command, cwd=checkout, capture_output=True, check=False).returncode:
         print(f"an ordinary user may not read the packages of {sys.prefix}: the demo runs as root only")
         return False
