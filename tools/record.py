@@ -16,6 +16,7 @@ from typing import Any
 TARGET = Path(__file__).parents[1] / "benchmarks" / "RESULTS.md"
 ORDER = {
     "topk": ("Exact ranking", "python benchmarks/topk.py"),
+    "topk_arm64": ("Exact ranking on ARM64", "python benchmarks/topk.py"),
     "metrics": ("Metrics", "python benchmarks/metrics.py"),
     "train": (
         "Training, time to quality on ML-1M",

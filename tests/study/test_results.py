@@ -253,12 +253,12 @@ def test_overwrite_says_what_it_removes(run: Run, call: Call, capsys: pytest.Cap
     assert call(*words, "--overwrite") == 0
     said = capsys.readouterr().err
     removed = "results/bold/certificate.json, results/bold/cmb.json, results/bold/delta.safetensors"
-    assert f"--overwrite removes from {run.path}: {removed}\n" in said
+    assert f"removing from {run.path}: {removed}\n" in said
     assert call(*words[:4], "--name", "new", "-m", "sc@10", "--overwrite") == 0
-    assert "--overwrite removes" not in capsys.readouterr().err, "there was nothing"
+    assert "removing from" not in capsys.readouterr().err, "there was nothing"
     assert call("train", "-o", run.path, "--overwrite", "--set", "epochs=1", "--set", "dim=8") == 0
     said = capsys.readouterr().err
-    assert f"--overwrite removes from {run.path}: " in said
+    assert f"removing from {run.path}: " in said
     assert "factors.safetensors" in said
     assert "results/new/delta.safetensors" in said
     assert not (run.path / "results").exists()

@@ -88,9 +88,9 @@ def unless_busy() -> Iterator[None]:
 
 
 def say_removed(where: object, names: Sequence[str]) -> None:
-    """What --overwrite is about to remove; nothing is said where there is nothing."""
+    """What is about to be removed; nothing is said where there is nothing."""
     if names:
-        say(f"--overwrite removes from {where}: {', '.join(names)}")
+        say(f"removing from {where}: {', '.join(names)}")
 
 
 def next_step(*commands: str) -> None:

@@ -65,17 +65,18 @@ class Split:
         known = self.seen_before_test.union(self.test) if len(self.test) else self.seen_before_test
         return Split(known, nothing, nothing, self.user_ids, self.item_ids, {**self.settings, "live": True})
 
-    def carve_validation(self, share: float = 0.125, *, seed: int = 0) -> Split:
+    def carve_validation(self, size: Share = 0.125, *, seed: int = 0) -> Split:
         """A validation part taken from training, user by user; for protocols that have none. Test stays as it is."""
         if len(self.validation):
             raise InputError("this split has a validation part already; there is nothing to carve")
+        wanted = share(size, "validation", ends=False)
         generator = np.random.default_rng(seed)
         user, item = self.train.row_of_entry, self.train.indices.astype(np.int64)
         everything = Interactions(user, item, user_ids=self.user_ids, item_ids=self.item_ids)
-        rank, size = rank_in_user(everything, generator.permutation(len(user)))
-        held_out = rank >= size - np.minimum(held_out_counts(size, share), size - 1)
+        rank, counts = rank_in_user(everything, generator.permutation(len(user)))
+        held_out = rank >= counts - np.minimum(held_out_counts(counts, wanted), counts - 1)
         train, validation = (Incidence.from_pairs(user[it], item[it], self.train.shape) for it in (~held_out, held_out))
-        carved = {**self.settings, "carved": share}
+        carved = {**self.settings, "carved": wanted}
         return Split(train, validation, self.test, self.user_ids, self.item_ids, carved)
 
     def of_users(self, rows: NDArray[np.int64]) -> Split:
