@@ -28,6 +28,7 @@ from typing import Any
 from kill import BUDGET, TRAIN, write_world
 
 Answer = tuple[int, str, str]
+NAMED = "second"
 CUTS: dict[str, Callable[[int], int]] = {
     "0": lambda _size: 0,
     "1": lambda _size: 1,
@@ -127,6 +128,8 @@ class Reading:
     def files(self, of: str) -> list[str]:
         """Of an interrupted run only what the others do not have: its checkpoint, and what tells it how to go on."""
         names = sorted(path.name for path in (self.folder / of).iterdir() if path.is_file())
+        if of == "whole":
+            names.append(f"results/{NAMED}/result.toml")
         return names if of == "whole" else [name for name in names if "checkpoint" in name or name == "config.toml"]
 
     def trial(self, of: str, file: str, cut: str, name: str) -> Outcome:
@@ -200,8 +203,9 @@ class Reading:
 
     def _whole(self) -> None:
         self._must("diversify", "RUN", *BUDGET)
-        for words in (("evaluate", "RUN"), ("recommend", "RUN"), ("explain", "RUN", "--draws", "0")):
-            self._must(*words)
+        for words in (("evaluate",), ("recommend",), ("recommend", "--live"), ("explain", "--draws", "0")):
+            self._must(words[0], "RUN", *words[1:])
+        self._must("diversify", "RUN", *BUDGET, "--name", NAMED)
         self._must("report", "RUN", "--draws", "0")
         open_in_studio(self.run)  # makes the stored path
         shutil.copytree(self.run, self.folder / "whole")
