@@ -58,7 +58,11 @@ STEPS: dict[str, list[str]] = {
     "erase": ["erase", "gcn", "--draws", "19", "--json"],
     "frontier": ["frontier", "gcn", "--goal", "sc", "--rivals", "mmr,xquad", "--json"],
 }
-CHANGING = re.compile(r"second|time|date|path|folder|version|fingerprint|made_from|^run$|sentence", re.IGNORECASE)
+CHANGING = re.compile(
+    r"second|time|date|path|folder|version|fingerprint|made_from|^run$|sentence|^this report$|^what happened$",
+    re.IGNORECASE,
+)
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?\s?%?")
 Bits = dict[str, Any]
 
@@ -117,10 +121,11 @@ def of_table(path: Path) -> Bits:
 
 
 def of_page(path: Path) -> Bits:
-    """The numbers of the text, in order; scripts and the table of versions are left out."""
+    """The numbers of the text, in order; scripts, dates and the tables of how the page was made are left out."""
     reader = _Text()
-    reader.feed(path.read_text(encoding="utf-8").partition("Versions")[0])
-    return {"numbers": hashlib.sha256(" ".join(NUMBER.findall(" ".join(reader.found))).encode()).hexdigest()[:16]}
+    reader.feed(path.read_text(encoding="utf-8").partition(">This report")[0])
+    text = DATE.sub("", " ".join(reader.found))
+    return {"numbers": hashlib.sha256(" ".join(NUMBER.findall(text)).encode()).hexdigest()[:16]}
 
 
 READERS = {".safetensors": of_tensors, ".parquet": of_table, ".html": of_page}
