@@ -23,8 +23,8 @@ from recprism.data import Incidence
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.ranking import topk
-from recprism.ranking.faiss_engine import ItemIndex, Probing
-from recprism.study.run import Run
+from recprism.ranking._faiss_engine import ItemIndex, Probing
+from recprism.runs.run import Run
 
 K, SEEN = 10, 100
 

@@ -25,14 +25,14 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import spearmanr
 
 from harness import Claim, parser, report
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.data import Dataset, Split, load_dataset
+from recprism.explain._ranking import rank_agreement, shared
 from recprism.explain.axes import ROTATIONS, canonical
 from recprism.explain.change import Change
-from recprism.explain.directions import directions
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.explain.naming import Labels, Name, name_coordinates
-from recprism.explain.ranking import rank_agreement, shared
+from recprism.explain.score_directions import directions
 from recprism.models import BPRMF, Factors
 
 METHODS = ("raw", "turned", *ROTATIONS)

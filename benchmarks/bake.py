@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.counterfactual.bake import Baked, bake
 from recprism.data import Incidence, load_dataset
+from recprism.dials.solve import Baked, bake
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.rerank import Features, reranker

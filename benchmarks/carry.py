@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.counterfactual.adapter import Adapter, AdapterSettings
-from recprism.counterfactual.bake import bake
 from recprism.data import Incidence, load_dataset
+from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.dials.solve import bake
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.models.fold_in import fold_in

@@ -19,18 +19,18 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from recprism.counterfactual import CMB
-from recprism.counterfactual.controls import permuted
+from recprism.cmb import CMB
+from recprism.cmb.controls import permuted
 from recprism.data import Dataset, Preparation, Split, Subtopics
 from recprism.data.dataset import Tables
-from recprism.data.efm import item_quality, mentions_of_pairs
-from recprism.data.feature_folder import FeatureTables, tables_of_reviews
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.explain import Verdict
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.models.features import FeatureModel
-from recprism.study.explain import checked
+from recprism.models._feature_model import FeatureModel
+from recprism.runs.jobs.explain import checked
+from recprism.text.efm import item_quality, mentions_of_pairs
+from recprism.text.feature_folder import FeatureTables, tables_of_reviews
 
 GOALS = ("sc", "alpha_ndcg", "pc", "ilad")
 HEAT_GOAL, HEAT_ITEMS, HEAT_FEATURES = "alpha_ndcg", 20, 15

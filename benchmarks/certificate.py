@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from harness import Claim, parser, report
-from recprism.data.synthetic import World, diversified, draw_values, make_world, with_loss
-from recprism.study.certificate import METHODS, certify
+from recprism.budget.certificate import METHODS, certify
+from recprism.testing.synthetic import World, diversified, draw_values, make_world, with_loss
 
 STRENGTHS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 SHARES_OF_BUDGET = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # true losses of the points

@@ -23,12 +23,12 @@ import torch
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.counterfactual.arms import Arms
-from recprism.counterfactual.objective import Objective
-from recprism.counterfactual.players import Players
-from recprism.counterfactual.policies import EpsilonGreedy
-from recprism.counterfactual.search import judge
-from recprism.counterfactual.space import FactorSpace
+from recprism.cmb.objective import Objective
+from recprism.cmb.players._memory import Players
+from recprism.cmb.players.arms import Arms
+from recprism.cmb.players.policies import EpsilonGreedy
+from recprism.cmb.search_loop import judge
+from recprism.cmb.space import FactorSpace
 from recprism.data import Incidence, Split, Subtopics
 from recprism.metrics import Context
 from recprism.models import Factors

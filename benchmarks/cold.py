@@ -9,7 +9,7 @@ Items: a random tenth is hidden from the fit of the item vectors (not from the t
 as it would have from a content tower or a few clicks), then put back on offer. What they get: no change; the mean
 change of their subtopics; the mean promotion of their subtopics (the part of a change along the mean user); the change
 of the five nearest items by base vectors, or by base vectors and subtopics, which is the rule of
-``recprism.counterfactual.cold``; their own change from a fit that knew them, among items that it did not know; and that
+``recprism.dials.transfer``; their own change from a fit that knew them, among items that it did not know; and that
 fit as a whole. Mean of three draws.
 
 Users: the other 15 %, folded in afterwards from their training interactions. What serves them: the re-ranker itself,
@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.counterfactual.adapter import Adapter, AdapterSettings
-from recprism.counterfactual.cold import items_like
+from recprism.budget.path import lists_at, served_at
+from recprism.budget.scenario import Lists, Situation
 from recprism.data import load_dataset
+from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.dials.transfer import items_like
 from recprism.models import BPRMF, Factors
 from recprism.models.fold_in import fold_in
-from recprism.study.methods import Lists, Situation
-from recprism.study.path import lists_at, served_at
 
 GOAL, TRADE_OFF = "sc", 0.2
 NAMES = ("ndcg@10", "sc@10")

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.counterfactual import CMB, Perturbation, permuted
+from recprism.cmb import CMB, permuted
 from recprism.data import load_dataset
+from recprism.explain._promotion import with_bias_column
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.study.promotion import with_bias_column
+from recprism.models.perturbation import Perturbation
 
 METRICS = ["ndcg@10", "sc@10", "ilad_subtopics@10", "pc@10"]
 LEARNERS: dict[str, dict[str, Any]] = {

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.data import Split, load_dataset
 from recprism.explain.erasure import BY, WHICH
-from recprism.explain.judge import METRICS, Judge
+from recprism.explain.evaluator import METRICS, Judge
 from recprism.models import BPRMF, Factors
-from recprism.study.erase import Checked, check, divided_users, learned_promotion, refitted
+from recprism.runs.jobs.erasure import Checked, check, divided_users, learned_promotion, refitted
 
 GOALS = ("sc", "alpha_ndcg", "pc", "ilad_subtopics")
 KINDS: dict[str, dict[str, Any]] = {

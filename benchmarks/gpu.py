@@ -7,7 +7,7 @@ Ranking is held against ``torch.mm`` + ``torch.topk``, which do not even leave s
 the bytes that must move at the rate of a copy, and the products at the rate of a large float16 product, both measured
 here. Our kernels take every product twice, in float16, and pad 50 factors to 64. "GPU alone" is the replay of a CUDA
 graph: the call without the time Python needs to launch it. Shapes are the paper's; factors are normal, but for the
-front and for training. The made set has ML-10M's shape and comes from recprism.data.synthetic.
+front and for training. The made set has ML-10M's shape and comes from recprism.testing.synthetic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 
 from cmb import SHAPES, Shape, make
 from harness import Claim, parser, report
-from recprism.counterfactual import CMB, Arms, EpsilonGreedy, FactorSpace, Objective, SearchSettings, search
+from recprism.cmb import CMB, Arms, EpsilonGreedy, FactorSpace, Objective, SearchSettings, search
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
@@ -191,8 +191,8 @@ def trained(model: Any, split: Split) -> tuple[list[tuple[float, float]], Factor
 
 def front(factors: Factors, split: Split, subtopics: Subtopics) -> list[Claim]:
     """From vectors to the certified front: candidates, eight sets of optimal lists, their metrics, the certificate."""
-    from recprism.study.methods import Situation  # noqa: PLC0415 - needs numba, which the rest does not
-    from recprism.study.path import walk  # noqa: PLC0415
+    from recprism.budget.path import walk  # noqa: PLC0415
+    from recprism.budget.scenario import Situation  # noqa: PLC0415 - needs numba, which the rest does not
 
     claims = []
     for goal, bar in GOALS.items():
@@ -206,7 +206,7 @@ def front(factors: Factors, split: Split, subtopics: Subtopics) -> list[Claim]:
 
 def pack(folder: Path, data_root: str | None) -> None:
     from recprism.data import load_dataset  # noqa: PLC0415 - needs polars, which may not be where the GPU is
-    from recprism.data.synthetic import make_world  # noqa: PLC0415
+    from recprism.testing.synthetic import make_world  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     made = make_world(51_692, 7135, 19, 16, takes=92).dataset()

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from gpu import PARTS, _arrays, unpack
 from harness import Claim, machine, parser, report
-from recprism.counterfactual import CMB
+from recprism.budget.path import served_at
+from recprism.budget.scenario import Situation
+from recprism.cmb import CMB
 from recprism.data import Split, Subtopics
 from recprism.models import BPRMF, Factors, LightGCN
-from recprism.study.methods import Situation
-from recprism.study.path import served_at
 
 METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad@10", "pc@10")
 Arrays = dict[str, NDArray[Any]]

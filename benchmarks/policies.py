@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.counterfactual import CMB, Perturbation, permuted
+from recprism.cmb import CMB, permuted
 from recprism.data import Dataset, load_dataset
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
+from recprism.models.perturbation import Perturbation
 
 OBJECTIVES = {
     "SC alone": {"diversity": "sc", "lambda1": 0.0},

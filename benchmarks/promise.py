@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from scipy.stats import binom, t
 
 from harness import Claim, parser, report
+from recprism.budget.path import within_budget
+from recprism.budget.scenario import Situation
 from recprism.data import Dataset
 from recprism.models import BPRMF
-from recprism.study.config import DataConfig
-from recprism.study.data import open_data
-from recprism.study.methods import Situation
-from recprism.study.path import within_budget
+from recprism.runs.config import DataConfig
+from recprism.runs.jobs._dataset import open_data
 
 COST = "ndcg@10"
 FEWEST = 2

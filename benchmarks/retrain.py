@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.counterfactual.bake import bake
-from recprism.counterfactual.cold import carried
+from recprism.budget.path import lists_at, within_budget
+from recprism.budget.scenario import Lists, Situation
 from recprism.data import Dataset, Incidence, Split, load_dataset
+from recprism.deploy.refit import Before, churn, refit
+from recprism.dials.solve import bake
+from recprism.dials.transfer import carried
 from recprism.models import BPRMF, Factors
-from recprism.study.methods import Lists, Situation
-from recprism.study.path import lists_at, within_budget
-from recprism.study.retrain import Before, churn, refit
 
 GOAL, COST = "sc", "ndcg@10"
 BOUNDS = {"user": (0.2, 0.1), "item": ()}

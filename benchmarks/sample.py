@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.counterfactual import CMB
-from recprism.counterfactual.sample import ALL_UP_TO, AUTO_SAMPLE
-from recprism.study.run import Run
+from recprism.cmb import CMB
+from recprism.cmb._sampling import ALL_UP_TO, AUTO_SAMPLE
+from recprism.runs.run import Run
 
 METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad@10", "pc@10")
 SIZES = (300, 1000, 2000, 3000, 4000)

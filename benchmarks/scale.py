@@ -21,17 +21,17 @@ import torch
 
 from cmb import ARMS, EPSILON, LAMBDA1, SHAPES, K, World, make
 from harness import Claim, interleaved, parser, report
-from recprism.counterfactual.arms import Arms
-from recprism.counterfactual.climbers import Climber, Climbers, ClimbSettings, Pay
-from recprism.counterfactual.credit import MarginalCredit
-from recprism.counterfactual.credit.marginal import joint_deviation
-from recprism.counterfactual.objective import Objective
-from recprism.counterfactual.play import Play, SearchSettings
-from recprism.counterfactual.policies import EpsilonGreedy
-from recprism.counterfactual.ray_crew import RayCrew
-from recprism.counterfactual.search import Answer, Searchers
-from recprism.counterfactual.shards import Shard, sharded
-from recprism.counterfactual.space import FactorSpace
+from recprism.cmb import MarginalCredit
+from recprism.cmb._marginal_players import Climber, Climbers, ClimbSettings, Pay
+from recprism.cmb._ray_crew import RayCrew
+from recprism.cmb._shards import Shard, sharded
+from recprism.cmb.credit.marginal import joint_deviation
+from recprism.cmb.objective import Objective
+from recprism.cmb.players.arms import Arms
+from recprism.cmb.players.play import Play, SearchSettings
+from recprism.cmb.players.policies import EpsilonGreedy
+from recprism.cmb.search_loop import Answer, Searchers
+from recprism.cmb.space import FactorSpace
 from recprism.metrics import Context
 
 ITERATIONS = 200

@@ -29,10 +29,10 @@ import onnxruntime
 import pyversity
 
 from harness import Claim, parser, report
-from recprism.counterfactual.adapter import Adapter, AdapterSettings
-from recprism.counterfactual.bake import bake
+from recprism.deploy._adapter_export import write_onnx
+from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.dials.solve import bake
 from recprism.rerank import Features, reranker
-from recprism.study.adapter_export import write_onnx
 from serving_worlds import (
     POOL,
     Index,

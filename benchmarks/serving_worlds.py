@@ -11,13 +11,13 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.counterfactual.bake import bake, hold
 from recprism.data import Incidence
 from recprism.data.subtopics import Subtopics
+from recprism.dials.solve import bake, hold
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
-from recprism.study.run import Run
+from recprism.runs.run import Run
 
 K, POOL = 10, 100
 Lists = NDArray[np.int64]

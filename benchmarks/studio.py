@@ -23,8 +23,8 @@ from urllib.request import urlopen
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.study.run import Run
-from recprism.study.stored_path import stored_path
+from recprism.runs.run import Run
+from recprism.runs.stored_path import stored_path
 
 GOAL = "sc"
 

@@ -13,9 +13,13 @@ from lenskit.data import from_interactions_df
 from lenskit.pipeline import topn_pipeline
 
 from recprism import load_dataset
+from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.models.adapters import from_lenskit
 from recprism.report import write_report
-from recprism.study import BudgetConfig, cost_of_diversity, diversify_within, run_from_factors, sentences, situation_of
+from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.imported import run_from_factors
+from recprism.runs.jobs.train import situation_of
 
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)

@@ -11,9 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from recprism import load_dataset
+from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.models.adapters import from_recbole
 from recprism.report import write_report
-from recprism.study import BudgetConfig, cost_of_diversity, diversify_within, run_from_factors, sentences, situation_of
+from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.imported import run_from_factors
+from recprism.runs.jobs.train import situation_of
 
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)

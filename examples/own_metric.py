@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from recprism import BPRMF, load_dataset
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.metrics import Context, Lists
 
 data = load_dataset("ml-latest-small")

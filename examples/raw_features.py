@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from recprism import load_dataset
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.models import Factors
 
 data = load_dataset("ml-latest-small")

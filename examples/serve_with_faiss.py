@@ -11,7 +11,7 @@ from pathlib import Path
 
 import faiss
 
-from recprism.study.export import as_expected, load_export
+from recprism.deploy.export import as_expected, load_export
 
 folder = Path(sys.argv[1])
 vectors = load_export(folder)  # refuses a pair of files that does not belong together

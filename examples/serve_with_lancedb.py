@@ -13,7 +13,7 @@ from pathlib import Path
 import lancedb
 import pyarrow as pa
 
-from recprism.study.export import as_expected, load_export
+from recprism.deploy.export import as_expected, load_export
 
 folder = Path(sys.argv[1])
 vectors = load_export(folder)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
-from recprism.study.export import as_expected, load_export
+from recprism.deploy.export import as_expected, load_export
 
 
 @contextmanager

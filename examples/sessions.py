@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recprism import Situation, load_dataset
-from recprism.counterfactual.adapter import Adapter, AdapterSettings
+from recprism.budget.path import lists_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
+from recprism.dials.query_adapter import Adapter, AdapterSettings
 from recprism.models import Factors
-from recprism.ranking.threads import one_thread
-from recprism.study.path import lists_at
+from recprism.ranking._threads import one_thread
 
 LENGTH, DIM, HEADS = 30, 48, 2
 BATCH, RIVALS, PATIENCE = 64, 200, 3

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from recprism import BPRMF, Situation, load_dataset
+from recprism.budget.path import TASTE, served_at
 from recprism.data import Dataset
 from recprism.data.split import Part
 from recprism.models import Factors
 from recprism.rerank import Optimal, subtopic_probabilities
-from recprism.study.path import TASTE, served_at
 
 TRADE_OFF, DEPTHS, TAUGHT_ON = 0.2, (200, 500), 200
 Lists = NDArray[np.int64]

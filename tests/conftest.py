@@ -13,11 +13,11 @@ import pytest
 from hypothesis import settings
 
 from recprism.cli import main
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
 from recprism.models import BPRMF
-from recprism.study.config import DiversifyConfig, RunConfig
-from recprism.study.run import Run
+from recprism.runs.config import DiversifyConfig, RunConfig
+from recprism.runs.run import Run
 
 # No deadlines: tests never judge wall-clock time. The same cases every time: a red test can be run again.
 settings.register_profile("recprism", deadline=None, derandomize=True)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 SOURCE = Path(recprism.__file__).parent
 KERNEL = """
 import numpy as np
-from recprism.rerank.exchange_loops import _stand_in_order
+from recprism.rerank._kernels.exchange import _stand_in_order
 indptr, indices = np.arange(3), np.zeros(2, np.int64)  # two items of one subtopic
 prices, discount, worth = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), np.ones(3), np.array([1.0, 0.5, 0.25])
 goals = (indptr, indices, 0, 0, 0, prices, discount, worth, 0, 0)
@@ -112,7 +112,7 @@ def test_nowhere_to_keep_them(unwritable: Path) -> None:
 
 
 def test_a_folder_that_is_lost_while_the_process_runs(copy: Path) -> None:
-    lose = "import shutil, recprism.rerank.exchange_loops; shutil.rmtree(cache_folder()); open(cache_folder(), 'w')"
+    lose = "import shutil, recprism.rerank._kernels.exchange; shutil.rmtree(cache_folder()); open(cache_folder(), 'w')"
     assert run(copy, f"{WHERE}; {lose}\n{KERNEL}").endswith(RIGHT)
 
 

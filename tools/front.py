@@ -15,15 +15,15 @@ from typing import Any
 
 from charts import Points, scatter_chart
 
-from recprism.counterfactual import CMB
+from recprism.budget.path import lists_at
+from recprism.budget.scenario import Situation
+from recprism.cmb import CMB
+from recprism.cmb._control_perturbations import control_perturbations
 from recprism.data import load_dataset
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF
+from recprism.paper.contest import served_by_vectors
 from recprism.rerank import Features, reranker
-from recprism.study.compare import served_by_vectors
-from recprism.study.controls import control_perturbations
-from recprism.study.methods import Situation
-from recprism.study.path import lists_at
 
 DOCS = Path(__file__).parents[1] / "docs"
 TRADE_OFFS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85)

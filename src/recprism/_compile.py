@@ -109,7 +109,7 @@ class _Locator(caching._CacheLocator):
         return ""  # the folder's name has it
 
     def get_disambiguator(self) -> str:
-        return f"{Path(self._py_file).parent.name}-{self._line}"
+        return f"{'.'.join(Path(self._py_file).parts[-3:-1])}-{self._line}"
 
 
 class _Files(caching.CompileResultCacheImpl):

@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from recprism.study.config import RunConfig
-from recprism.study.run import Run
-from recprism.study.stored_path import stored_path
+from recprism.runs.config import RunConfig
+from recprism.runs.run import Run
+from recprism.runs.stored_path import stored_path
 
 LONG = (
     180_000  # milliseconds that something may take on a busy machine, code to be compiled for the first time included

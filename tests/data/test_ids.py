@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from recprism.data import load_dataset, load_files, stream_parquet
-from recprism.data.ids import as_id_array, canonical_ids, find_ids, id_positions, id_series, known_positions
+from recprism.data._ids import as_id_array, canonical_ids, find_ids, id_positions, id_series, known_positions
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.study.imported import run_from_factors
-from recprism.study.pipeline import situation_of
+from recprism.runs.jobs.imported import run_from_factors
+from recprism.runs.jobs.train import situation_of
 
 SEVEN = [pl.Series([7]), pl.Series(["7"]), pl.Series([7.0]), pl.Series(["7.0"]), pl.Series([7], dtype=pl.UInt8)]
 

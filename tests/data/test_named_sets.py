@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from recprism.data import Dataset, load_dataset
-from recprism.data.amazon import frequent_categories
+from recprism.data._readers.amazon import frequent_categories
 from recprism.data.datasets import NAMED, data_roots
 from recprism.errors import InputError
 

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism import Diversifier, Factors
+from recprism.budget.audit import cost_of_diversity
+from recprism.budget.certificate import certify
+from recprism.budget.path import within_budget
+from recprism.budget.scenario import Situation
 from recprism.data import Dataset
 from recprism.data.shares import share
+from recprism.deploy.refit import refit
 from recprism.errors import InputError
 from recprism.rerank import Constrained, Optimal
-from recprism.study.certificate import certify
-from recprism.study.config import BudgetConfig, RunConfig, read_config
-from recprism.study.cost import cost_of_diversity
-from recprism.study.methods import Situation
-from recprism.study.path import within_budget
-from recprism.study.retrain import refit
+from recprism.runs.config import BudgetConfig, RunConfig, read_config
 
 
 @pytest.mark.parametrize("written", [0.05, "0.05", "5%", "5 %", " 5% ", np.float64(0.05), "5e-2", ".05"])

@@ -12,7 +12,7 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.explain.change import Change
 from recprism.explain.controls import SCALES, best_mixture, run_controls
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.metrics import Context
 from recprism.models import Factors
 

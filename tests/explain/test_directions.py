@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.directions import directions
+from recprism.explain.score_directions import directions
 from recprism.models import Factors
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -24,7 +24,7 @@ from recprism.explain.erasure import (
     shared_sizes,
     usual_features,
 )
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.metrics import Context
 from recprism.models import Factors
 

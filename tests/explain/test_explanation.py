@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.counterfactual import CMB
-from recprism.data.planted import make_planted
+from recprism.cmb import CMB
 from recprism.errors import InputError
 from recprism.explain import Change, Explanation, Judge, Labels, explain, explain_lists, view_item, view_user
 from recprism.explain.axes import canonical
 from recprism.explain.controls import run_controls
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
+from recprism.testing.planted import make_planted
 
 METRICS = ("ndcg@10", "sc@10", "pc@10")
 

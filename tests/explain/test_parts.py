@@ -10,7 +10,7 @@ import pytest
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.explain.parts import PartsOfOne, bias_and_rest, is_small
 from recprism.metrics import Context
 from recprism.models import Factors

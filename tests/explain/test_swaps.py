@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.explain.change import Change
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.explain.swaps import find_swaps
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors

@@ -10,7 +10,7 @@ import pytest
 from recprism.data.incidence import Incidence
 from recprism.explain.change import Change
 from recprism.explain.controls import run_controls
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.explain.verdict import Verdict
 from recprism.metrics import Context
 from recprism.models import Factors

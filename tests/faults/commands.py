@@ -12,8 +12,8 @@ from pathlib import Path
 
 from phases import Recorder
 
-LOADED = ["torch", "polars", "numba", "recprism.cli", "recprism.study.diversify", "recprism.study.frontier"]
-LOADED += ["recprism.report", "recprism.study.export", "recprism.study.explain", "phases"]
+LOADED = ["torch", "polars", "numba", "recprism.cli", "recprism.runs.jobs.diversify", "recprism.paper.frontier"]
+LOADED += ["recprism.report", "recprism.deploy.export", "recprism.runs.jobs.explain", "phases"]
 server = multiprocessing.get_context("forkserver")
 server.set_forkserver_preload(LOADED)
 

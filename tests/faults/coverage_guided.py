@@ -18,13 +18,13 @@ from typing import Any
 
 MODULES = (
     "recprism.data",
-    "recprism.data.feature_files",
-    "recprism.data.reviews",
+    "recprism.text.feature_files",
+    "recprism.text.reviews",
     "recprism.models.adapters.arrays",
-    "recprism.study.audit",
-    "recprism.study.config",
-    "recprism.study.export",
-    "recprism.study.run",
+    "recprism.runs.jobs.list_files",
+    "recprism.runs.config",
+    "recprism.deploy.export",
+    "recprism.runs.run",
 )
 
 

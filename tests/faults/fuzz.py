@@ -56,16 +56,16 @@ class Fault:
 
 def readers(run: Path) -> Iterator[Reader]:
     """Every reader with valid files; run: a run directory with everything in it."""
-    from recprism.counterfactual.adapter import Adapter
     from recprism.data import load_files
-    from recprism.data.feature_files import features_from_file, read_attributes, read_mentions
-    from recprism.data.reviews import read_reviews
+    from recprism.deploy.export import load_export
+    from recprism.dials.query_adapter import Adapter
     from recprism.models import Factors
     from recprism.models.adapters.arrays import from_files
-    from recprism.study.audit import Beside, audit_lists
-    from recprism.study.config import read_config
-    from recprism.study.export import load_export
-    from recprism.study.run import Run
+    from recprism.runs.config import read_config
+    from recprism.runs.jobs.list_files import Beside, audit_lists
+    from recprism.runs.run import Run
+    from recprism.text.feature_files import features_from_file, read_attributes, read_mentions
+    from recprism.text.reviews import read_reviews
 
     table = b"user_id,item_id,rating,timestamp\n" + b"".join(
         f"{u},{i},{1 + (u * i) % 5},{100 + i}\n".encode() for u in range(12) for i in range(u % 5, 25, 3)
@@ -339,15 +339,15 @@ def valid_run(folder: Path) -> Path:
     """A small run with everything that a run can hold, and exports beside it."""
     import numpy as np
 
-    from recprism.counterfactual import CMB
-    from recprism.counterfactual.adapter import Adapter
+    from recprism.cmb import CMB
     from recprism.data import load_files
+    from recprism.deploy.export import export_run
+    from recprism.dials.query_adapter import Adapter
     from recprism.models import BPRMF
-    from recprism.study.config import DiversifyConfig, RunConfig
-    from recprism.study.export import export_run
-    from recprism.study.pipeline import evaluate_run
-    from recprism.study.run import Run
-    from recprism.study.stored_path import stored_path
+    from recprism.runs.config import DiversifyConfig, RunConfig
+    from recprism.runs.jobs.train import evaluate_run
+    from recprism.runs.run import Run
+    from recprism.runs.stored_path import stored_path
 
     generator = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.ranking import topk
 from recprism.ranking.scores import rank_scores
-from recprism.study.run import Run
+from recprism.runs.run import Run
 
 IDS = ["ann", "bob", "cid"]
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.counterfactual.players import Players
-from recprism.data import room
-from recprism.data.room import free_bytes, require_room
+from recprism.cmb.players._memory import Players
+from recprism.data import _memory as room
+from recprism.data._memory import free_bytes, require_room
 from recprism.errors import TooLargeError
 from recprism.models import BPRMF, Factors
-from recprism.rerank.pool import Pool
+from recprism.rerank._pool import Pool
 
 GIB = 2**30
 
@@ -86,7 +86,7 @@ def test_training_asks_first(small: object) -> None:
 def test_a_limit_of_the_process_is_seen() -> None:
     code = """
 import resource
-from recprism.counterfactual.players import Players
+from recprism.cmb.players._memory import Players
 from recprism.errors import TooLargeError
 pages = int(open("/proc/self/statm").read().split()[0])
 most = pages * resource.getpagesize() + 2**29

@@ -35,7 +35,7 @@ def test_another_answer_is_seen(reading: Reading) -> None:
 
 
 def test_everything_that_a_run_can_hold_is_there(reading: Reading) -> None:
-    from recprism.study import run
+    from recprism.runs import run
 
     listed = {line.split()[0] for line in (run.__doc__ or "").splitlines() if line and "." in line.split()[0]}
     held = {Path(name).name for name in reading.files("whole")} | {"delta.safetensors"}

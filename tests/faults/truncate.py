@@ -85,7 +85,7 @@ def open_in_studio(run: Path) -> Answer:
     from fastapi.testclient import TestClient
 
     from recprism.errors import RecprismError
-    from recprism.server import create_app
+    from recprism.studio import create_app
 
     try:
         app = create_app([run])
@@ -182,8 +182,8 @@ class Reading:
         shutil.copytree(self.folder / of, self.run)
 
     def _interrupted_training(self) -> None:
-        from recprism.study.pipeline import start, train
-        from recprism.study.run import Run
+        from recprism.runs.jobs.train import start, train
+        from recprism.runs.run import Run
 
         config = Run.open(self.run).config
         run = start(self.folder / "training", config)
@@ -191,9 +191,9 @@ class Reading:
             train(run, lambda epoch: _interrupt_at(epoch.epoch, 3))
 
     def _interrupted_search(self) -> None:
-        from recprism.study.config import DiversifyConfig
-        from recprism.study.diversify import diversify
-        from recprism.study.run import Run
+        from recprism.runs.config import DiversifyConfig
+        from recprism.runs.jobs.diversify import diversify
+        from recprism.runs.run import Run
 
         shutil.copytree(self.run, self.folder / "searching")
         run = Run.open(self.folder / "searching")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recprism.metrics import Context
-from recprism.metrics.kernels import PLAIN
+from recprism.metrics._operations import PLAIN
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
@@ -34,7 +34,7 @@ def lists_and_context(n_users: int, k: int, n_subtopics: int) -> tuple[torch.Ten
 
 @pytest.mark.parametrize(("n_users", "k", "n_subtopics"), [(1, 1, 1), (70, 20, 18), (33, 7, 40), (5, 100, 3)])
 def test_fused_kernels_say_what_plain_ones_say(n_users: int, k: int, n_subtopics: int) -> None:
-    from recprism.metrics.gpu import FUSED
+    from recprism.metrics._gpu import FUSED
 
     items, context = lists_and_context(n_users, k, n_subtopics)
     for fused, plain in (
@@ -46,7 +46,7 @@ def test_fused_kernels_say_what_plain_ones_say(n_users: int, k: int, n_subtopics
 
 
 def test_nobody_has_anything_held_out() -> None:
-    from recprism.metrics.gpu import FUSED
+    from recprism.metrics._gpu import FUSED
 
     items, _ = lists_and_context(4, 5, 2)
     context = Context(relevant=np.zeros((4, 20), bool), device=DEVICE)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from recprism.metrics import METRICS, Context, Lists
-from recprism.metrics import cpu as cpu_module
-from recprism.metrics import kernels as kernels_module
+from recprism.metrics import _compiled as cpu_module
+from recprism.metrics import _operations as kernels_module
 from recprism.metrics import lists as lists_module
-from recprism.metrics.cpu import COMPILED
-from recprism.metrics.kernels import PLAIN, Kernels, kernels_for
+from recprism.metrics._compiled import COMPILED
+from recprism.metrics._operations import PLAIN, Kernels, kernels_for
 
 SIZES = {"few users": (7, 30, 5), "one place": (50, 30, 1), "several threads": (1500, 80, 20), "no users": (0, 30, 5)}
 
@@ -97,7 +97,7 @@ def test_metrics_work_where_numba_is_missing() -> None:
 import sys
 sys.modules["numba"] = None
 from recprism.metrics import Context, evaluate
-from recprism.metrics.kernels import PLAIN, kernels_for
+from recprism.metrics._operations import PLAIN, kernels_for
 context = Context(relevant=[[1, 0]])
 assert kernels_for(context.device) is PLAIN
 assert evaluate([[0, 1]], context, ["ndcg@2"])["ndcg@2"].mean == 1

@@ -14,7 +14,7 @@ from recprism.data.split import split_interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import METRICS, Context, Lists, evaluate, subtopics_of_users
-from recprism.metrics.kernels import PlainKernels
+from recprism.metrics._operations import PlainKernels
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.models import BPRMF, LightGCN
-from recprism.models.sparse import Graph
+from recprism.models._sparse import Graph
 from recprism.models.training import Checkpoint
 
 pytestmark = pytest.mark.gpu

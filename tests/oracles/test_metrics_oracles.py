@@ -21,8 +21,8 @@ from scipy.stats import entropy
 
 from recprism.metrics import Evaluation, Metric, evaluate, parse
 from recprism.metrics import lists as lists_module
-from recprism.metrics.cpu import COMPILED
-from recprism.metrics.kernels import PLAIN
+from recprism.metrics._compiled import COMPILED
+from recprism.metrics._operations import PLAIN
 
 
 @pytest.fixture(params=CASES)

@@ -12,8 +12,8 @@ from recprism.errors import InputError, MissingDependencyError
 from recprism.ranking import topk
 
 pytest.importorskip("faiss")
-from recprism.ranking import faiss_engine
-from recprism.ranking.faiss_engine import ItemIndex, Probing
+from recprism.ranking import _faiss_engine as faiss_engine
+from recprism.ranking._faiss_engine import ItemIndex, Probing
 
 N_USERS, N_ITEMS, DIM, K = 300, 2000, 8, 10
 

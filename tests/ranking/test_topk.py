@@ -113,7 +113,7 @@ def test_many_users_get_the_lists_of_a_sort(dim: int) -> None:
 
 @pytest.mark.parametrize("height", [-np.inf, -1, 0, 2, 1e30, np.nan])
 def test_no_guess_of_a_bar_changes_a_list(height: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from recprism.ranking import cpu
+    from recprism.ranking import _cpu_engine as cpu
 
     user, item = whole_factors(2500, 200, 3)
     learn = cpu.learn_guess
@@ -279,7 +279,8 @@ import platform
 platform.machine = lambda: {machine!r}
 import numpy as np
 from recprism.data.incidence import Incidence
-from recprism.ranking import registers, topk
+from recprism.ranking._kernels import registers
+from recprism.ranking import topk
 assert registers.LANES == {lanes}
 given = np.load({str(tmp_path / "in.npz")!r})
 items, scores = topk(given["user"], given["item"], 30, exclude=Incidence.coerce(given["seen"]), engine="cpu")
@@ -326,8 +327,8 @@ def test_large_vectors_with_finite_scores_are_ranked() -> None:
 
 
 def test_without_numba_the_choice_falls_on_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("recprism.ranking.cpu", raising=False)
-    monkeypatch.setitem(sys.modules, "recprism.ranking.cpu", None)
+    monkeypatch.delattr("recprism.ranking._cpu_engine", raising=False)
+    monkeypatch.setitem(sys.modules, "recprism.ranking._cpu_engine", None)
     user, item = whole_factors(9, 30, 3)
     assert_is_definition(user, item, 5, None, engine="auto")
     with pytest.raises(MissingDependencyError, match="install it, or use engine='torch'"):

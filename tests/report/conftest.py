@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF
 from recprism.report.content import (
@@ -26,8 +26,8 @@ from recprism.report.content import (
     FrontPoint,
     User,
 )
-from recprism.study.config import DiversifyConfig, RunConfig
-from recprism.study.run import Run
+from recprism.runs.config import DiversifyConfig, RunConfig
+from recprism.runs.run import Run
 
 
 def change(name: str, relative: float | None = 0.1, better: bool | None = True) -> Change:

@@ -14,8 +14,8 @@ import pytest
 from recprism.report import gather, render
 from recprism.report.content import Content
 from recprism.report.html import SCRIPTS, inline_json
-from recprism.study.config import RunConfig
-from recprism.study.run import Run
+from recprism.runs.config import RunConfig
+from recprism.runs.run import Run
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 LOADS = {"src", "href", "data", "poster", "srcset", "action"}

@@ -28,7 +28,7 @@ from recprism.rerank import (
     reranker,
     subtopic_probabilities,
 )
-from recprism.rerank import engine as engine_module
+from recprism.rerank import _choices as engine_module
 
 CANDIDATES = np.array([[0, 1, 2], [2, 1, -1]])
 SCORES = np.array([[3.0, 2.0, 1.0], [5.0, 4.0, -np.inf]], np.float32)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.rerank import RERANKERS, reranker
-from recprism.rerank import engine as engine_module
+from recprism.rerank import _choices as engine_module
 
 NAMES = sorted(RERANKERS)
 TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_pc")  # lists that hang on other users' lists
@@ -163,7 +163,7 @@ def test_compiled_code_is_what_serves_a_processor() -> None:
     """Lest the comparison above compare the plain way with itself."""
     compiled = engine_module.compiled_for(torch.device("cpu"))
     assert compiled is not None
-    assert compiled.__name__ == "recprism.rerank.cpu"
+    assert compiled.__name__ == "recprism.rerank._compiled"
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -171,7 +171,7 @@ def test_blocks_of_users_make_no_difference(make_world: Any, name: str, monkeypa
     world = make_world(0, n_users=50, padded=True)
     whole = lists(name, world, 7)
     monkeypatch.setattr(engine_module, "_compiled", lambda: None)
-    monkeypatch.setattr("recprism.rerank.pool.MAX_CELLS", 2000)
+    monkeypatch.setattr("recprism.rerank._pool.MAX_CELLS", 2000)
     np.testing.assert_array_equal(lists(name, world, 7), whole)
 
 

@@ -116,7 +116,7 @@ def test_xquad_is_its_formula(make_world: Any, trade_off: float, weighted: bool,
 def test_gains_that_differ_by_rounding_alone_are_equal(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """0.1 + 0.2 is a little more than 0.3 to a computer; the better rank must win all the same."""
     if plain:
-        monkeypatch.setattr("recprism.rerank.engine._compiled", lambda: None)
+        monkeypatch.setattr("recprism.rerank._choices._compiled", lambda: None)
     features = Features(subtopics=[[0, 0, 1, 0], [1, 1, 0, 0]], user_subtopics=[[0.1, 0.2, 0.3, 0.4]])
     assert XQuAD(trade_off=1)([[0, 1]], [[1.0, 1.0]], 1, features=features).tolist() == [[0]]
 

@@ -12,7 +12,7 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.rerank import DPP, MSD, PM2, PMMF, SSD, Calibrated, Features, SlidingDPP
-from recprism.rerank import engine as engine_module
+from recprism.rerank import _choices as engine_module
 from recprism.rerank.pmmf import _allowed
 
 TRADE_OFFS = [0.05, 0.3, 0.5, 0.9, 1.0]

@@ -243,11 +243,11 @@ def folder_of_files(folder: Path) -> None:
 
 
 def _runs(folder: Path) -> None:
-    from recprism.counterfactual import CMB
+    from recprism.cmb import CMB
     from recprism.data import load_files
     from recprism.models import BPRMF
-    from recprism.study.config import DiversifyConfig, RunConfig
-    from recprism.study.run import Run
+    from recprism.runs.config import DiversifyConfig, RunConfig
+    from recprism.runs.run import Run
 
     data = load_files(folder / "a.csv", subtopics=folder / "s.csv")
     for name, seed in (("untrained", 0), ("run", 0), ("second", 1)):
@@ -306,7 +306,7 @@ def in_python(line: str) -> Row:
     from recprism import BPRMF, CMB, Factors, LightGCN, evaluate, load_dataset, load_files
     from recprism.errors import RecprismError
     from recprism.metrics import Context
-    from recprism.study import Run
+    from recprism.runs.run import Run
 
     names = {"BPRMF": BPRMF, "CMB": CMB, "Factors": Factors, "LightGCN": LightGCN, "evaluate": evaluate}
     names |= {"load_dataset": load_dataset, "load_files": load_files, "Context": Context, "Run": Run}

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.study.config import DiversifyConfig, RunConfig
-from recprism.study.pipeline import evaluate_run, recommend
-from recprism.study.run import Run
+from recprism.runs.config import DiversifyConfig, RunConfig
+from recprism.runs.jobs.train import evaluate_run, recommend
+from recprism.runs.run import Run
 
 READ: dict[str, Callable[[Run], object]] = {
     "split.parquet": Run.factors,

@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.counterfactual import CMB
-from recprism.counterfactual.fleet import OwnProcess
+from recprism.budget.audit import cost_of_diversity
+from recprism.budget.path import served_at, steps_towards, within_budget
+from recprism.budget.scenario import Situation
+from recprism.cmb import CMB
+from recprism.cmb._fleet import OwnProcess
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.models import BPRMF, Factors, LightGCN
-from recprism.study import compare as grid
-from recprism.study.cost import cost_of_diversity
-from recprism.study.frontier import frontier
-from recprism.study.methods import RIVALS, Situation, planned
-from recprism.study.path import served_at, steps_towards, within_budget
-from recprism.study.stored_path import make_path
+from recprism.paper import contest as grid
+from recprism.paper.frontier import frontier
+from recprism.paper.tuning import RIVALS, planned
+from recprism.runs.stored_path import make_path
 
 pytestmark = pytest.mark.slow
 FEW = {"epochs": 12, "dim": 6}
@@ -132,7 +133,7 @@ def test_what_compare_tunes(
     few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("mmr", "exposure")}
     few["ours:sc"] = replace(planned("sc"), choices=planned("sc").choices[:1])
     monkeypatch.setattr(grid, "methods", lambda: iter(few.items()))
-    monkeypatch.setattr("recprism.study.methods.TRADE_OFFS", (0.1, 0.4))
+    monkeypatch.setattr("recprism.paper.tuning.TRADE_OFFS", (0.1, 0.4))
     picked = []
     for name, parts in (("one", split), ("two", other)):
         ground = grid.Ground(grid.World("made", "bprmf", 0), world, tmp_path / name, "cpu")

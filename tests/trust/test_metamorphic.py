@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.counterfactual import CMB
+from recprism.budget.path import served_at, within_budget
+from recprism.budget.scenario import Situation
+from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.explain import Change, Judge, explain
 from recprism.models import BPRMF, Factors
-from recprism.study.methods import Situation
-from recprism.study.path import served_at, within_budget
 
 pytestmark = pytest.mark.slow
 FEW = {"epochs": 8, "dim": 6}

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.study.methods import Situation
-from recprism.study.path import served_at
+from recprism.budget.scenario import Situation
+from recprism.budget.path import served_at
 
 data = load_dataset("ml-latest-small")
 split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}

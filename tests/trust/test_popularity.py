@@ -15,8 +15,8 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.metrics import Context, Score, evaluate
 from recprism.models import BPRMF, Factors, LightGCN
-from recprism.models.popularity import popularity
-from recprism.study.run import Run
+from recprism.models._popularity import popularity
+from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_shuffled_training_labels_leave_nothing_beyond_popularity(model: type, s
 
 @pytest.fixture(scope="module")
 def run(world: Dataset, split: Split, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from recprism.study.config import RunConfig
+    from recprism.runs.config import RunConfig
 
     made = Run.create(tmp_path_factory.mktemp("popular") / "run", RunConfig())
     made.save_data(world, split)

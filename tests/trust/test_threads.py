@@ -14,13 +14,13 @@ WORK = """
 import hashlib, json, sys
 import numpy as np
 import torch
-from recprism.counterfactual import CMB
+from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.study import methods
-from recprism.study.frontier import frontier
-from recprism.study.methods import Situation
-from recprism.study.path import within_budget
+from recprism.budget import scenario as methods
+from recprism.paper.frontier import frontier
+from recprism.budget.scenario import Situation
+from recprism.budget.path import within_budget
 
 methods.TRADE_OFFS, methods.SHARPNESS, methods.TASTES = (0.1, 0.3), (1.0,), (0.1,)
 data = load_dataset("ml-latest-small")

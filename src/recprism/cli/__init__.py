@@ -11,35 +11,47 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli import (
-    adjust,
-    audit,
+from recprism.cli._output import complain, configure_logging
+from recprism.cli._usage import UsageError, usage_sentence
+from recprism.cli.deploy import (
     check,
-    compare,
-    data,
-    demo,
-    diversify,
-    doctor,
-    erase,
-    evaluate,
     experiment,
-    explain,
     export,
-    features,
-    frontier,
-    import_vectors,
     interleave,
     monitor,
+)
+from recprism.cli.diversity import (
+    audit,
+    diversify,
+    explain,
+)
+from recprism.cli.model import (
+    evaluate,
+    import_vectors,
     recommend,
-    report,
-    reproduce,
     runs,
-    serve,
     train,
 )
-from recprism.cli.output import complain, configure_logging
-from recprism.cli.usage import UsageError, usage_sentence
-from recprism.data.files import refusal
+from recprism.cli.pages import (
+    report,
+)
+from recprism.cli.pages import (
+    studio as serve,
+)
+from recprism.cli.paper import (
+    adjust,
+    compare,
+    erase,
+    frontier,
+    reproduce,
+)
+from recprism.cli.start import (
+    data,
+    demo,
+    doctor,
+    features,
+)
+from recprism.data._files import refusal
 from recprism.errors import RecprismError
 
 app = typer.Typer(
@@ -81,9 +93,9 @@ app.command("doctor")(doctor.doctor)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from recprism._version import __version__
 
-        typer.echo(f"recprism {version('recprism')}")
+        typer.echo(f"recprism {__version__}")
         raise typer.Exit
 
 

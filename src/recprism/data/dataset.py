@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recprism.data.categories import CategorySummary, summarise
+from recprism.data._categories import CategorySummary, summarise
+from recprism.data._ids import id_series
 from recprism.data.frames import (
     attributes_from_frame,
     interactions_from_frame,
     subtopics_from_frame,
 )
-from recprism.data.ids import id_series
 from recprism.data.interactions import (
     DuplicatePolicy,
     Interactions,

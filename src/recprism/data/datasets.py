@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from recprism.data import amazon, movielens
-from recprism.data.categories import CategoryColumns, Level, long_categories, read_categories
+from recprism.data._categories import CategoryColumns, Level, long_categories, read_categories
+from recprism.data._readers import amazon, movielens
+from recprism.data._readers.sources import Source
+from recprism.data._readers.tables import TableReader
 from recprism.data.dataset import Dataset, Preparation, Tables
-from recprism.data.sources import Source
-from recprism.data.tables import TableReader
 from recprism.errors import InputError
 
 STARS = Preparation(threshold=4.0, min_user=5, min_item=5)
@@ -124,7 +124,7 @@ def load_files(
     level: Level = "last",
     preparation: Preparation | None = None,
 ) -> Dataset:
-    """Load your own files; see :func:`recprism.data.tables.read_table` for what is recognised.
+    """Load your own files; see :func:`recprism.data._readers.tables.read_table` for what is recognised.
 
     Args:
         interactions: a table user_id, item_id[, rating, timestamp].

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.ids import (
+from recprism.data._ids import (
     as_id_array,
     canonical_ids,
     id_series,
@@ -18,10 +18,10 @@ from recprism.data.ids import (
     show,
     show_names,
 )
+from recprism.data._readers.tables import ROW
+from recprism.data._real import require_real
 from recprism.data.interactions import Interactions
-from recprism.data.real import require_real
 from recprism.data.subtopics import Subtopics
-from recprism.data.tables import ROW
 from recprism.errors import InputError
 
 _AT = "__at__"  # an item's number, while tables are joined
@@ -144,7 +144,7 @@ def require_column(table: pl.DataFrame, name: str, where: str) -> None:
 
 
 def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
-    """A column of ids in the form of :mod:`recprism.data.ids`; missing ones are refused."""
+    """A column of ids in the form of :mod:`recprism.data._ids`; missing ones are refused."""
     column = table[name]
     if column.dtype.is_nested():
         raise InputError(f"{where}: {name} holds {column.dtype}; ids are whole numbers or text")

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.directions import longer_tail
 from recprism.explain.naming import halves
+from recprism.explain.score_directions import longer_tail
 from recprism.models import Factors
 
 FloatArray = NDArray[np.float64]

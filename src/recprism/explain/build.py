@@ -9,19 +9,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.counterfactual.bake import bake
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
+from recprism.dials.solve import bake
 from recprism.errors import InputError
-from recprism.explain import ranking
+from recprism.explain import _ranking as ranking
 from recprism.explain.axes import canonical
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
-from recprism.explain.directions import Directions, directions
+from recprism.explain.evaluator import Judge, metric_name
 from recprism.explain.explanation import Explanation, Row, label_of
-from recprism.explain.judge import Judge, metric_name
 from recprism.explain.naming import Labels, Name, name_coordinates
 from recprism.explain.parts import bias_and_rest
+from recprism.explain.score_directions import Directions, directions
 from recprism.explain.swaps import find_swaps
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors

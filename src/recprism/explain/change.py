@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.counterfactual import Perturbation
 from recprism.errors import InputError
 from recprism.models import Factors
+from recprism.models.perturbation import Perturbation
 
 Matrix = NDArray[np.float32]
 

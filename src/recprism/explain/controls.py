@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recprism.errors import InputError
 from recprism.explain.change import Change, Matrix, with_bias
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.metrics import evaluate, parse
 
 if TYPE_CHECKING:

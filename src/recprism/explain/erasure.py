@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.explain.parts import is_small
 
 if TYPE_CHECKING:

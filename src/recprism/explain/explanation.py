@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.ids import as_id_array, id_positions
+from recprism.data._ids import as_id_array, id_positions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain import ranking, sentences
+from recprism.explain import _ranking as ranking
+from recprism.explain import _sentences as sentences
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls
-from recprism.explain.directions import Directions
 from recprism.explain.naming import NO_NAME, Name
 from recprism.explain.parts import Parts
+from recprism.explain.score_directions import Directions
 from recprism.explain.swaps import Swaps
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors

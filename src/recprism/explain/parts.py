@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 
 if TYPE_CHECKING:
     import polars as pl

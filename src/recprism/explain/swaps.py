@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
 from recprism.explain.change import Change
-from recprism.explain.judge import Judge
+from recprism.explain.evaluator import Judge
 from recprism.metrics import evaluate
 
 FloatArray = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from recprism.explain.controls import Controls
 from recprism.explain.parts import is_small
-from recprism.metrics.statistics import holm
+from recprism.metrics._statistics import holm
 
 Reason = Literal["holds", "nothing moved", "nothing gained", "too few draws", "no better than controls", "known users"]
 

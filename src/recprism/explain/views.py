@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recprism.explain import ranking
+from recprism.explain import _ranking as ranking
+from recprism.explain.evaluator import Judge
 from recprism.explain.explanation import Explanation
-from recprism.explain.judge import Judge
 
 SHOWN = 3  # parts of a swap that are listed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recprism.metrics.kernels import discounts
+from recprism.metrics._operations import discounts
 from recprism.metrics.registry import Metric, MetricFunction, register
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from recprism.errors import InputError
+from recprism.metrics._decomposable import Sums, Together
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
 from recprism.metrics.registry import Metric, register
-from recprism.metrics.together import Sums, Together
 
 
 def prediction_coverage(exposure: Tensor) -> Tensor:

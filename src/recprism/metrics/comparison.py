@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from recprism.errors import InputError
+from recprism.metrics._statistics import PAIRED_TESTS, Array, bootstrap_means, percentile_interval
 from recprism.metrics.evaluation import Evaluation, Score, frame_of, plain_row
-from recprism.metrics.statistics import PAIRED_TESTS, Array, bootstrap_means, percentile_interval
 
 if TYPE_CHECKING:
     import polars as pl

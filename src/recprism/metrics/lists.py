@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from recprism.errors import InputError
+from recprism.metrics._operations import Found, Growth, are_entries, kernels_for
+from recprism.metrics._tables import Rows, Vectors, as_tensor
 from recprism.metrics.context import Context
-from recprism.metrics.kernels import Found, Growth, are_entries, kernels_for
-from recprism.metrics.tables import Rows, Vectors, as_tensor
 
 T = TypeVar("T")
 

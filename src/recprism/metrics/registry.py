@@ -102,3 +102,7 @@ def find(name: str) -> Metric:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+# Metrics register themselves when their module is imported. A new one is a file and its name here.
+from recprism.metrics import accuracy, calibration, catalogue, diversity, strata  # noqa: E402, F401

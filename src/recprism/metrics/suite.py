@@ -11,13 +11,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.data.ids import show
+from recprism.data._ids import show
 from recprism.errors import InputError
+from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.metrics.context import HOW_TO_GIVE, Context
 from recprism.metrics.evaluation import Evaluation, Score
 from recprism.metrics.lists import Lists
 from recprism.metrics.registry import Metric, parse
-from recprism.metrics.statistics import bootstrap_means, percentile_interval
 
 DEFAULT_METRICS = tuple(
     f"{name}@10"

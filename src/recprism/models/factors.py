@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.bound import hash_of, note, noted_in_tensors, require_bound
-from recprism.data.files import atomic_path, readable, write_text
-from recprism.data.ids import as_id_array, id_positions, show
+from recprism.data._bound import hash_of, note, noted_in_tensors, require_bound
+from recprism.data._files import atomic_path, readable, write_text
+from recprism.data._ids import as_id_array, id_positions, show
+from recprism.data._real import require_real
 from recprism.data.incidence import Incidence
-from recprism.data.real import require_real
 from recprism.errors import InputError
 from recprism.ranking import topk
 

@@ -12,10 +12,10 @@ from torch.nn.functional import softplus
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
+from recprism.models._sampling import NegativeSampler
+from recprism.models._settings import require_count, require_number
 from recprism.models.factors import Factors, FloatArray
-from recprism.models.sampling import NegativeSampler
-from recprism.models.settings import require_count, require_number
-from recprism.ranking.threads import one_thread
+from recprism.ranking._threads import one_thread
 
 STEPS = 30  # of Newton's method; five to eight are usual
 HALVINGS = 20

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from recprism.models.model import PairwiseModel, Smoothing
-from recprism.models.settings import require_count
-from recprism.models.sparse import Graph
+from recprism.models._model import PairwiseModel, Smoothing
+from recprism.models._settings import require_count
+from recprism.models._sparse import Graph
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.errors import InputError, RecprismError
-from recprism.models.adam import Adam
-from recprism.models.breakdown import Whose, breakdown
+from recprism.models._adam import Adam
+from recprism.models._breakdown import Whose, breakdown
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Facts: TypeAlias = Mapping[str, Any]

@@ -1,8 +1,8 @@
-"""Exact ranking: the best unseen items of every user, from vectors (``topk``), from more of them than memory holds
-(``topk_blocks``), or from any scores (``rank_scores``)."""
+"""Exact ranking: the best unseen items of every user.
 
-from recprism.ranking.blocks import topk_blocks
-from recprism.ranking.scores import rank_scores
-from recprism.ranking.topk import topk
+``topk`` ranks vectors, ``topk_blocks`` more of them than memory holds, and ``rank_scores`` any scores.
+"""
 
-__all__ = ["rank_scores", "topk", "topk_blocks"]
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

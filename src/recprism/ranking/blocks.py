@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.incidence import Incidence
-from recprism.ranking.topk import topk
+from recprism.ranking.exact import topk
 
 USERS_AT_A_TIME = 16384
 ITEMS_AT_A_TIME = 2**20

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.ranking.torch_engine import rank_blocks, users_at_a_time
+from recprism.ranking._torch_engine import rank_blocks, users_at_a_time
 
 
 def rank_scores(

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
-from recprism.explain import sentences
+from recprism.explain import _sentences as sentences
+from recprism.explain._highlights import Heat, item_heat, telling_users
 from recprism.explain.erasure import BY, Erasure, erase
 from recprism.explain.explanation import Explanation, Row
 from recprism.explain.views import Swap, view_user
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
-from recprism.study.catalogue import Catalogue, State, places
-from recprism.study.explain import explain_run
-from recprism.study.run import Run
-from recprism.study.telling import Heat, item_heat, telling_users
+from recprism.runs._catalogue import Catalogue, State, places
+from recprism.runs.jobs.explain import explain_run
+from recprism.runs.run import Run
 
 ERASURE_DRAWS = 5
 CURVES = ("top", "matched", "squares")

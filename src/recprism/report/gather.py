@@ -9,24 +9,24 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from recprism.budget.audit import BUDGETS, COST, Cost, cost_of_diversity, sentences
+from recprism.budget.scenario import Situation
+from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
+from recprism.explain._highlights import who_pays
 from recprism.explain.change import Change as VectorChange
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known
 from recprism.report.explained import explained_content
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
-from recprism.study.cost import BUDGETS, COST, Cost, cost_of_diversity, sentences
-from recprism.study.diversify import effect
-from recprism.study.doctor import examine
-from recprism.study.erase import own_objective
-from recprism.study.explain import require_enough
-from recprism.study.methods import Situation
-from recprism.study.neighbours import neighbours_of
-from recprism.study.run import STEPS, Run
-from recprism.study.segments import ExposureChange, SegmentChange, SegmentTable
-from recprism.study.telling import who_pays
+from recprism.runs._installation import examine
+from recprism.runs.jobs.diversify import effect
+from recprism.runs.jobs.erasure import own_objective
+from recprism.runs.jobs.explain import require_enough
+from recprism.runs.neighbours import neighbours_of
+from recprism.runs.run import STEPS, Run
 
 SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget was asked for
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recprism.data.files import write_text
+from recprism.data._files import write_text
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.report.content import Content
 from recprism.report.gather import gather
 from recprism.report.html import render
-from recprism.study.run import Run
+from recprism.runs.run import Run
 
 
 def write_report(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_between
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recprism.rerank.engine import Choices, compiled_for, rows_at
+from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._pool import Pool
+from recprism.rerank._similarity import SimilarityReranker
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
-from recprism.rerank.similarity import SimilarityReranker
 
 FLOOR = 1e-6  # squared sine of the angle under which an item adds no direction of its own (0.06 degrees)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._pool import Pool
+from recprism.rerank._similarity import WindowedReranker
 from recprism.rerank.dpp import FLOOR
-from recprism.rerank.engine import Choices, compiled_for, rows_at
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
-from recprism.rerank.similarity import WindowedReranker
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recprism.rerank.engine import compiled_for
+from recprism.rerank._choices import compiled_for
+from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_whole
 

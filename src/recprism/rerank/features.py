@@ -10,12 +10,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from recprism.data._memory import require_room
 from recprism.data.incidence import Incidence
-from recprism.data.room import require_room
 from recprism.errors import InputError
+from recprism.metrics._tables import Rows, Topics
 from recprism.metrics.context import Context
-from recprism.metrics.tables import Rows, Topics
-from recprism.rerank.arrays import as_tensor
+from recprism.rerank._arrays import as_tensor
 
 HOW_TO_GIVE = {
     "vectors": "item vectors to compare: Features(vectors=<n_items x d>)",

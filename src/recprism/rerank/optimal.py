@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics.ideal import catalogue_alpha_dcg
-from recprism.metrics.kernels import discounts
-from recprism.ranking.threads import share_work
-from recprism.rerank.engine import TIE, compiled_for
+from recprism.metrics._ideal import catalogue_alpha_dcg
+from recprism.metrics._operations import discounts
+from recprism.ranking._threads import share_work
+from recprism.rerank._choices import TIE
+from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_between
 
@@ -70,8 +70,6 @@ class Optimal(Reranker):
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         if (self.trade_off == 0 and self.taste == 0) or k == 0:
             return _most_relevant(pool, k)
-        if compiled_for(torch.device("cpu")) is None:
-            raise InputError("optimal lists are found by compiled code and numba is not installed: pip install numba")
         return _search(pool.to("cpu"), k, _Terms.of(self, pool, k, features)).to(pool.device)
 
 
@@ -122,7 +120,7 @@ class _Terms:
 
 def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:
     """(n_users, k) positions; the pool must be on the processor."""
-    from recprism.rerank.optimal_loops import optimal
+    from recprism.rerank._kernels.optimal import optimal
 
     positions = _most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)

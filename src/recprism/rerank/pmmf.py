@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recprism.rerank.engine import TIE, compiled_for
+from recprism.rerank._choices import TIE, compiled_for
+from recprism.rerank._pool import Pool
 from recprism.rerank.exposure import order_of_service
 from recprism.rerank.features import Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_between, require_whole
 

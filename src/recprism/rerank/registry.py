@@ -48,3 +48,20 @@ def reranker(name: str, **settings: Any) -> Reranker:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+# Re-rankers register themselves when their module is imported. A new one is a file and its name here.
+from recprism.rerank import (  # noqa: E402
+    calibrated,  # noqa: F401
+    dpp,  # noqa: F401
+    dpp_window,  # noqa: F401
+    exposure,  # noqa: F401
+    mmr,  # noqa: F401
+    msd,  # noqa: F401
+    optimal,  # noqa: F401
+    pm2,  # noqa: F401
+    pmmf,  # noqa: F401
+    slots,  # noqa: F401
+    ssd,  # noqa: F401
+    xquad,  # noqa: F401
+)

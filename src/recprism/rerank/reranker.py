@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.errors import InputError
+from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
-from recprism.rerank.pool import Pool
 
 
 @dataclass(frozen=True, kw_only=True)

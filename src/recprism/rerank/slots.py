@@ -8,9 +8,9 @@ from functools import partial
 
 from torch import Tensor
 
+from recprism.rerank._pool import Pool
 from recprism.rerank.exposure import spread
 from recprism.rerank.features import Features
-from recprism.rerank.pool import Pool
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_one_of, require_whole
 from recprism.rerank.xquad import cover

@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from recprism._version import __version__
 from recprism.data.split import Split
 from recprism.errors import InputError
-from recprism.models.adapters.implicit import from_implicit, require_implicit
-from recprism.models.breakdown import breakdown, vector_of
-from recprism.models.factors import Factors
-from recprism.models.settings import (
+from recprism.models._breakdown import breakdown, vector_of
+from recprism.models._settings import (
     NamedSettings,
-    package_version,
     require_count,
     require_number,
     seed_number,
     training_data,
 )
+from recprism.models.adapters.implicit import from_implicit, require_implicit
+from recprism.models.factors import Factors
 from recprism.models.training import Checkpoint, CheckpointSink, Epoch, Progress, require_same
 
 
@@ -108,5 +108,5 @@ class ImplicitALS(NamedSettings):
             fitted.user_ids,
             fitted.item_ids,
             None,
-            {**settings, "device": "cpu", "version": package_version()},
+            {**settings, "device": "cpu", "version": __version__},
         )

@@ -1,0 +1,14 @@
+from recprism._version import __version__ as __version__
+from recprism.api.estimator import Diversifier as Diversifier
+from recprism.budget.path import within_budget as within_budget
+from recprism.budget.scenario import Situation as Situation
+from recprism.cmb.cmb import CMB as CMB
+from recprism.data.datasets import load_dataset as load_dataset
+from recprism.data.datasets import load_files as load_files
+from recprism.metrics.comparison import compare as compare
+from recprism.metrics.context import Context as Context
+from recprism.metrics.suite import evaluate as evaluate
+from recprism.models.bpr import BPRMF as BPRMF
+from recprism.models.factors import Factors as Factors
+from recprism.models.lightgcn import LightGCN as LightGCN
+from recprism.runs.jobs.own_vectors import import_vectors as import_vectors

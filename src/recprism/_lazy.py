@@ -1,0 +1,45 @@
+"""Names of a package that load on first use.
+
+The stub ``__init__.pyi`` next to a package's ``__init__.py`` lists the public names and their modules. Type checkers
+and editors read the stub; :func:`attach` reads the same lines at run time. Importing a package is therefore cheap, and
+a kernel can be imported without torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package with a stub.
+
+    Args:
+        package: ``__name__`` of the package.
+        file: ``__file__`` of the package; the stub is next to it.
+
+    Returns:
+        A function that loads a name, a function that lists the names, and the list of public names.
+    """
+    homes = _homes(Path(file).with_suffix(".pyi"))
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes[name]
+        value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted({*vars(sys.modules[package]), *homes}), sorted(homes)
+
+
+def _homes(stub: Path) -> dict[str, str]:
+    """Name -> module, from the ``from module import name as name`` lines of a stub."""
+    lines = ast.parse(stub.read_text(encoding="utf-8")).body
+    imports = [line for line in lines if isinstance(line, ast.ImportFrom) and line.module]
+    return {alias.asname or alias.name: str(line.module) for line in imports for alias in line.names}

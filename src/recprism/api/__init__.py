@@ -1,0 +1,5 @@
+"""The public verbs and the result class."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

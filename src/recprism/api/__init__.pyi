@@ -1,0 +1,1 @@
+from recprism.api.estimator import Diversifier as Diversifier

@@ -1,0 +1,5 @@
+"""What diversity costs, and how much of it a certified budget buys."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

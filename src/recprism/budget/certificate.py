@@ -1,0 +1,347 @@
+"""Is the loss within the budget? Points of a path, tested on held-out users; what is certified holds all together.
+
+Users are the sample. A point keeps budget b of a metric if E[new - (1 - b) base] >= 0, and the test is one-sided. It
+needs all its metrics, so its p-value is the largest of theirs and asks for no correction (intersection-union). Over the
+points the error is that of the family: the chance that ANY certified point really exceeds a budget is at most
+1 - confidence (learn then test: Angelopoulos et al., 2021). The labels must be new: used neither to fit nor to
+make the path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.errors import InputError
+from recprism.metrics._statistics import holm
+from recprism.metrics.evaluation import plain_row
+
+Array = NDArray[np.float64]
+Values = Mapping[str, ArrayLike]
+PValue = Callable[[float], float]  # of "the true loss exceeds the budget", for any budget
+
+SAME_LISTS = "same lists"
+ROUNDING = 1e-12  # differences below are those of floating-point sums
+FEW_CHANGES = 30  # users whose value changed; with fewer of them "t" gives way to "betting", ...
+LEANING = -0.1  # ... and where the sum of changes is skewed further to losses: there the t test errs in 6 % for 5 %
+LARGEST_BET = 0.9  # below 1, so that one user who loses everything does not end the game
+IMAGINED_CHANGE = 0.1  # what bets expect of a user before the first one is seen
+POWER = 0.8  # of the number of users a certificate would need
+
+
+@dataclass(frozen=True)
+class Check:
+    """One metric of one point.
+
+    users: judged in both sets of lists
+    base, new: their means; loss: 1 - new / base
+    upper: one-sided upper confidence bound of the true loss, of this metric and point alone
+    p_value: of "the true loss exceeds the budget"
+    method: the test used; "same lists" needs none
+    users_needed: for a certificate at this loss and spread with 80 % power; None if passed, or if the loss is too large
+    """
+
+    metric: str
+    budget: float
+    users: int
+    base: float
+    new: float
+    loss: float
+    upper: float
+    p_value: float
+    passed: bool
+    method: str
+    users_needed: int | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """All metrics of one point; its p-value is the largest of theirs."""
+
+    checks: tuple[Check, ...]
+    certified: bool
+
+    @property
+    def p_value(self) -> float:
+        return max(check.p_value for check in self.checks)
+
+    @property
+    def is_base(self) -> bool:
+        return self.checks[0].method == SAME_LISTS
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Which points of a path keep all budgets, with the stated confidence for all of them together.
+
+    part: whose interactions judged, validation or test; None where nobody said
+    """
+
+    points: tuple[Point, ...]
+    confidence: float
+    method: str
+    procedure: str
+    part: str | None = None
+
+    @property
+    def last(self) -> int | None:
+        """The furthest certified point, counted from 0; None if there is none."""
+        return max((at for at, point in enumerate(self.points) if point.certified), default=None)
+
+    def scope(self) -> str:
+        """Where the verdict was earned, and where it is assumed to hold."""
+        return carried_over(self.part)
+
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        sure = f"{100 * self.confidence:g} % confidence"
+        last, refused = self.last, [at for at, point in enumerate(self.points) if not point.certified]
+        if last is None or (refused and self.points[last].is_base):
+            clearest = min(refused, key=lambda at: self.points[at].p_value)
+            at = refused[0] if self.procedure == "fixed-sequence" else clearest
+            return f"No step beyond the base is certified with {sure}: {self._why_not(at)}."
+        checks = self.points[last].checks
+        budgets = ", ".join(f"{_percent(check.budget)} of {check.metric}" for check in checks)
+        seen = ", ".join(f"{_percent(check.loss)}, at most {_percent(check.upper)}" for check in checks)
+        return (
+            f"With {sure}, the lists of step {last + 1} (of {len(self.points)} tried) lose at most {budgets} "
+            f"(measured on {self._judges(checks[0].users)}: {seen})."
+        )
+
+    def _why_not(self, at: int) -> str:
+        """About a point that was refused, by the metric most in its way."""
+        check = max(self.points[at].checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
+        seen = f"the lists of step {at + 1} lose {_percent(check.loss)} of {check.metric}"
+        if check.loss >= check.budget:
+            return f"{seen} on {self._judges(check.users)}, and its budget is {_percent(check.budget)}"
+        seen = f"{seen}, at most {_percent(check.upper)}"
+        if check.users_needed is None:
+            return f"{seen}, which is not clear enough for one of several steps"
+        return (
+            f"{self._judges(check.users)} cannot certify a loss of at most {_percent(check.budget)} of {check.metric} "
+            f"({seen}); about {check.users_needed:,} would be needed"
+        )
+
+    def _judges(self, users: int) -> str:
+        return f"{users:,} held-out users" if self.part is None else f"{users:,} users of the {self.part} part"
+
+    def figures(self) -> dict[str, Any]:
+        """Of the furthest certified point: metric -> budget, measured loss and its upper bound; else none of them."""
+        checks = () if self.last is None else self.points[self.last].checks
+        kept = {it.metric: {"budget": it.budget, "loss": it.loss, "upper": it.upper} for it in checks}
+        return {"certified": self.last is not None, "confidence": self.confidence, "part": self.part, **kept}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON."""
+        points = [
+            {"certified": point.certified, "p_value": point.p_value, "checks": [plain_row(it) for it in point.checks]}
+            for point in self.points
+        ]
+        about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
+        return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
+
+
+def carried_over(part: str | None) -> str:
+    """What a certificate says about lists that were not judged; part: whose interactions judged."""
+    where = "held-out interactions" if part is None else f"held-out interactions of the {part} part"
+    return f"The certificate was earned on {where}; it is assumed to carry over to live lists."
+
+
+def certify(
+    base: Values,
+    points: Sequence[Values],
+    budgets: Mapping[str, Share],
+    *,
+    confidence: Share = 0.95,
+    method: Literal["t", "betting"] = "t",
+    procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
+    seed: int = 0,
+    part: str | None = None,
+) -> Certificate:
+    """Test every point of a path against all budgets.
+
+    base: metric -> (n_users,) values between 0 and 1 on held-out labels; NaN users are left out of that metric
+    points: the same of each point, in an order that was fixed before these labels were seen, nearest the base first.
+        A point that is the very object ``base`` has the same lists: it loses nothing and needs no test
+    budgets: metric -> the relative loss allowed, above 0 and below 1
+    method: "t", the paired t test, or "betting", which holds for any number of users and any values from 0 to 1 but
+        asks for more users (Waudby-Smith and Ramdas, 2023)
+    procedure: "fixed-sequence" walks the path and stops at the first point that fails; "holm" is for points that have
+        no order, and at least as good as Bonferroni's correction
+    seed: of the order in which "betting" takes the users
+    part: whose labels they are, to be named in the verdict
+
+    >>> base = {"recall@10": np.tile([0.2, 0.4, 0.6], 400)}
+    >>> point = {"recall@10": base["recall@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
+    >>> certify(base, [base, point], {"recall@10": 0.01}).last
+    1
+    """
+    _require_known(method, METHODS, "method")
+    _require_known(procedure, PROCEDURES, "procedure")
+    if not points or not budgets:
+        raise InputError(f"{len(points)} points and {len(budgets)} budgets; a certificate needs at least one of each")
+    confidence, allowed = share(confidence, "confidence", *CONFIDENCE), shares(budgets, "budget", ends=False)
+    alpha = 1 - confidence
+    checks = [_checked(base, point, at, allowed, alpha, method, seed) for at, point in enumerate(points)]
+    p_values = np.array([max(check.p_value for check in of_point) for of_point in checks])
+    certified = PROCEDURES[procedure](p_values, alpha).tolist()
+    return Certificate(tuple(map(Point, checks, certified)), confidence, method, procedure, part)
+
+
+def t_test(base: Array, new: Array, alpha: float = 0.05, seed: int = 0) -> PValue:  # noqa: ARG001
+    """Student's paired test of new - (1 - budget) base, as a function of the budget.
+
+    base, new: (n,) without NaN, n at least 2. A relative loss makes sense only of a mean above 0: that is tested too,
+    and it is what makes the p-value fall with the budget.
+    """
+    above_zero = _t_p_value(base)
+    return lambda budget: max(_t_p_value(new - (1 - budget) * base), above_zero)
+
+
+def betting_test(base: Array, new: Array, alpha: float = 0.05, seed: int = 0) -> PValue:
+    """Bet on each user that new - (1 - budget) base is above 0: a fair game if it is not, so riches are evidence.
+
+    base, new: (n,) from 0 to 1 without NaN. One over the largest capital ever held is a p-value (Ville). Users come in
+    random order; a bet is set by the users before it and not by the budget, so that the p-value falls with the budget.
+    """
+    order = np.random.default_rng(seed).permutation(len(base))
+    base, new = base[order], new[order]
+    squares = np.cumsum(np.append(IMAGINED_CHANGE**2, (new - base) ** 2))[:-1]
+    spread = squares / np.arange(1, len(base) + 1)
+    bets = np.minimum(LARGEST_BET, np.sqrt(2 * math.log(1 / alpha) / (len(base) * spread)))
+
+    def p_value(budget: float) -> float:
+        capital = np.cumsum(np.log1p(bets * (new - (1 - budget) * base)))
+        return math.exp(-max(0.0, float(capital.max())))
+
+    return p_value
+
+
+METHODS: dict[str, Callable[[Array, Array, float, int], PValue]] = {"t": t_test, "betting": betting_test}
+
+
+def _t_p_value(differences: Array) -> float:
+    """Of "the mean is at most 0"; differences without any spread speak for themselves."""
+    from scipy.special import stdtr
+
+    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+    if deviation < ROUNDING:
+        return 0.0 if mean > ROUNDING else 1.0
+    return float(stdtr(len(differences) - 1, -mean / deviation * math.sqrt(len(differences))))
+
+
+def _smallest_certified(p_value: PValue, alpha: float) -> float:
+    """The smallest budget the data certify, from 0 to 1, to a millionth: an upper confidence bound of the loss."""
+    low, high = 0.0, 1.0
+    if p_value(low) <= alpha:
+        return low
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (low, middle) if p_value(middle) <= alpha else (middle, high)
+    return high
+
+
+def _checked(
+    base: Values, point: Values, at: int, budgets: Mapping[str, float], alpha: float, method: str, seed: int
+) -> tuple[Check, ...]:
+    made = []
+    for metric, budget in budgets.items():
+        old, new = _paired(base, point, metric, at)
+        used = SAME_LISTS if point is base else _method_for(old, new, method)
+        p_value = (lambda _: 0.0) if point is base else METHODS[used](old, new, alpha, seed)
+        p, upper = p_value(budget), _smallest_certified(p_value, alpha)
+        needed = None if p <= alpha else _users_needed(old, new, budget, alpha, used)
+        means = float(old.mean()), float(new.mean())
+        loss = 1 - means[1] / means[0]
+        made.append(Check(metric, budget, len(old), *means, loss, upper, p, p <= alpha, used, needed))
+    return tuple(made)
+
+
+def _method_for(base: Array, new: Array, method: str) -> str:
+    """The t test needs a mean that is close to normal; a few who lose much, unseen by chance, would deceive it."""
+    changes = (new - base)[np.abs(new - base) > ROUNDING]
+    if len(changes) < FEW_CHANGES:
+        return "betting"
+    skewness_of_sum = float((changes**3).sum() / (changes**2).sum() ** 1.5)
+    return method if skewness_of_sum > LEANING else "betting"
+
+
+def _users_needed(base: Array, new: Array, budget: float, alpha: float, method: str) -> int | None:
+    """A gain counts as no loss: of a point that was not certified it is more likely to be luck."""
+    room = min(float(new.mean()), float(base.mean())) - (1 - budget) * float(base.mean())
+    if room <= ROUNDING:
+        return None
+    deviation = max(float((new - (1 - budget) * base).std()), ROUNDING)
+    luck, riches = NormalDist().inv_cdf(POWER), math.log(1 / alpha)
+    distance = math.sqrt(2 * riches) if method == "betting" else NormalDist().inv_cdf(1 - alpha)
+    users = ((distance + luck) * deviation / room) ** 2
+    if method == "betting" and LARGEST_BET**2 * users * deviation**2 < 2 * riches:
+        # the bet is held back: users * growth - luck * sqrt(users) * LARGEST_BET * deviation must reach the riches
+        growth, swing = LARGEST_BET * (room - LARGEST_BET * deviation**2 / 2), luck * LARGEST_BET * deviation
+        users = ((swing + math.sqrt(swing**2 + 4 * growth * riches)) / (2 * growth)) ** 2
+    return max(len(base) + 1, math.ceil(users))
+
+
+def fixed_sequence(p_values: Array, alpha: float) -> NDArray[np.bool_]:
+    """In the given order, each at the full level, until the first that fails.
+
+    >>> fixed_sequence(np.array([0.01, 0.04, 0.2, 0.001]), 0.05).tolist()
+    [True, True, False, False]
+    """
+    return np.logical_and.accumulate(p_values <= alpha)
+
+
+def step_down(p_values: Array, alpha: float) -> NDArray[np.bool_]:
+    """From the smallest p-value on, each at alpha over the number of those left, until the first that fails."""
+    return holm(p_values) <= alpha
+
+
+PROCEDURES: dict[str, Callable[[Array, float], NDArray[np.bool_]]] = {
+    "fixed-sequence": fixed_sequence,
+    "holm": step_down,
+}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _paired(base: Values, point: Values, metric: str, at: int) -> tuple[Array, Array]:
+    """The values of users judged in both."""
+    before, after = _column(base, metric, "the base"), _column(point, metric, f"point {at}")
+    if before.shape != after.shape:
+        raise InputError(
+            f"{metric} has {len(before)} users in the base and {len(after)} in point {at}; give the same users"
+        )
+    judged = ~np.isnan(before - after)
+    if not judged.any():
+        raise InputError(f"{metric}: no user is judged in both the base and point {at}; all values are NaN or missing")
+    if before[judged].mean() <= ROUNDING:
+        raise InputError(f"{metric} of the base is 0 for every user; a relative loss needs a base above 0")
+    return before[judged], after[judged]
+
+
+def _column(values: Values, metric: str, where: str) -> Array:
+    if metric not in values:
+        raise InputError(f"{where} has no {metric}, which has a budget; there are {', '.join(values) or 'none'}")
+    column = np.asarray(values[metric], np.float64)
+    if column.ndim != 1:
+        raise InputError(f"{metric} of {where} has shape {column.shape}; one value per user is needed")
+    outside = np.flatnonzero((column < 0) | (column > 1 + 1e-9))
+    if len(outside):
+        raise InputError(
+            f"{metric} of {where} is {column[outside[0]]:g} for user row {outside[0]}; values must lie between 0 and 1"
+        )
+    return column
+
+
+def _require_known(name: str, known: Mapping[str, Any], what: str) -> None:
+    if name not in known:
+        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")

@@ -1,0 +1,176 @@
+"""How the command line speaks.
+
+Results go to stdout: ``print_title``, ``print_table``, ``print_facts``, ``print_sentence``; or ``print_json`` alone.
+Progress, hints and warnings go to stderr: ``progress_bar``, ``say``, ``next_step``, ``complain``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+from recprism.data.progress import ProgressCallback
+from recprism.errors import BusyError
+
+if TYPE_CHECKING:
+    from recprism.data._categories import CategorySummary
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
+Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Engine = Annotated[
+    str, typer.Option(help="local, or ray: on a Ray cluster, that of RAY_ADDRESS or one started here (extra [ray]).")
+]
+DataRoot = Annotated[
+    str | None, typer.Option(help="Folder of named data sets; searched before RECPRISM_DATA.", show_default=False)
+]
+
+QUICK = 2.0  # seconds; what is done by then shows no bar
+SLOWEST_STEP = 3600.0  # seconds; the time left is an estimate from the steps of the last hour
+UNBOUNDED = 10_000
+# Where output goes to a file or a pipe there is no screen to fit: tables keep their lines.
+stdout = Console(soft_wrap=True, width=None if sys.stdout.isatty() else UNBOUNDED)
+stderr = Console(stderr=True, soft_wrap=True)
+
+
+def configure_logging(verbose: bool) -> None:
+    handler = RichHandler(console=stderr, show_path=False)
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], format="%(message)s")
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal, which is no part of the result."""
+    stderr.print(text, markup=False, highlight=False)
+
+
+def print_title(text: str) -> None:
+    """What the table below is about: the run, the goal, the part."""
+    stdout.print(text, style="bold" if stdout.is_terminal else None, markup=False, highlight=False)
+
+
+def say_categories(found: CategorySummary) -> None:
+    """What was read of the items' categories, and what looks wrong about it."""
+    say(f"    categories: {found.sentence()}")
+    if warning := found.warning():
+        say(f"warning: {warning}")
+
+
+def print_sentence(text: str) -> None:
+    """A conclusion in words."""
+    stdout.print(text, markup=False, highlight=False)
+
+
+def complain(text: str) -> None:
+    stderr.print("error:", text, style="bold red" if stderr.is_terminal else None, markup=False, highlight=False)
+
+
+@contextmanager
+def unless_busy() -> Iterator[None]:
+    """What was found is shown even while another process writes into the run; that it was not kept is said."""
+    try:
+        yield
+    except BusyError as busy:
+        say(f"not kept: {busy}")
+
+
+def say_removed(where: object, names: Sequence[str]) -> None:
+    """What is about to be removed; nothing is said where there is nothing."""
+    if names:
+        say(f"removing from {where}: {', '.join(names)}")
+
+
+def next_step(*commands: str) -> None:
+    """The last line of a command names what to try next, as it can be typed here: maybe no environment is active."""
+    program = "recprism" if shutil.which("recprism") or sys.argv[0] == "recprism" else sys.argv[0]
+    commands = tuple(re.sub(r"(^|&& )recprism ", rf"\1{program} ", command) for command in commands)
+    for lead, command in zip(("next:", *("  or:",) * len(commands)), commands, strict=False):
+        say(f"{lead} {command}")
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numeric: Sequence[str] = ()) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(format_cell(cell)) for cell in row))  # a title may hold what rich takes for markup
+    stdout.print(table)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    print_table(("", ""), [(name, value) for name, value in facts.items()])
+
+
+def format_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {format_cell(part)}" for name, part in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+@contextmanager
+def progress_bar(*columns: Any) -> Iterator[Progress]:
+    """A bar with the time left, on stderr, after the first seconds; gone when it is done."""
+    described = columns or (TextColumn("{task.fields[note]}"),)
+    bar = (TextColumn("{task.description}"), BarColumn(), *described, TextColumn("left:"), TimeRemainingColumn())
+    progress = Progress(
+        *bar,
+        console=stderr,
+        transient=True,
+        disable=not stderr.is_terminal,
+        speed_estimate_period=SLOWEST_STEP,
+    )
+    later = threading.Timer(QUICK, progress.start)
+    later.daemon = True
+    later.start()
+    try:
+        yield progress
+    finally:
+        later.cancel()
+        later.join()  # it may be starting just now
+        progress.stop()
+
+
+@contextmanager
+def progress_of_steps() -> Iterator[ProgressCallback]:
+    """A bar for work that calls back; each thing it does in turn takes the bar over."""
+    with progress_bar() as progress:
+        task = progress.add_task("", total=None, note="")
+        doing = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal doing
+            if what != doing:
+                doing = what
+                progress.reset(task, description=what, total=total)
+            progress.update(task, completed=done, total=total)
+
+        yield show
+
+
+def download_columns() -> tuple[Any, ...]:
+    return DownloadColumn(), TransferSpeedColumn()

@@ -1,0 +1,1 @@
+"""Commands for a real stack: export, check, monitor, experiment, interleave."""

@@ -1,0 +1,1 @@
+"""Commands about diversity: audit, diversify, explain."""

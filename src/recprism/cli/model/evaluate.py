@@ -1,0 +1,187 @@
+"""recprism evaluate: accuracy and diversity of a run, or of any file of lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli._options import (
+    LIST_COLUMNS,
+    ColumnMap,
+    ItemTable,
+    ResultName,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    category_columns,
+    column_map,
+    refuse_given,
+)
+from recprism.cli._output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+    say_categories,
+    unless_busy,
+)
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.metrics import Comparison, Evaluation
+
+
+def evaluate(
+    target: Annotated[Path, typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.")],
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "-m", "--metrics", help="Names with cuts, as in ndcg@10,sc@20; or paper.", show_default="a dozen at 10"
+        ),
+    ] = None,
+    part: Annotated[str, typer.Option(help="Judge on test or on validation.")] = "test",
+    against: Annotated[Path | None, typer.Option(help="A second run of the same users: paired comparison.")] = None,
+    against_name: Annotated[
+        str | None, typer.Option(help="With --against: which result of that run.", show_default="the unnamed one")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Judge a file of lists by this run's held-out items and subtopics.")
+    ] = None,
+    held_out: Annotated[
+        Path | None, typer.Option(help="For a file of lists: user_id,item_id that users really took.")
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="For a file of lists: user_id,item_id that were known before.")
+    ] = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
+    catalogue_size: Annotated[
+        int | None, typer.Option(help="How many items there are, if no file tells.", min=1)
+    ] = None,
+    base: Annotated[
+        bool, typer.Option("--base", help="Judge the trained model, even if the run was diversified.")
+    ] = False,
+    bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0 for none.", min=0)] = 1000,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.", show_default=False),
+    ] = None,
+    name: ResultName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure accuracy and diversity, with intervals.
+
+    Examples:
+
+    - `recprism evaluate runs/x`
+    - `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,sc@20`
+    - `recprism evaluate runs/x --against runs/y`
+    - `recprism evaluate runs/x --name bold --against runs/x --against-name cautious`
+    - `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
+    """
+    from recprism.metrics import compare
+    from recprism.runs._tables import write_table
+    from recprism.runs.jobs.list_files import Beside, audit_against_run, audit_lists
+    from recprism.runs.jobs.train import evaluate_run, metric_names, part_named
+    from recprism.runs.run import Run
+
+    names, where = metric_names(metrics), part_named(part)
+    if not target.exists():
+        raise InputError(f"{target}: no such run directory or file of lists")
+    if name is not None and not target.is_dir():
+        raise InputError(f"--name {name} is for a result of a run, and {target} is a file: omit it")
+    if against_name is not None and against is None:
+        raise InputError(f"--against-name {against_name}: name the run with --against")
+    notes: tuple[str, ...] = ()
+    judged_by_run = target.is_dir() or run is not None
+    mapped = column_map(columns, LIST_COLUMNS)
+    categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+    files = {
+        "--held-out": held_out,
+        "--train": train,
+        "--subtopics": subtopics,
+        "--items": items,
+        "--subtopic-column": subtopic_column,
+        "--catalogue-size": catalogue_size,
+    }
+    ours = Run.open(target, name) if target.is_dir() else None
+    if ours is not None:
+        refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
+        with ours.unchanged() as saving:
+            with progress_of_steps() as on_step:
+                result = evaluate_run(
+                    ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed, on_step=on_step
+                )
+            with unless_busy(), saving():
+                ours.save_metrics(result.to_frame(), base=base)
+    elif run is not None:
+        refuse_given(files, "is for a file of lists without --run")
+        audit = audit_against_run(
+            target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed, columns=mapped
+        )
+        result, notes = audit.evaluation, audit.notes
+    else:
+        beside = Beside(held_out, train, subtopics, items, categories, catalogue_size, mapped)
+        audit = audit_lists(target, beside, names, bootstrap=bootstrap, seed=seed)
+        result, notes = audit.evaluation, audit.notes
+        if audit.categories is not None:
+            say_categories(audit.categories)
+    if output is not None:
+        say(f"rows written to {write_table(result.to_frame(), output)}")
+    if against is not None:
+        theirs = Run.open(against, against_name)
+        other = evaluate_run(theirs, [score.name for score in result.scores], part=where, bootstrap=0)
+        _print_comparison(compare(other, result), as_json, ours.argument if ours else str(target), theirs.argument)
+        return
+    print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
+    if ours is not None:
+        next_step(
+            f"recprism evaluate {ours.argument} --against OTHER_RUN", f"recprism recommend {ours.argument} --users ID"
+        )
+
+
+def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool, *, about: str) -> None:
+    if as_json:
+        found = result.to_dict()
+        print_json({**found, "notes": [*notes, *found["notes"]]})
+        return
+    print_title(about)
+    rows = [
+        (score.name, score.mean, _interval(score.low, score.high), score.n_users, score.popularity)
+        for score in result.scores
+    ]
+    columns = ("metric", "value", f"{result.level:.0%} interval", "users", "popularity")
+    known = any(score.popularity is not None for score in result.scores)
+    shown = len(columns) if known else len(columns) - 1  # lists alone do not tell what is popular
+    print_table(columns[:shown], [row[:shown] for row in rows], numeric=("value", "users", "popularity"))
+    for note in (*notes, *result.notes):
+        print_sentence(f"note: {note}")
+
+
+def _print_comparison(comparison: Comparison, as_json: bool, ours: str, theirs: str) -> None:
+    if as_json:
+        print_json({"run": ours, "against": theirs, **comparison.to_dict()})
+        return
+    print_title(f"{theirs} against {ours}, user by user")
+    rows = [
+        (row.name, row.a, row.b, row.difference, _interval(row.low, row.high), row.p_value) for row in comparison.rows
+    ]
+    columns = ("metric", theirs, ours, "difference", "interval", "p")
+    print_table(columns, rows, numeric=columns[1:])
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.4f} .. {high:.4f}"

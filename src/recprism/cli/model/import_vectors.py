@@ -1,0 +1,166 @@
+"""recprism import: a run from vectors that were made elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from recprism.cli._options import (
+    ColumnMap,
+    ItemTable,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    category_columns,
+    column_map,
+    share_option,
+)
+from recprism.cli._output import (
+    AsJson,
+    Seed,
+    next_step,
+    print_facts,
+    print_json,
+    print_title,
+    say,
+    say_categories,
+    say_removed,
+)
+from recprism.cli.model.train import WITHOUT_CATEGORIES
+from recprism.runs.config import ColumnName
+
+if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
+    from recprism.data.split import Split
+    from recprism.runs.run import Run
+
+Vectors = Annotated[str, typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.")]
+Ids = Annotated[
+    str | None,
+    typer.Option(help="Their ids: a .npy file, one a line, or an array or column of that file.", show_default=False),
+]
+Key = Annotated[
+    str | None, typer.Option(help="The array or column of vectors, where the file has several.", show_default=False)
+]
+Bias = Annotated[
+    str | None,
+    typer.Option(help="Their biases: a .npy file, one a line, or an array or column.", show_default=False),
+]
+
+
+def import_vectors(
+    user_vectors: Vectors,
+    item_vectors: Vectors,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The run directory to make.")],
+    user_ids: Ids = None,
+    item_ids: Ids = None,
+    user_key: Key = None,
+    item_key: Key = None,
+    user_bias: Bias = None,
+    item_bias: Bias = None,
+    metric: Annotated[
+        str, typer.Option(help="What your index searches by: inner_product, or cosine (item vectors of length 1).")
+    ] = "inner_product",
+    interactions: Annotated[
+        str | None,
+        typer.Option(help="user_id,item_id that users took before; never recommended again.", show_default=False),
+    ] = None,
+    held_out: Annotated[
+        str | None,
+        typer.Option(help="user_id,item_id that users took later, new to the model: the labels.", show_default=False),
+    ] = None,
+    set_aside: Annotated[
+        float, share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%.")
+    ] = 0.0,
+    threshold: Annotated[
+        float | None, typer.Option(help="Lowest rating that counts; all unless given.", show_default=False)
+    ] = None,
+    columns: ColumnMap = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    seed: Seed = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a run of your own user and item vectors; every other command then takes it.
+
+    Half of the held-out interactions of each user certify (validation), and half report (test).
+
+    Examples:
+
+    - `recprism import --user-vectors u.npy --item-vectors i.npy --user-ids u.txt --item-ids i.txt -o runs/mine`
+    - `recprism import --user-vectors u.parquet --item-vectors i.parquet --interactions before.csv
+      --held-out later.csv --items items.csv --subtopic-column genres -o runs/mine`
+    - `recprism import --user-vectors m.pt --item-vectors m.pt --interactions all.csv --set-aside 20% -o runs/mine`
+    """
+    from recprism.runs.jobs.own_vectors import import_vectors as make_run
+    from recprism.runs.run import Run
+
+    Run(output).require_free(overwrite=overwrite)
+    if overwrite:
+        say_removed(output, Run(output).replaced(everything=True))
+    run = make_run(
+        output,
+        user_vectors,
+        item_vectors,
+        user_ids=user_ids,
+        item_ids=item_ids,
+        user_key=user_key,
+        item_key=item_key,
+        user_bias=user_bias,
+        item_bias=item_bias,
+        metric=metric,
+        interactions=interactions,
+        held_out=held_out,
+        set_aside=set_aside,
+        threshold=threshold,
+        items=items,
+        subtopics=subtopics,
+        categories=category_columns(subtopic_column, subtopic_separator, subtopic_level),
+        columns=column_map(columns, get_args(ColumnName)),
+        seed=seed,
+        overwrite=overwrite,
+        note=lambda sentence: say(f"note: {sentence}"),
+        on_data=_show,
+    )
+    facts = _facts(run)
+    if as_json:
+        print_json(facts)
+    else:
+        print_title(f"{run.path}: a run of imported vectors")
+        print_facts(facts)
+    next_step(f"recprism audit {run.path}", f"recprism recommend {run.path}")
+
+
+def _show(dataset: Dataset, _split: Split) -> None:
+    """What was read of the items' categories."""
+    if dataset.category_source:
+        say_categories(dataset.categories)
+    if not len(dataset.subtopics):
+        say(f"warning: {WITHOUT_CATEGORIES}")
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """What the run holds, and how much of the tables was left out."""
+    split, factors, subtopics = run.split(), run.factors(), run.subtopics()
+    left_out = next(event for event in run.events() if event["event"] == "imported")["left_out"]
+    return {
+        "run": str(run.path),
+        "users": split.n_users,
+        "items": split.n_items,
+        "factors": factors.dim,
+        "item bias": factors.item_bias is not None,
+        "interactions": {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)},
+        "subtopics": len(subtopics),
+        "items without subtopics": subtopics.items_without,
+        "left out": {
+            "interactions": left_out["interactions"]["rows"],
+            "held-out interactions": left_out["held_out"]["rows"] + left_out["seen"],
+        },
+    }

@@ -1,0 +1,108 @@
+"""recprism recommend: lists from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import ResultName, comma_words
+from recprism.cli._output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say,
+)
+from recprism.errors import InputError
+
+
+def recommend(
+    run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
+    k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
+    users: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="User ids with commas between, or repeated; one with a comma in double quotes.",
+            show_default="all users",
+        ),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="test hides training and validation items, validation only training items.", show_default="test"
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Lists to serve: all known items are hidden, those of the test part too.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.live].parquet"
+        ),
+    ] = None,
+    base: Annotated[
+        bool, typer.Option("--base", help="The trained model's lists, even if the run was diversified.")
+    ] = False,
+    name: ResultName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Exact top-k lists, without what a user has already seen.
+
+    Without --live, interactions of the test part are not known: the lists are those that `evaluate` judges. With it,
+    lists are diversified for all that is known; how many consumed items they show and what they gain is printed.
+
+    Examples:
+
+    - `recprism recommend runs/x -k 20 -o lists.csv`
+    - `recprism recommend runs/x --users 1,42`
+    - `recprism recommend runs/x --live -o lists.parquet`
+    """
+    import polars as pl
+
+    from recprism.deploy.live import recommend_live
+    from recprism.runs._tables import write_table
+    from recprism.runs.jobs.train import part_named, recommend
+    from recprism.runs.run import Run
+
+    if live and part is not None:
+        raise InputError("--live hides the items of all parts: omit --part")
+    run, figures = Run.open(run_directory, name), None
+    wanted = None if users is None else comma_words(users)
+    kept = None
+    with run.unchanged() as saving:
+        if live:
+            with progress_of_steps() as on_step:
+                lists, figures = recommend_live(run, k, users=wanted, base=base, on_step=on_step)
+        else:
+            lists = recommend(run, k, part=part_named(part or "test"), users=wanted, base=base)
+        if wanted is None and output is None:
+            with saving():
+                kept = run.save_recommendations(lists, live=live)
+    if wanted is not None and output is None:
+        if as_json:
+            print_json(lists.to_dicts())
+        else:
+            shown = lists.join(run.items(), on="item_id", how="left", maintain_order="left")
+            columns = [
+                name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
+            ]
+            as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
+            unseen = "unseen items, all parts known" if live else f"unseen items for the {part or 'test'} part"
+            print_title(f"{run.argument}: {unseen}")
+            print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
+    else:
+        path = kept if output is None else write_table(lists, output)
+        if as_json:
+            more = {} if figures is None else {"live": figures.to_dict()}
+            print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k, **more})
+        else:
+            print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
+    for sentence in () if figures is None else figures.sentences():
+        (say if as_json else print_sentence)(sentence)
+    next_step(f"recprism evaluate {run.argument}")

@@ -1,0 +1,54 @@
+"""recprism runs: what runs there are, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._output import AsJson, next_step, print_json, print_sentence, print_table, say
+
+
+def runs(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where to look.", show_default="runs, or the current folder")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs below a folder and their results: model, data, goal, budget, certified loss, date.
+
+    A run that cannot be read is listed as broken, with the reason.
+
+    Examples:
+
+    - `recprism runs`
+    - `recprism runs experiments --json`
+    """
+    from recprism.runs.listing import list_runs
+
+    found = list_runs(folder)
+    if as_json:
+        print_json([row.to_dict() for row in found])
+        return
+    if not found:
+        say(f"no runs below {folder or 'this folder'}")
+        next_step("recprism train")
+        return
+    rows = [
+        (it.run, it.name, it.state, it.model, it.data, it.goal, _shares(it.budgets), _shares(it.losses), _day(it.date))
+        for it in found
+    ]
+    print_table(("run", "name", "state", "model", "data", "goal", "budget", "loses at most", "date"), rows)
+    for row in found:
+        if row.reason is not None:
+            print_sentence(f"broken: {row.reason}")
+
+
+def _shares(amounts: Mapping[str, float]) -> str:
+    return ", ".join(f"{100 * share:.3g} % of {metric}" for metric, share in amounts.items())
+
+
+def _day(date: str | None) -> str:
+    return "" if date is None else date.partition("T")[0]

@@ -1,0 +1,192 @@
+"""recprism train: load, split and train into a run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli._options import (
+    ColumnMap,
+    ItemTable,
+    MinItem,
+    MinUser,
+    Mlflow,
+    Preset,
+    SplitMethod,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    Threshold,
+    data_config,
+    mlflow_sink,
+    run_config,
+    typed_values,
+)
+from recprism.cli._output import (
+    AsJson,
+    DataRoot,
+    Device,
+    Seed,
+    next_step,
+    print_facts,
+    print_json,
+    print_title,
+    progress_bar,
+    say,
+    say_categories,
+    say_removed,
+)
+
+if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
+    from recprism.data.split import Split
+    from recprism.models import Factors
+    from recprism.runs.config import RunConfig
+    from recprism.runs.run import Run
+
+WITHOUT_CATEGORIES = (
+    "the items have no categories, so the goals and metrics of subtopics (sc, alpha_ndcg, ilad_subtopics) and reasons "
+    "by subtopic will not work; ilad and pc need none. Name categories with --items FILE --subtopic-column NAME, or "
+    "--subtopics FILE"
+)
+
+
+def train(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The run directory to make.", show_default="runs/DATA-MODEL")
+    ] = None,
+    data: Annotated[str, typer.Option(help="A named data set, or a table of interactions.")] = "ml-latest-small",
+    model: Annotated[str, typer.Option(help="bprmf, lightgcn or als (extra [adapters]).")] = "bprmf",
+    model_preset: Annotated[
+        str, typer.Option(help="default, or paper (the paper's fixed number of epochs).")
+    ] = "default",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the model, as in dim=64; repeatable.", show_default=False),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="What your index searches by: inner_product, or cosine (item vectors of length 1).")
+    ] = "inner_product",
+    split: SplitMethod = "random",
+    preset: Preset = "default",
+    threshold: Threshold = None,
+    min_user: MinUser = None,
+    min_item: MinItem = None,
+    columns: ColumnMap = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    data_root: DataRoot = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run.", show_default=False)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
+    mlflow: Mlflow = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a base recommender: load, clean, split, fit; everything is kept in one run directory.
+
+    Examples:
+
+    - `recprism train`
+    - `recprism train --data ml-1m --model lightgcn -o runs/gcn`
+    - `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`
+    - `recprism train --resume runs/gcn`
+    """
+    from recprism.runs._lock import held
+    from recprism.runs.run import Run
+    from recprism.runs.sinks import followed
+
+    sink = mlflow_sink(mlflow)
+    if resume is not None:
+        run = Run.open(resume)
+    else:
+        chosen = data_config(
+            data,
+            preset=preset,
+            threshold=threshold,
+            min_user=min_user,
+            min_item=min_item,
+            columns=columns,
+            subtopics=subtopics,
+            items=items,
+            subtopic_column=subtopic_column,
+            subtopic_separator=subtopic_separator,
+            subtopic_level=subtopic_level,
+            data_root=data_root,
+        )
+        config = run_config(
+            seed=seed,
+            device=device,
+            data=chosen,
+            split={"method": split},
+            model={
+                "name": model,
+                "preset": model_preset,
+                "metric": metric,
+                "settings": typed_values(settings or [], "--set"),
+            },
+        )
+        run = start_run(
+            output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
+        )
+    with held(run.path), followed(run, sink):
+        factors = train_with_progress(run)
+    if as_json:
+        print_json({"run": str(run.path), **factors.settings})
+    else:
+        print_title(f"trained {run.config.model.name}")
+        print_facts(
+            {"run": str(run.path), **{name: value for name, value in factors.settings.items() if value is not None}}
+        )
+    next_step(f"recprism audit {run.path}", f"recprism evaluate {run.path}")
+
+
+def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
+    """A new run with its data, and what is in them."""
+    from recprism.runs.jobs.train import start
+    from recprism.runs.run import Run
+
+    Run(path).require_free(overwrite=overwrite)
+    if overwrite:
+        say_removed(path, Run(path).replaced(everything=True))
+
+    def show(dataset: Dataset, split: Split) -> None:
+        subtopics = dataset.subtopics
+        parts = f"{len(split.train):,} train, {len(split.validation):,} validation, {len(split.test):,} test"
+        without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
+        size = f"{split.n_users:,} users, {split.n_items:,} items, {len(subtopics)} subtopics{without}"
+        say(f"    {config.data.source}: {size}; {parts}")
+        if dataset.category_source:
+            say_categories(dataset.categories)
+        if not len(subtopics):
+            say(f"warning: {WITHOUT_CATEGORIES}")
+
+    return start(path, config, overwrite=overwrite, on_data=show)
+
+
+def train_with_progress(run: Run) -> Factors:
+    """Train, with a bar that shows loss, validation and the time left."""
+    from recprism.models import Epoch
+    from recprism.runs.jobs.train import train as train_run
+
+    name = run.config.model.name
+    with progress_bar() as progress:
+        task = progress.add_task(f"training {name}", total=None, note="")
+
+        def show(epoch: Epoch) -> None:
+            note = f"loss {epoch.loss:.4f}" + (
+                "" if epoch.validation is None else f", validation {epoch.validation:.4f}"
+            )
+            progress.update(task, completed=epoch.epoch, total=epoch.epochs, note=note)
+
+        try:
+            return train_run(run, show)
+        except KeyboardInterrupt:
+            say(f"stopped; go on with: recprism train --resume {run.path}")
+            raise

@@ -1,0 +1,1 @@
+"""Commands that make pages: report and studio."""

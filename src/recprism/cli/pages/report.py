@@ -1,0 +1,65 @@
+"""recprism report: one run, one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recprism.cli._options import ResultName
+from recprism.cli._output import AsJson, Seed, next_step, print_json, print_sentence, print_title, progress_of_steps
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.data.split import Part
+    from recprism.report.content import Content
+    from recprism.runs.run import Run
+
+
+def report(
+    run_directory: Annotated[Path, typer.Argument(help="A run; diversified or only trained.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default="RUN/report.html")
+    ] = None,
+    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
+    draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and no factor is named.", min=0)] = 199,
+    seed: Seed = 0,
+    name: ResultName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one page that can be sent to somebody: the verdict, the front, who pays, factors, users, settings.
+
+    A single HTML file that needs no network. A run that was not diversified gets an audit.
+
+    Examples:
+
+    - `recprism report runs/x`
+    - `recprism report runs/x -o page.html --draws 99`
+    """
+    from recprism.runs.jobs.train import part_named
+    from recprism.runs.run import Run
+
+    run = Run.open(run_directory, name)
+    path = output or run.report_path
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; name a file with -o")
+    chosen = part_named(part)
+    content = report_with_progress(run, path, part=chosen, draws=draws, seed=seed)
+    size = path.stat().st_size
+    if as_json:
+        print_json({"run": str(run.path), "report": str(path), "bytes": size, **content.to_dict()})
+        return
+    print_title(f"{run.path}, on the {chosen} part")
+    for line in content.verdict:
+        print_sentence(line)
+    print_sentence(f"{path}: {size / 1e6:.1f} MB, needs no network")
+    next_step(f"open {path} in a browser")
+
+
+def report_with_progress(run: Run, path: Path, *, part: Part = "test", draws: int = 199, seed: int = 0) -> Content:
+    """Write the page, with a bar."""
+    from recprism.report import write_report
+
+    with progress_of_steps() as show:
+        return write_report(run, path, part=part, draws=draws, seed=seed, on_step=show)

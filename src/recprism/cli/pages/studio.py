@@ -1,0 +1,90 @@
+"""recprism serve: the studio, a page on this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import ResultName
+from recprism.cli._output import say
+from recprism.errors import InputError, MissingDependencyError
+
+TOKEN = "RECPRISM_TOKEN"
+
+
+def serve(
+    runs: Annotated[list[Path], typer.Argument(help="Runs, or a folder of runs.")],
+    host: Annotated[str, typer.Option(help="Other addresses than this machine's own need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar=TOKEN, help="Whoever asks must bring it.", show_default="none on 127.0.0.1, else one is made"
+        ),
+    ] = None,
+    name: ResultName = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Look at runs in a browser: drag a budget and see lists, figures and the front move.
+
+    Search for users and items, turn factors by hand, compare runs, watch one that is still going, download vectors and
+    lists. The path towards the run's goal is made once (half a minute on MovieLens-1M) and kept in the run. Needs
+    `pip install 'recprism[serve]'`. Ctrl-C ends it.
+
+    Examples:
+
+    - `recprism serve runs/demo`
+    - `recprism serve runs/a runs/b --open`
+    - `recprism serve runs --port 0`
+    """
+    try:
+        import uvicorn
+
+        from recprism.studio import create_app
+        from recprism.studio.safety import is_loopback
+    except ModuleNotFoundError as missing:
+        raise MissingDependencyError(
+            f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
+        ) from None
+    key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
+    app = create_app(_run_directories(runs), result=name, host=host, token=key)
+    listener = _listen(host, port)
+    where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
+    say(f"recprism studio: {where}   (Ctrl-C ends it)")
+    if open_browser:
+        typer.launch(where)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _run_directories(named: list[Path]) -> list[Path]:
+    """A folder that is no run but holds some stands for all of them."""
+    found: list[Path] = []
+    for path in named:
+        inside = sorted(it.parent for it in path.glob("*/config.toml")) if path.is_dir() else []
+        found += [path] if (path / "config.toml").exists() or not inside else inside
+    return found
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+        listener.listen()  # whoever follows the link at once waits instead of being refused
+    except OSError as problem:
+        listener.close()
+        raise InputError(
+            f"cannot listen on {host}:{port} ({os.strerror(problem.errno or 0)}); choose another --port or --host"
+        ) from None
+    return listener
+
+
+def _in_link(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,1 @@
+"""Commands of the paper's method and its comparisons."""

@@ -1,0 +1,81 @@
+"""recprism frontier: what every method buys with every budget, on one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import comma_words
+from recprism.cli._output import (
+    AsJson,
+    Engine,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+)
+
+
+def frontier(
+    run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
+    goal: Annotated[str, typer.Option(help="sc, alpha_ndcg, ilad_subtopics, ilad or pc.")] = "sc",
+    rivals: Annotated[
+        str | None, typer.Option(help="Names of re-rankers with commas between.", show_default="all of them")
+    ] = None,
+    engine: Engine = "local",
+    as_json: AsJson = False,
+) -> None:
+    """The front of ours and of every rival: tuned alike on validation, read once on the test.
+
+    Hypervolume is the area under a method's points up to 10 % loss; p-values compare with ours, user by user.
+
+    Examples:
+
+    - `recprism frontier runs/x --goal sc`
+    - `recprism frontier runs/x --goal pc --rivals mmr,exposure`
+    """
+    from recprism.budget.path import check_goal
+    from recprism.budget.scenario import Situation
+    from recprism.errors import InputError
+    from recprism.paper.frontier import BUDGETS
+    from recprism.paper.frontier import frontier as fronts_of
+    from recprism.paper.tuning import RIVALS, possible_rivals
+    from recprism.runs.run import Run
+
+    run = Run.open(run_directory)
+    factors, split, subtopics = run.factors(), run.split(), run.subtopics()
+    chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals]))
+    for name in chosen:
+        if name not in RIVALS:
+            raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")
+    validation, test = (Situation(factors, split, subtopics, part) for part in ("validation", "test"))
+    with progress_bar() as progress:
+        task = progress.add_task("tuning", total=len(chosen) + 1, note="")
+        fronts = fronts_of(
+            validation,
+            test,
+            check_goal(goal),
+            rivals=chosen,
+            on_method=lambda name: progress.update(task, advance=1, note=name),
+            engine=engine,
+        )
+    if as_json:
+        print_json({"run": str(run.path), "goal": goal, "fronts": [front.to_dict() for front in fronts]})
+        return
+    print_title(
+        f"{run.path}: gain in {goal}@10, in percent (loss of NDCG@10 behind it), for a budget kept on validation; "
+        "read on the test"
+    )
+    columns = ("method", *(f"{100 * budget:g} %" for budget in BUDGETS), "hypervolume")
+    rows = []
+    for front in fronts:
+        found = {point.budget: f"{100 * point.gain:+.1f} (-{100 * point.loss:.1f})" for point in front.points}
+        rows.append((front.method, *(found.get(budget, "-") for budget in BUDGETS), f"{front.hypervolume:.1f}"))
+    print_table(columns, rows, numeric=columns[1:])
+    popular = fronts[-1].points[0]
+    print_sentence(f"popularity keeps none of these budgets: {100 * popular.gain:+.1f} ({-100 * popular.loss:+.1f})")
+    next_step(f"recprism diversify {run.path} --budget 0.01 --goal {goal}")

@@ -1,0 +1,1 @@
+"""Commands to start with: demo, doctor, data, features."""

@@ -1,0 +1,183 @@
+"""recprism data: what there is, what it is like, and how to get it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import (
+    ColumnMap,
+    ItemTable,
+    MinItem,
+    MinUser,
+    Preset,
+    SplitMethod,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    Threshold,
+    data_config,
+    run_config,
+)
+from recprism.cli._output import (
+    AsJson,
+    DataRoot,
+    Seed,
+    download_columns,
+    next_step,
+    print_facts,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+    say,
+    stdout,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Data sets: list, show, stats, fetch.", rich_markup_mode="markdown")
+
+
+@app.command("list")
+def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
+    """Named data sets and whether they are here.
+
+    Example: `recprism data list --data-root ~/data`
+    """
+    from recprism.data.datasets import NAMED, locate
+
+    rows = []
+    for name, known in NAMED.items():
+        source = locate(name, data_root)
+        here = "embedded" if source is None and name == "ml-latest-small" else source and str(source.path)
+        rows.append({"name": name, "title": known.title, "here": here or None, "can_fetch": bool(known.downloads)})
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("name", "what it is", "where"), [(row["name"], row["title"], row["here"] or "not here") for row in rows]
+    )
+    next_step("recprism data stats ml-latest-small")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A named data set.")],
+    as_json: AsJson = False,
+) -> None:
+    """Where a data set comes from, its licence, and (for the embedded one) its publisher's README.
+
+    Example: `recprism data show ml-latest-small`
+    """
+    from recprism.data._readers.movielens import embedded_readme
+    from recprism.data.datasets import find_named
+
+    known = find_named(name.partition(":")[0])
+    readme = embedded_readme() if name == "ml-latest-small" else None
+    facts = {
+        "name": name,
+        "title": known.title,
+        "licence": known.licence,
+        "addresses": [address for address, _ in known.downloads],
+    }
+    if as_json:
+        print_json({**facts, "readme": readme})
+        return
+    print_facts(facts)
+    if readme is not None:
+        stdout.print("\n" + readme, markup=False, highlight=False)
+    next_step(f"recprism data stats {name}")
+
+
+@app.command()
+def stats(
+    source: Annotated[str, typer.Argument(help="A named data set, or a table of interactions.")],
+    preset: Preset = "default",
+    threshold: Threshold = None,
+    min_user: MinUser = None,
+    min_item: MinItem = None,
+    columns: ColumnMap = None,
+    subtopics: SubtopicTable = None,
+    items: ItemTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    split: SplitMethod = "random",
+    seed: Seed = 0,
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count what a run with these options of `train` would hold: after cleaning, and in each part of the split.
+
+    Examples:
+
+    - `recprism data stats ml-1m --preset paper --data-root ~/data --json`
+    - `recprism data stats my.csv --column user_id=userId --items movies.csv --subtopic-column genres`
+    """
+    from recprism.runs.jobs.train import divided
+
+    config = data_config(
+        source,
+        preset=preset,
+        threshold=threshold,
+        min_user=min_user,
+        min_item=min_item,
+        columns=columns,
+        subtopics=subtopics,
+        items=items,
+        subtopic_column=subtopic_column,
+        subtopic_separator=subtopic_separator,
+        subtopic_level=subtopic_level,
+        data_root=data_root,
+    )
+    dataset, parts = divided(run_config(seed=seed, data=config, split={"method": split}))
+    sizes = {"train": len(parts.train), "validation": len(parts.validation), "test": len(parts.test)}
+    counted = {**dataset.stats(), "split": sizes}
+    if as_json:
+        print_json({**counted, "categories": dataset.categories.to_dict()})
+        return
+    print_title(f"{source}, after cleaning")
+    print_facts(counted)
+    print_sentence(f"categories: {dataset.categories.sentence()}")
+    if warning := dataset.categories.warning():
+        say(f"warning: {warning}")
+    next_step(f"recprism train --data {source}")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A named data set, as in ml-1m or amazon:CDs_and_Vinyl.")],
+    data_root: DataRoot = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(help="Take the files from this address instead of the publisher's.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a data set from its publisher, check it, and keep it under the data root.
+
+    Nothing is ever downloaded without this command. Example: `recprism data fetch ml-1m --data-root ~/data`
+    """
+    from recprism.data._readers.fetch import downloads, fetch, size_of
+    from recprism.data.datasets import data_roots, find_named
+
+    folder = Path(data_roots(data_root)[0])
+    wanted = downloads(name, mirror=mirror)
+    say(f"licence: {find_named(name.partition(':')[0]).licence}")
+    done = []
+    for download in wanted:
+        size = size_of(download)
+        say(f"{download.address} ({'size unknown' if size is None else f'{size / 2**20:.1f} MiB'}) -> {folder}")
+        with progress_bar(*download_columns()) as progress:
+            task = progress.add_task(download.file_name, total=size)
+            fetched = fetch(download, folder, lambda got, _, task=task: progress.update(task, completed=got))  # type: ignore[misc]
+        check = "checksum agrees" if fetched.verified else "the publisher gives no checksum"
+        if not as_json:
+            print_sentence(f"kept {fetched.path} ({fetched.size:,} bytes; {check})")
+        done.append({"path": str(fetched.path), "bytes": fetched.size, "verified": fetched.verified})
+    if as_json:
+        print_json(done)
+    next_step(f"recprism data stats {name} --data-root {folder}")

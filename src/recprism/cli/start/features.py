@@ -1,0 +1,145 @@
+"""recprism features: named features from reviews, from tuples of other tools, or from an attribute table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recprism.cli._options import ColumnMap, column_map, refuse_given, share_option
+from recprism.cli._output import (
+    AsJson,
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_bar,
+    say,
+)
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.text.feature_folder import FeatureTables
+
+
+def features(
+    reviews: Annotated[
+        Path | None, typer.Argument(help="Amazon reviews, one JSON object a line, plain or .gz.", show_default=False)
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the tables.")] = Path("features"),
+    tuples: Annotated[
+        Path | None,
+        typer.Option(help="Instead of reviews: user,item,feature,sentiment as CSV, TSV, Parquet or JSON lines."),
+    ] = None,
+    attributes: Annotated[
+        Path | None,
+        typer.Option(help="Instead of reviews: an item table; numbers are scaled, categories become one-hot."),
+    ] = None,
+    columns: ColumnMap = None,
+    top: Annotated[int, typer.Option(help="How many features to keep.")] = 100,
+    clusters: Annotated[int, typer.Option(help="Subtopics: clusters of features that are spoken of together.")] = 12,
+    min_mentions: Annotated[int, typer.Option(help="Reviews: leave out what is mentioned less often.")] = 5,
+    max_share: Annotated[
+        float, share_option(help="Reviews: what stands in a larger share of them is their topic, and no feature.")
+    ] = 0.3,
+    show: Annotated[int, typer.Option(help="How many features to print.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Find what reviewers speak of, and how: named item features for models and explanations.
+
+    From reviews: frequent nouns and noun phrases with opinion words near them, and the sentiment of every mention
+    (needs `pip install 'recprism[text]'`). Written to the folder, as Parquet:
+
+    * `mentions`: user_id, item_id, feature, sentiment (-1 to 1)
+    * `item_features`, `user_features`: the matrices of the Explicit Factor Model; 1 to 5, 0 where never mentioned
+    * `interactions`: user_id, item_id[, rating, timestamp], ready for `recprism train`
+    * `subtopics`: item_id, subtopic. Reviews carry no categories: these are clusters of features, listed in `clusters`
+    * `features`: each feature with its mentions, the share of praise, and an example
+
+    The matrices are made from all reviews. To judge a model, make them from the training part alone
+    (`recprism.text.efm.mentions_of_pairs`): a test review tells who wrote it.
+
+    Examples:
+
+    - `recprism features reviews.json.gz -o features`
+    - `recprism features --tuples found.csv --top 50`
+    - `recprism features --attributes items.csv`
+    """
+    given = {"REVIEWS": reviews, "--tuples": tuples, "--attributes": attributes}
+    if sum(path is not None for path in given.values()) != 1:
+        raise InputError(f"name one source of features: a file of reviews, --tuples or --attributes ({_named(given)})")
+    if attributes is not None:
+        _from_attributes(attributes, output, column_map(columns, ("item_id",)), as_json)
+        return
+    if reviews is not None:
+        refuse_given({"--column": columns}, "is for --tuples and --attributes")
+        found = _from_reviews(reviews, clusters, top=top, min_mentions=min_mentions, max_share=max_share)
+    else:
+        from recprism.text.feature_folder import tables_of_tuples
+
+        mapped = column_map(columns, ("user_id", "item_id", "feature", "sentiment"))
+        found = tables_of_tuples(str(tuples), top=top, clusters=clusters, columns=mapped)
+    _report(found, found.write(output), show, as_json)
+
+
+def _from_reviews(path: Path, clusters: int, **settings: Any) -> FeatureTables:
+    from recprism.text._aspects import AspectSettings
+    from recprism.text.feature_folder import tables_of_reviews
+
+    with progress_bar() as progress:
+        task = progress.add_task("reading reviews", total=None, note="")
+
+        def follow(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total, note=f"{done:,} of {total:,}")
+
+        return tables_of_reviews(path, AspectSettings(**settings), clusters=clusters, follow=follow)
+
+
+def _from_attributes(path: Path, output: Path, columns: dict[str, str], as_json: bool) -> None:
+    from recprism.text.feature_files import features_to_frame, read_attributes
+    from recprism.text.feature_folder import write_tables
+
+    found = read_attributes(path, columns=columns)
+    written = write_tables({"item_features": features_to_frame(found.features)}, output)
+    for name, values in found.left_out.items():
+        say(f"left out: column {name!r} has {values:,} different values, too many for a category")
+    facts = {"items": len(found.features.ids), "features": list(found.features.names), "left_out": found.left_out}
+    if as_json:
+        print_json({**facts, "files": _as_text(written)})
+    else:
+        means = found.features.values.mean(0).tolist()
+        print_title(f"features of {path}")
+        print_table(("feature", "mean"), list(zip(found.features.names, means, strict=True)), numeric=("mean",))
+        print_sentence(f"{len(found.features.ids):,} items in {written['item_features']}")
+    next_step("python examples/raw_features.py")
+
+
+def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: bool) -> None:
+    counts = {name: table.height for name, table in found.tables.items()}
+    if as_json:
+        print_json({"features": found.features.head(show).to_dicts(), "rows": counts, "files": _as_text(written)})
+    else:
+        rows = [
+            (row["feature"], row["mentions"], _percent(row["positive"]), row["example"])
+            for row in found.features.head(show).iter_rows(named=True)
+        ]
+        print_title(f"the {len(rows)} features with most mentions")
+        print_table(("feature", "mentions", "praise", "example"), rows, numeric=("mentions", "praise"))
+        folder = written["features"].parent
+        print_sentence(f"{counts['mentions']:,} mentions of {found.features.height} features in {folder}")
+    topics = f" --subtopics {written['subtopics']}" if "subtopics" in written else ""
+    next_step(f"recprism train --data {written['interactions']}{topics} --threshold none")
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"
+
+
+def _as_text(paths: dict[str, Path]) -> dict[str, str]:
+    return {name: str(path) for name, path in paths.items()}
+
+
+def _named(given: dict[str, Path | None]) -> str:
+    return " and ".join(f"{name} {path}" for name, path in given.items() if path is not None) or "none was named"

@@ -1,0 +1,5 @@
+"""Counterfactual multi-player bandits: the paper's search for a small change of the factors."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

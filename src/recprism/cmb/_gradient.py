@@ -1,0 +1,97 @@
+"""The gradient variant: where psi is differentiable in the lists' vectors, Adam takes the place of the players."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.cmb.history import Follow, Ledger, Progress
+from recprism.cmb.objective import Objective
+from recprism.cmb.search_loop import Found, judge
+from recprism.cmb.space import FactorSpace
+from recprism.errors import InputError
+from recprism.metrics import Context
+from recprism.ranking._threads import one_thread
+
+# Names of metrics that are smooth in the item vectors while the lists stand still, and whether they are halved.
+SMOOTH = {"ilad": 1.0, "ilad_paper": 0.5}
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class GradientSettings:
+    """learning_rate of Adam, in units of the arms; reach clips every entry to [-reach, reach]."""
+
+    iterations: int = 200
+    k: int = 20
+    learning_rate: float = 0.01
+    reach: float = 0.3
+
+
+def gradient_search(
+    space: FactorSpace,
+    context: Context,
+    objective: Objective,
+    settings: GradientSettings,
+    *,
+    follow: Follow | None = None,
+    resume: Progress | None = None,
+) -> Found:
+    """Climb psi**2 - lambda1 * |delta| on ILAD: rank anew, then hold the lists still for a step of Adam."""
+    if objective.accuracy is not None or objective.diversity not in SMOOTH:
+        raise InputError(
+            f"the gradient variant needs a differentiable objective, {' or '.join(SMOOTH)} alone; got {objective.name}"
+        )
+    factor = SMOOTH[str(objective.diversity)]
+    values = torch.zeros(space.n_players, device=context.device, requires_grad=True)
+    optimiser = torch.optim.Adam([values], lr=settings.learning_rate)
+    ledger = Ledger(objective, resume.steps if resume is not None else ())
+    if resume is not None:
+        _restore(values, optimiser, resume)
+    for _ in range(len(ledger), settings.iterations):
+        ledger.add(judge(space, context, objective, values.detach(), settings.k))
+        lists = space.lists(values.detach(), settings.k)
+        with one_thread():  # several threads add up the gradient in any order, and the bits would differ
+            psi = factor * soft_ilad(space.vectors(values), lists)
+            size = values.abs().sum()
+            loss = objective.lambda1 * (size if objective.penalty == "sum" else size / space.n_players) - psi**2
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        with torch.no_grad():
+            values.clamp_(-settings.reach, settings.reach)
+        if follow is not None:
+            follow(Progress(ledger.steps(), _state(values, optimiser)))
+    return Found(values.detach(), ledger.steps())
+
+
+def soft_ilad(vectors: Tensor, lists: Tensor) -> Tensor:
+    """Mean cosine distance over the pairs of a list, averaged over users, as a function of ``vectors`` (n_items, d)."""
+    real = lists >= 0
+    unit = torch.nn.functional.normalize(vectors, dim=1)[lists.clamp_min(0)] * real[..., None]
+    total = unit.sum(1)
+    # The sum over ordered pairs of cosines is |sum|^2 minus the diagonal.
+    cosines = (total * total).sum(1) - (unit * unit).sum((1, 2))
+    n = real.sum(1).to(unit.dtype)
+    pairs = n * (n - 1)
+    return ((pairs - cosines) / pairs.clamp_min(1)).mean()
+
+
+def _state(values: Tensor, optimiser: torch.optim.Adam) -> dict[str, NDArray[Any]]:
+    moments: dict[str, Tensor] = optimiser.state[values]
+    tensors = {"values": values.detach(), **{name: moments[name] for name in MOMENTS}}
+    return {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
+
+
+def _restore(values: Tensor, optimiser: torch.optim.Adam, progress: Progress) -> None:
+    tensors = {name: torch.as_tensor(array) for name, array in progress.arrays.items()}
+    with torch.no_grad():
+        values.copy_(tensors["values"])
+    # Adam keeps its step count on the CPU and its moments beside the values.
+    optimiser.state[values] = {
+        name: tensors[name].clone().to("cpu" if name == "step" else values.device) for name in MOMENTS
+    }

@@ -1,0 +1,1 @@
+"""Compiled loops over players. They need numpy and numba only."""

@@ -1,0 +1,201 @@
+"""A member of the crew of the learner: it ranks its users, and tells what their lists ask of every player.
+
+An iteration is two questions, or three where a goal hangs on what all users are shown: ``look`` (rank and judge),
+``weigh`` (what candidates are worth, given the exposure of all), ``credit`` (what players are paid). Item players live
+with whoever asks; those of a user live with the user's shard, as a state that is handed from question to question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from recprism.cmb._shards import Shard
+from recprism.cmb.credit.marginal import MarginalCredit, Spread, spread_of, to_items, to_users
+from recprism.cmb.credit.worth import exposure_of
+from recprism.cmb.history import either
+from recprism.cmb.objective import Number
+from recprism.cmb.players.arms import Arms
+from recprism.cmb.players.play import Keep
+from recprism.cmb.search_loop import sum_of_magnitudes
+from recprism.cmb.space import FactorSpace
+from recprism.errors import InputError
+from recprism.metrics._decomposable import Sums
+from recprism.ranking._threads import one_thread
+
+
+@dataclass(frozen=True)
+class ClimbSettings:
+    """iterations: steps; k: length of the lists
+    rate: how far a player with an average, steady reward has come at the end, in units of the reach
+    price: what an arm must earn to be taken at all, in the same units; larger leaves more players at exactly 0
+    keep: the last iteration's perturbation, or that of the iteration with the highest reward
+    """
+
+    iterations: int = 40
+    k: int = 10
+    rate: float = 0.2
+    price: float = 0.0
+    keep: Keep = "last"
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.k < 1 or self.rate <= 0 or self.price < 0:
+            raise InputError(
+                f"iterations={self.iterations}, k={self.k} and rate={self.rate} must be above 0, "
+                f"price={self.price} not below"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Climber:
+    """Players of one side, or of one shard's users: their slopes, what they were paid last, and what is kept of them.
+
+    slopes, kept: (n_players,); reward: likewise, not yet in the slopes because its size hangs on all players
+    """
+
+    slopes: Tensor
+    kept: Tensor
+    reward: Tensor | None = None
+
+    def after(self, size: Number | None) -> Climber:
+        """With the last reward in the slopes, 1 on average where ``size`` is the mean magnitude over all players."""
+        if self.reward is None or size is None:
+            return self
+        return Climber(self.slopes + self.reward / size, self.kept)
+
+    def best_arms(self, arms: Arms, settings: ClimbSettings) -> Tensor:
+        """(n_players,) values: the best of each player's arms."""
+        scale = settings.rate * arms.reach / settings.iterations
+        wanted = self.slopes * scale
+        wanted = wanted.sign() * (wanted.abs() - settings.price * arms.reach).clamp(min=0)
+        gap = 2 * arms.reach / (arms.count - 1)
+        nearest = ((wanted.clamp(-arms.reach, arms.reach) + arms.reach) / gap).round().long()
+        return arms.on(self.slopes.device)[nearest]
+
+    def keeping(self, values: Tensor, is_best: bool | Tensor, keep: Keep) -> Climber:
+        return replace(self, kept=values if keep == "last" else either(is_best, values, self.kept))
+
+
+class Seen(NamedTuple):
+    """What a shard's users, those who pay in an iteration, see at the edge of their lists under a perturbation."""
+
+    shard: Shard
+    user: Tensor
+    item: Tensor
+    items: Tensor
+    scores: Tensor
+    worths: list[Tensor]
+
+
+class Look(NamedTuple):
+    """parts: of psi; size: of the user players' values; exposure, spreads: whichever can be told already."""
+
+    parts: list[Sums]
+    size: Number
+    exposure: Tensor | None
+    spreads: list[Spread]
+
+
+class Pay(NamedTuple):
+    """to_items: (n_items, d) what these users pay item players; to_users: sum of magnitudes of what users get."""
+
+    to_items: Tensor | None
+    to_users: Tensor | None
+
+
+class Climbers:
+    """Some shards, and the way from item players' values to what everybody is paid."""
+
+    def __init__(self, credit: MarginalCredit, arms: Arms, settings: ClimbSettings, shards: Sequence[Shard]) -> None:
+        self._credit, self._arms, self._settings = credit, arms, settings
+        self._shards = shards
+        self._seen: tuple[int, list[Seen]] = (-1, [])  # of an iteration; a new member looks again
+
+    def look(
+        self, states: list[Climber | None], number: int, of_items: Tensor | None, size: Number | None
+    ) -> tuple[list[Look], list[Climber | None]]:
+        """Rank and judge; ``size`` is that of the users' last reward over all shards."""
+        states = [None if state is None else state.after(size) for state in states]
+        own = self._own(states, of_items)
+        self._seen = number, [self._ranked(*pair, number) for pair in zip(self._shards, own, strict=True)]
+        n_items = 0 if of_items is None else len(of_items)
+        sizes = [sum_of_magnitudes(values[n_items:]) for values in own]
+        return [self._look(*pair) for pair in zip(self._seen[1], sizes, strict=True)], states
+
+    def weigh(
+        self, states: list[Climber | None], number: int, of_items: Tensor | None, exposure: Tensor
+    ) -> tuple[list[list[Spread]], list[Climber | None]]:
+        """The spread of every goal's worths, given how often each item is shown to all users."""
+        return [self._weighed(seen, exposure) for seen in self._seen_in(number, states, of_items)], states
+
+    def credit(
+        self,
+        states: list[Climber | None],
+        number: int,
+        of_items: Tensor | None,
+        exposure: Tensor | None,
+        spreads: list[Tensor],
+        is_best: bool | Tensor,
+    ) -> tuple[list[Pay], list[Climber | None]]:
+        """What every shard pays item players, and its own users."""
+        pays, after = [], []
+        for seen, state in zip(self._seen_in(number, states, of_items), states, strict=True):
+            if not seen.worths:
+                self._weighed(seen, exposure)
+            pay, changed = self._paid(seen, state, spreads, is_best)
+            pays.append(pay)
+            after.append(changed)
+        return pays, after
+
+    def _look(self, seen: Seen, size: Number) -> Look:
+        lists = seen.items[:, : self._settings.k]
+        parts = seen.shard.judged(lists, seen.item if seen.shard.needs_vectors else None)
+        if self._credit.needs_exposure:
+            return Look(parts, size, exposure_of(lists, len(seen.item)), [])
+        return Look(parts, size, None, self._weighed(seen, None))
+
+    def _paid(
+        self, seen: Seen, state: Climber | None, spreads: list[Tensor], is_best: bool | Tensor
+    ) -> tuple[Pay, Climber | None]:
+        space = cast(FactorSpace, seen.shard.space)
+        with one_thread():
+            base_scores = space.base_scores(seen.items)
+            pull = self._credit.pull(seen.items, seen.scores, base_scores, self._settings.k, seen.worths, spreads)
+            of_items = None
+            if "item" in space.sides:
+                of_items = space.of_players(to_items(pull, seen.items, seen.user, len(seen.item)))
+            if state is None:
+                return Pay(of_items, None), None
+            reward = space.of_players(to_users(pull, seen.items, seen.item))
+            kept = state.keeping(state.best_arms(self._arms, self._settings), is_best, self._settings.keep)
+            return Pay(of_items, reward.abs().sum()), replace(kept, reward=reward)
+
+    def _own(self, states: list[Climber | None], of_items: Tensor | None) -> list[Tensor]:
+        """The values that move what each shard ranks with: those of item players, then of its own users'."""
+        own = []
+        for state in states:
+            of_users = () if state is None else (state.best_arms(self._arms, self._settings),)
+            own.append(torch.cat([*(() if of_items is None else (of_items,)), *of_users]))
+        return own
+
+    def _seen_in(self, number: int, states: list[Climber | None], of_items: Tensor | None) -> list[Seen]:
+        if self._seen[0] != number:  # somebody else was asked to look, and is no more
+            pairs = zip(self._shards, self._own(states, of_items), strict=True)
+            self._seen = number, [self._ranked(*pair, number) for pair in pairs]
+        return self._seen[1]
+
+    def _ranked(self, shard: Shard, values: Tensor, number: int) -> Seen:
+        shard = shard.at(number)
+        space = cast(FactorSpace, shard.space)
+        user, item = space.moved(values)
+        depth = min(self._settings.k + self._credit.candidates, len(item))
+        return Seen(shard, user, item, *space.rank(user, item, depth), [])
+
+    def _weighed(self, seen: Seen, exposure: Tensor | None) -> list[Spread]:
+        with one_thread(), seen.shard.telling_rows():
+            seen.worths[:] = self._credit.worths(seen.items, self._settings.k, seen.shard.context, exposure)
+            return [spread_of(worth, seen.items) for worth in seen.worths]

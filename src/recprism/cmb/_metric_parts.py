@@ -1,0 +1,142 @@
+"""What a metric needs of some users' lists, so that its value for all users can be had from such parts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.data._ids import show
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists, Metric
+from recprism.metrics._decomposable import Sums, Together, added
+from recprism.ranking._threads import one_thread
+
+OwnMetric = Callable[[Lists, Context], Any]
+
+
+class InfiniteValueError(InputError):
+    """A metric gave infinity: its name, the user's row (None for all lists together), and the user where it is known.
+
+    Its arguments are all that it knows, so that it comes whole out of another process.
+    """
+
+    def __init__(self, metric: str, row: int | None, user: str | None = None) -> None:
+        super().__init__(metric, row, user)
+        self.metric, self.row, self.user = metric, row, user
+
+    def __str__(self) -> str:
+        row = "" if self.row is None else f" for user row {self.row}"
+        where = row if self.user is None else f" for user {self.user} (row {self.row})"
+        return f"{self.metric} gave infinity{where}; a metric gives finite numbers, and NaN for a user it cannot judge"
+
+
+@contextmanager
+def rows_among_all(rows: NDArray[Any] | None) -> Iterator[None]:
+    """Rows of some users, in an error raised inside, become their rows among all; None where these are all."""
+    try:
+        yield
+    except InfiniteValueError as bad:
+        if rows is None or bad.row is None:
+            raise
+        raise InfiniteValueError(bad.metric, int(rows[bad.row])) from None
+
+
+@contextmanager
+def users_named(ids: NDArray[Any]) -> Iterator[None]:
+    """An error raised inside that knows a user's row among all says the id, too."""
+    try:
+        yield
+    except InfiniteValueError as bad:
+        if bad.row is None:
+            raise
+        raise InfiniteValueError(bad.metric, bad.row, show(ids[bad.row])) from None
+
+
+@dataclass(frozen=True)
+class AtCut:
+    """A metric of the first k places."""
+
+    metric: Metric
+    k: int
+
+    def __call__(self, lists: Lists, context: Context) -> Tensor:
+        return self.metric(lists.at(self.k), context)
+
+
+def part_of(metric: OwnMetric, lists: Lists) -> Sums:
+    """Of a value per user their sum and number, users who cannot be judged (NaN) left out; of one number, itself."""
+    together = _together(metric)
+    if together is not None:
+        lists = lists.at(metric.k) if isinstance(metric, AtCut) else lists
+        return together.sums(lists, lists.context)
+    values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
+    require_no_infinity(metric, values)
+    if values.ndim == 0:
+        return (values,)
+    with one_thread():  # a sum that comes out the same on any number of threads
+        return values.nansum(), (~values.isnan()).sum()
+
+
+def values_of(metric: OwnMetric, lists: Lists) -> Sums:
+    """The value of each user, (n,) float64, NaN for those who cannot be judged."""
+    values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
+    if values.ndim == 0:
+        raise InputError(f"{_name(metric)} gives one number for all lists; a sample of users needs one per user")
+    require_no_infinity(metric, values)
+    return (values,)
+
+
+def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
+    """values: (n_users, ...), or () for all lists together
+
+    To look at values on a GPU is to wait for it: that is done for functions of somebody's own, and for those of this
+    package only when psi is read.
+    """
+    if (values.device.type != "cpu" and _comes_with_recprism(metric)) or not bool(values.isinf().any()):
+        return
+    row = int(values.isinf().nonzero()[0, 0]) if values.ndim else None
+    raise InfiniteValueError(_name(metric), row)
+
+
+def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
+    """The part of all users, from those of several shards in their order."""
+    if len(parts) > 1 and len(parts[0]) == 1 and _together(metric) is None:
+        raise InputError(
+            f"{_name(metric)} gives one number for all lists, which does not follow from those of {len(parts)} shards;"
+            " give a value per user, or a metric whose function is a Together, or pass shards=1"
+        )
+    return added(list(parts))
+
+
+def value_of(metric: OwnMetric, part: Sums) -> Tensor:
+    """() float64, from the part of all users."""
+    together = _together(metric)
+    if together is not None:
+        return together.value(*part)
+    return part[0] if len(part) == 1 else part[0] / part[1]
+
+
+def _name(metric: OwnMetric) -> str:
+    if isinstance(metric, AtCut):
+        return f"{metric.metric.name}@{metric.k}"
+    return str(getattr(metric, "name", None) or getattr(metric, "__name__", "the metric"))
+
+
+def _comes_with_recprism(metric: OwnMetric) -> bool:
+    return str(getattr(_function(metric), "__module__", "")).startswith("recprism.metrics.")
+
+
+def _function(metric: OwnMetric) -> Callable[..., Any]:
+    known = metric.metric if isinstance(metric, AtCut) else metric
+    return known.function if isinstance(known, Metric) else known
+
+
+def _together(metric: OwnMetric) -> Together | None:
+    function = _function(metric)
+    return function if isinstance(function, Together) else None

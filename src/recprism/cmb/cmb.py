@@ -1,0 +1,195 @@
+"""CMB, the estimator: counterfactual multi-player bandits on a trained recommender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from recprism.cmb._files import read_cmb, write_cmb
+from recprism.cmb._learning import Learned, learn, learn_from_scores
+from recprism.cmb._settings import BAKED, CMBSettings, plain_settings, preset_settings
+from recprism.cmb.history import Follow, Progress, Step
+from recprism.cmb.space import Scorer
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.metrics import Comparison, Context, Evaluation, compare, deepest_cut, evaluate
+from recprism.models import Factors
+from recprism.models.perturbation import Perturbation
+
+
+class CMB(CMBSettings):
+    __doc__ = CMBSettings.__doc__  # who asks what CMB is wants to know its settings
+
+    delta_: Perturbation
+    base_: Factors
+    factors_: Factors
+    history_: tuple[Step, ...]
+    converged_: bool
+
+    @classmethod
+    def preset(cls, name: str, **settings: Any) -> CMB:
+        """ "default"; "shared": one reward for all, on a sound protocol; "paper": the settings behind its tables."""
+        return cls(**preset_settings(name, settings))
+
+    @classmethod
+    def holding(cls, base: Factors, delta: Perturbation, **settings: Any) -> CMB:
+        """A perturbation that was found otherwise, such as baked lists, with the same ways to use and keep it."""
+        return cls(credit=BAKED, **settings)._hold(Learned(delta, (), True), base)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        factors: Factors,
+        split: Split,
+        subtopics: Subtopics | None = None,
+        *,
+        follow: Follow | None = None,
+        resume: Progress | None = None,
+    ) -> CMB:
+        """Learn ``delta_`` for a dot-product model.
+
+        ``follow`` sees where the search stands after every iteration; the last of what it saw, handed back as
+        ``resume``, goes on to the same bits.
+        """
+        if self.credit == BAKED:
+            raise InputError("this CMB holds a perturbation found otherwise; make a new one to search with players")
+        return self._hold(learn(self, factors, split, subtopics, follow, resume), factors)
+
+    def fit_scorer(
+        self,
+        scorer: Scorer,
+        split: Split,
+        subtopics: Subtopics | None = None,
+        *,
+        follow: Follow | None = None,
+        resume: Progress | None = None,
+    ) -> CMB:
+        """Learn ``delta_`` (on the item features) for any model, from nothing but its scores."""
+        return self._hold(learn_from_scores(self, scorer, split, subtopics, follow, resume))
+
+    def _hold(self, learned: Learned, base: Factors | None = None) -> CMB:
+        self.delta_, self.history_, self.converged_ = learned.delta, learned.history, learned.converged
+        if base is not None:
+            self.base_, self.factors_ = base, self.delta_.applied_to(base)
+        return self
+
+    def require_known_goals(self) -> None:
+        """Unknown metrics are said here, before anything is searched for or written over."""
+        _ = self.objective.needs
+
+    # -- using --------------------------------------------------------------------------------------------------------
+
+    def recommend(
+        self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """As :meth:`Factors.recommend`, with the perturbed vectors."""
+        self._require_fitted()
+        return self.factors_.recommend(users, k, exclude=exclude)
+
+    def evaluate(
+        self,
+        split: Split,
+        subtopics: Subtopics | None = None,
+        metrics: Sequence[str] | None = None,
+        *,
+        part: Part = "test",
+        bootstrap: int = 1000,
+    ) -> tuple[Evaluation, Evaluation]:
+        """Before and after, on the same users; distances between items are taken on the base factors both times."""
+        self._require_fitted()
+        more = {} if subtopics is None else {"subtopics": subtopics}
+        context = Context.from_split(split, part, vectors=self.base_.item, **more)
+        return tuple(  # type: ignore[return-value]
+            evaluate_factors(factors, context, split.seen_before(part), metrics, bootstrap)
+            for factors in (self.base_, self.factors_)
+        )
+
+    def adjust(
+        self,
+        dial: Mapping[int, float],
+        split: Split,
+        subtopics: Subtopics | None = None,
+        metrics: Sequence[str] | None = None,
+        *,
+        part: Part = "validation",
+    ) -> Adjusted:
+        """Turn factors by hand, and see what it does to every metric.
+
+        dial: number of a factor -> how much of what was learned for it stays (0 erases, 1 keeps, 2 doubles, -1 turns
+            it round)
+        """
+        self._require_fitted()
+        factors = self._turned(dial).applied_to(self.base_)
+        more = {} if subtopics is None else {"subtopics": subtopics}
+        context = Context.from_split(split, part, vectors=self.base_.item, **more)
+        learned, turned = (
+            evaluate_factors(it, context, split.seen_before(part), metrics) for it in (self.factors_, factors)
+        )
+        return Adjusted(factors, compare(learned, turned))
+
+    def _turned(self, dial: Mapping[int, float]) -> Perturbation:
+        item = self.delta_.item
+        if item is None:
+            raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
+        amounts = torch.ones(item.shape[1], device=item.device)
+        for factor, amount in dial.items():
+            if not 0 <= factor < len(amounts):
+                raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
+            amounts[factor] = amount
+        return Perturbation(item * amounts, self.delta_.user)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "factors_"):
+            raise InputError("this CMB has not been fitted to factors; call fit(factors, split, subtopics) first")
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that was set, in plain values; a function of your own goes by its name."""
+        return plain_settings(self)
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        made_from: Mapping[str, str] | None = None,
+        base_folder: str | Path | None = None,
+    ) -> None:
+        """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder.
+
+        made_from: hashes of other files that the base factors belong with (see ``data.bound``)
+        base_folder: where the base factors are written, if not into the same folder
+        """
+        self._require_fitted()
+        learned = Learned(self.delta_, self.history_, self.converged_)
+        write_cmb(Path(folder), self.settings(), learned, self.base_, made_from, Path(base_folder or folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, base_folder: str | Path | None = None) -> CMB:
+        """Read what ``save`` wrote; base_folder: where the base factors are, if not in the same folder."""
+        model, learned, base = read_cmb(Path(folder), cls, Path(base_folder or folder))
+        return model._hold(learned, base)
+
+
+@dataclass(frozen=True, eq=False)
+class Adjusted:
+    """Factors turned by hand, and what it did to every metric: a is what was learned, b the turned version."""
+
+    factors: Factors
+    change: Comparison
+
+
+def evaluate_factors(
+    factors: Factors, context: Context, seen: Incidence, metrics: Sequence[str] | None, bootstrap: int = 1000
+) -> Evaluation:
+    """Rank with the given vectors and judge the lists; ``seen`` is left out of them."""
+    items, _ = factors.rank(deepest_cut(metrics), exclude=seen)
+    return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)

@@ -1,0 +1,155 @@
+"""Marginal credit: a player is paid for what its own factor did to the items at the edge of the lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from recprism.cmb.credit.worth import ByExposure, worth_of
+from recprism.cmb.objective import MetricLike
+from recprism.errors import InputError
+from recprism.metrics import Context
+
+PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix
+
+
+@dataclass(frozen=True)
+class MarginalCredit:
+    """Per user, the candidates near the cut get a worth; players get the part of it that their factor moves.
+
+    goals: metric (name, Metric or function of your own) -> weight
+    accuracy: weight of the base score beside the goals, from 0 (diversity alone) to 1; no labels are needed
+    candidates: how many items outside the list are looked at
+    width: how far from the cut an item still counts, in standard deviations of the user's candidate scores
+    """
+
+    goals: Mapping[MetricLike, float]
+    accuracy: float = 0.5
+    candidates: int = 40
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.goals or any(weight < 0 for weight in self.goals.values()):
+            raise InputError("marginal credit needs at least one goal, each with a weight from 0 up")
+        if not 0 <= self.accuracy <= 1:
+            raise InputError(f"accuracy is a weight from 0 to 1; got {self.accuracy}")
+        if self.candidates < 1 or self.width <= 0:
+            raise InputError(f"candidates={self.candidates} and width={self.width} must be above 0")
+
+    @property
+    def needs_exposure(self) -> bool:
+        """Whether a goal hangs on how often items are shown to all users."""
+        return any(isinstance(worth_of(goal), ByExposure) for goal in self.goals)
+
+    def worths(self, items: Tensor, k: int, context: Context, exposure: Tensor | None = None) -> list[Tensor]:
+        """(n_users, k + m) for each goal, around 0 for each user.
+
+        exposure: (n_items,) of all users, where these are not all and a goal needs it
+        """
+        real, found = items >= 0, []
+        for goal in self.goals:
+            worth = worth_of(goal)
+            if isinstance(worth, ByExposure) and exposure is not None:
+                found.append(_centred(worth.of(exposure, items, k), real))
+            else:
+                found.append(_centred(worth(items, k, context), real))
+        return found
+
+    def pull(
+        self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, worths: list[Tensor], spreads: list[Tensor]
+    ) -> Tensor:
+        """(n_users, k + m) float32: which way each candidate should move, and how much it matters.
+
+        items: candidates by falling ``scores`` under the perturbation, -1 in empty places; base_scores: of the same
+        spreads: () of each goal's worths over all users
+        """
+        real = items >= 0
+        edge = self._at_the_edge(scores, real, k)
+        wanted = self.accuracy * _standard(base_scores, real)
+        for weight, worth, spread in zip(self.goals.values(), worths, spreads, strict=True):
+            # One unit for all users: a user whose list has little to gain must not shout as loud as the others.
+            wanted = wanted + (1 - self.accuracy) * weight * worth / spread.clamp(min=1e-12)
+        # A list has a fixed length: what one item wins another loses, so pulls add up to nothing.
+        mean = (wanted * edge).sum(1, keepdim=True) / edge.sum(1, keepdim=True).clamp(min=1e-12)
+        return (wanted - mean) * edge
+
+    def _at_the_edge(self, scores: Tensor, real: Tensor, k: int) -> Tensor:
+        scores = torch.where(real, scores, 0.0)
+        cut = (scores[:, k - 1 : k] + scores[:, k : k + 1]) / 2
+        spread = scores.std(1, keepdim=True).clamp(min=1e-12)
+        return torch.exp(-(((scores - cut) / (self.width * spread)) ** 2)) * real
+
+
+def to_items(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
+    """(n_items, d): the reward of item players, sum over users of the pull on the item times the user's factor."""
+    if items.device.type == "cuda":
+        return _to_items_by_product(pull, items, user, n_items)
+    n_users, width = items.shape
+    rows = torch.arange(n_users, device=items.device).repeat_interleave(width)
+    place = torch.stack([items.clamp(min=0).flatten(), rows])
+    pulls = torch.sparse_coo_tensor(place, pull.flatten(), (n_items, n_users), check_invariants=False)
+    rewards: Tensor = torch.sparse.mm(pulls, user)
+    return rewards
+
+
+def _to_items_by_product(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
+    """The same by dense products, some users at a time.
+
+    Where a GPU adds up sparse entries the bits depend on who comes first, and their number has to be waited for.
+    """
+    rewards = user.new_zeros(n_items, user.shape[1])
+    place = torch.where(items >= 0, items, n_items).T
+    for start in range(0, len(user), step := max(1, PULLS_AT_A_TIME // (n_items + 1))):
+        some = slice(start, start + step)
+        pulls = user.new_zeros(n_items + 1, len(user[some])).scatter_(0, place[:, some], pull[some].T)
+        rewards.addmm_(pulls[:-1], user[some])
+    return rewards
+
+
+def to_users(pull: Tensor, items: Tensor, item: Tensor) -> Tensor:
+    """(n_users, d): the reward of user players, sum over candidates of the pull times the item's factor."""
+    return torch.bmm(pull.unsqueeze(1), item[items.clamp(min=0)]).squeeze(1)
+
+
+def _centred(values: Tensor, real: Tensor) -> Tensor:
+    values = torch.where(real, values, 0.0)
+    return torch.where(real, values - values.sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1), 0.0)
+
+
+class Spread(NamedTuple):
+    """Number, mean and standard deviation of some users' worths; () each."""
+
+    n: Tensor
+    mean: Tensor
+    deviation: Tensor
+
+
+def spread_of(values: Tensor, items: Tensor) -> Spread:
+    """Of the values in real places; they are 0 elsewhere."""
+    real = items >= 0
+    n = real.sum()
+    mean = values.sum() / n
+    if values.device.type == "cpu":
+        return Spread(n, mean, values[real].std())
+    # to pick the values out, a GPU would have to be asked how many there are
+    return Spread(n, mean, ((torch.where(real, values - mean, 0.0) ** 2).sum() / (n - 1)).sqrt())
+
+
+def joint_deviation(parts: Sequence[Spread]) -> Tensor:
+    """() the standard deviation of all parts together, from theirs (Chan, Golub and LeVeque, 1979)."""
+    if len(parts) == 1:
+        return parts[0].deviation
+    n, mean, deviation = (torch.stack(column).to(torch.float64).nan_to_num(0.0) for column in zip(*parts, strict=True))
+    total = n.sum()
+    squares = deviation**2 * (n - 1).clamp(min=0) + n * (mean - (n * mean).sum() / total) ** 2
+    return (squares.sum() / (total - 1)).sqrt().to(parts[0].deviation.dtype)
+
+
+def _standard(values: Tensor, real: Tensor) -> Tensor:
+    centred = _centred(values, real)
+    deviation = (centred**2).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
+    return centred / deviation.sqrt().clamp(min=1e-12)

@@ -1,0 +1,157 @@
+"""What an item is worth to a list: what is lost if it is dropped, or gained if it comes in.
+
+A worth looks at candidates, (n_users, k + m) item numbers: the k of the list, then m outside of it. Any metric can be
+asked, by judging the lists with one item changed; the metrics that are asked most have a shorter way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recprism.cmb._metric_parts import require_no_infinity
+from recprism.cmb.objective import MetricLike, resolve
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists, Metric, parse
+from recprism.metrics._operations import discounts
+from recprism.metrics._tables import Vectors
+from recprism.metrics.catalogue import exposure_entropy, gini, personalisation
+
+Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
+
+
+@dataclass(frozen=True)
+class ByExposure:
+    """A worth that hangs on how often each item is shown to all users, these candidates' and others.
+
+    of: (exposure, candidates, k) -> (n_users, k + m) float32; exposure: (n_items,) int64 lists with the item
+    """
+
+    of: Callable[[Tensor, Tensor, int], Tensor]
+
+    def __call__(self, candidates: Tensor, k: int, context: Context) -> Tensor:
+        return self.of(exposure_of(candidates[:, :k], context.n_items), candidates, k)
+
+
+def worth_of(metric: MetricLike) -> Worth:
+    """The shortest way to the worth of candidates under a metric; more is better, whatever the metric's direction."""
+    known = parse(metric)[0] if isinstance(metric, str) else metric
+    if isinstance(known, Metric):
+        if known.name in WORTHS:
+            return WORTHS[known.name]
+        if not known.per_user:
+            raise InputError(f"{known.name} is one number for all lists; marginal credit needs one per user")
+    sign = -1.0 if isinstance(known, Metric) and known.higher_is_better is False else 1.0
+    return by_exchange(resolve(metric), sign)
+
+
+def by_exchange(metric: Callable[[Lists, Context], Tensor], sign: float = 1.0) -> Worth:
+    """Judge the lists without each item of theirs, and with each candidate in the last place: k + m + 2 evaluations."""
+
+    def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
+        def judged(items: Tensor) -> Tensor:
+            values = torch.as_tensor(metric(Lists(items, context, check=False), context), device=items.device)
+            if values.ndim == 0:
+                raise InputError("the metric gives one number for all lists; marginal credit needs one per user")
+            return values.to(torch.float32)
+
+        lists, nothing = candidates[:, :k], torch.full_like(candidates[:, :1], -1)
+        dropped = [torch.cat([lists[:, :j], lists[:, j + 1 :], nothing], 1) for j in range(k)]
+        open_ended = torch.cat([lists[:, :-1], nothing], 1)
+        entered = [torch.cat([lists[:, :-1], candidates[:, j : j + 1]], 1) for j in range(k, candidates.shape[1])]
+        values = torch.stack([judged(items) for items in (lists, *dropped, open_ended, *entered)], 1)
+        require_no_infinity(metric, values)
+        values = values.nan_to_num(0.0)
+        lost, gained = values[:, :1] - values[:, 1 : k + 1], values[:, k + 2 :] - values[:, k + 1 : k + 2]
+        return sign * torch.cat([lost, gained], 1)
+
+    return worth
+
+
+def _coverage(candidates: Tensor, k: int, context: Context) -> Tensor:
+    """Subtopics that only this item covers, or, in the last place, would be the first to."""
+    member = _membership(candidates, context)
+    covered, before_last = (member[:, :last].sum(1, keepdim=True) for last in (k, k - 1))
+    inside, outside = member[:, :k] * (covered == 1), member[:, k:] * (before_last == 0)
+    return torch.cat([inside, outside], 1).sum(2) / max(context.topics.n_present, 1)
+
+
+def _alpha_dcg(candidates: Tensor, k: int, context: Context, alpha: float = 0.5) -> Tensor:
+    """Inside: the discounted gain at the item's own place; outside: at the last place, after all but the last item."""
+    member = _membership(candidates, context)
+    before = member[:, :k].cumsum(1) - member[:, :k]
+    inside = (member[:, :k] * (1 - alpha) ** before).sum(2)
+    outside = (member[:, k:] * (1 - alpha) ** before[:, k - 1 : k]).sum(2)
+    discount = discounts(k, candidates.device).to(torch.float32)
+    return torch.cat([inside * discount, outside * discount[-1]], 1)
+
+
+def _membership(candidates: Tensor, context: Context) -> Tensor:
+    """(n_users, k + m, n_subtopics) float32; an empty place has none."""
+    matrix = context.keep("membership", lambda: (context.topics.weight_matrix != 0).to(torch.float32))
+    return matrix[candidates.clamp(min=0)] * (candidates >= 0).unsqueeze(2)
+
+
+def _distance(vectors: Callable[[Context], Vectors]) -> Worth:
+    def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
+        """Mean distance to the other items of the list; from outside, to those beside the last place."""
+        table = vectors(context)
+        at = candidates.clamp(min=0)
+        # One more column makes the dot product a distance: 0 to anything of which no direction is known.
+        unit = torch.cat([-table.unit[at].to(torch.float32), table.known[at].unsqueeze(2).to(torch.float32)], 2)
+        mirrored = torch.cat([-unit[:, :k, :-1], unit[:, :k, -1:]], 2)
+        whole, without_last = (mirrored[:, :last].sum(1) for last in (k, k - 1))
+        inside = torch.einsum("ucd,ud->uc", unit[:, :k], whole)
+        outside = torch.einsum("ucd,ud->uc", unit[:, k:], without_last)
+        return torch.cat([inside, outside], 1) / max(k - 1, 1)
+
+    return worth
+
+
+def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> ByExposure:
+    """For metrics of how often each item is shown: the slope at the present exposure, the same for every user."""
+
+    def worth(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:  # noqa: ARG001
+        with torch.enable_grad():
+            # Half a list more for everybody: an item that nobody shows has a slope, too.
+            present = (exposure + 0.5).to(torch.float64).requires_grad_()
+            (slope,) = torch.autograd.grad(value(present), present)
+        return sign * slope.to(torch.float32)[candidates.clamp(min=0)]
+
+    return ByExposure(worth)
+
+
+def _first_shown(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
+    """Inside: the item's share in being shown at all; outside: what one more list would make of that share.
+
+    Strictly, only the very first showing counts, and no single list would be paid for an item that two lists show.
+    """
+    lists = exposure.to(torch.float32)[candidates.clamp(min=0)]
+    lists[:, k:] += 1
+    return 1 / lists.clamp(min=1)
+
+
+def exposure_of(lists: Tensor, n_items: int) -> Tensor:
+    """(n_items,) int64: in how many of the lists each item stands."""
+    place = torch.where(
+        lists >= 0, lists, n_items
+    ).flatten()  # counted in a place of their own, since to leave them out
+    counts = torch.zeros(n_items + 1, dtype=torch.int64, device=lists.device)  # a GPU would have to be waited for
+    return counts.scatter_add_(0, place, torch.ones_like(place))[:-1]
+
+
+WORTHS: dict[str, Worth] = {
+    "sc": _coverage,
+    "alpha_ndcg": _alpha_dcg,
+    "ilad": _distance(lambda context: context.vectors),
+    "ilad_subtopics": _distance(lambda context: context.subtopic_vectors),
+    "ilad_attributes": _distance(lambda context: context.attributes),
+    "pc": ByExposure(_first_shown),
+    "gini": _slope(gini, -1.0),
+    "exposure_entropy": _slope(exposure_entropy),
+    "personalisation": _slope(lambda exposure: personalisation(exposure, 2)),
+}
+"""The shorter ways, by metric; of personalisation only the slope's direction counts, so any number of lists will do."""

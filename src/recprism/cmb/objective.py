@@ -1,0 +1,155 @@
+"""What players are paid for: psi squared, minus a price for the size of the perturbation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from recprism.cmb._metric_parts import AtCut, OwnMetric, join, part_of, value_of
+from recprism.cmb._sampling import mean_and_error
+from recprism.errors import InputError
+from recprism.metrics import Context, Lists, Metric, parse
+from recprism.metrics._decomposable import Sums
+
+MetricLike = str | Metric | OwnMetric
+Goals = MetricLike | Mapping[MetricLike, float]
+Number = float | Tensor  # a tensor of no dimensions where the number stays on a GPU
+
+
+@dataclass(frozen=True)
+class Objective:
+    """psi**2 - lambda1 * |delta|, where psi is one number between accuracy and diversity.
+
+    diversity: the name of a registered metric ("sc", "alpha_ndcg"), a Metric, or any function f(lists, context) that
+        gives a value per user or one number; several at once as a mapping from each to its weight
+    accuracy: likewise; None makes diversity the only objective
+    lambda1: the price of the perturbation's size; 0 for a single objective, as in the paper
+    lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity
+    penalty: |delta| is the sum of all absolute values (the formula) or their mean; with the sum the price outweighs
+        psi by
+        orders of magnitude, and players learn to be small rather than to be diverse
+    """
+
+    diversity: Goals = "sc"
+    accuracy: MetricLike | None = None
+    lambda1: float = 0.0
+    lambda2: float = 0.9
+    penalty: Literal["sum", "mean"] = "sum"
+
+    def __post_init__(self) -> None:
+        if not self.goals or any(weight < 0 for weight in self.goals.values()):
+            raise InputError("diversity needs at least one metric, each with a weight from 0 up")
+        if self.lambda1 < 0:
+            raise InputError(f"lambda1 is a price and cannot be negative; got {self.lambda1}")
+        if not 0 <= self.lambda2 <= 1:
+            raise InputError(f"lambda2 weighs accuracy against diversity, from 0 to 1; got {self.lambda2}")
+        if self.penalty not in ("sum", "mean"):
+            raise InputError(f"penalty is 'sum' or 'mean', not {self.penalty!r}")
+
+    @property
+    def goals(self) -> Mapping[MetricLike, float]:
+        """The metrics of diversity and their weights."""
+        return self.diversity if isinstance(self.diversity, Mapping) else {self.diversity: 1.0}
+
+    @property
+    def metrics(self) -> tuple[tuple[float, OwnMetric], ...]:
+        """Weights and functions of the parts of psi."""
+        share = 1.0 if self.accuracy is None else 1 - self.lambda2
+        goals = tuple((share * weight, resolve(goal)) for goal, weight in self.goals.items())
+        return goals if self.accuracy is None else ((self.lambda2, resolve(self.accuracy)), *goals)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the metrics look at; a function of your own may look at anything."""
+        parts = [*self.goals, *(() if self.accuracy is None else (self.accuracy,))]
+        known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
+        return frozenset(need for part in known for need in (part.needs if isinstance(part, Metric) else ("anything",)))
+
+    @property
+    def needs_vectors(self) -> bool:
+        return not self.needs.isdisjoint({"vectors", "anything"})
+
+    @property
+    def name(self) -> str:
+        """As the paper's tables write it: "sc-recall"; several goals are joined by +."""
+        goals = "+".join(name_of(goal) for goal in self.goals)
+        return goals if self.accuracy is None else f"{goals}-{name_of(self.accuracy)}"
+
+    def psi(self, lists: Lists) -> Number:
+        """The mean over users of each part, weighted; users who cannot be judged (NaN) are left out.
+
+        A float for lists on the CPU; on a GPU a float64 that stays there, to be checked when it is read.
+        """
+        return self.psi_of([[part_of(metric, lists) for _, metric in self.metrics]])
+
+    def psi_of(self, shards: Sequence[Sequence[Sums]]) -> Number:
+        """The same from the parts of each metric, shard by shard."""
+        total: Tensor = sum(
+            weight * value_of(metric, join(metric, parts))
+            for (weight, metric), *parts in zip(self.metrics, *shards, strict=True)
+        )
+        return total if total.device.type == "cuda" else self.checked(float(total))
+
+    def psi_of_sample(self, shards: Sequence[Sequence[Sums]], n_users: int) -> tuple[Number, Number]:
+        """psi of all ``n_users`` and its standard error, from the values of some of them, shard by shard."""
+        weights = [weight for weight, _ in self.metrics]
+        values = [torch.cat([part[0] for part in parts]) for parts in zip(*shards, strict=True)]
+        psi, error = mean_and_error(weights, values, n_users)
+        return (psi, error) if psi.device.type == "cuda" else (self.checked(float(psi)), float(error))
+
+    def checked(self, psi: float) -> float:
+        if math.isnan(psi):
+            raise InputError(f"{self.name} is not a number on these lists; no user could be judged")
+        if math.isinf(psi):
+            raise InputError(f"{self.name} is infinite on these lists; a metric must give finite numbers")
+        return psi
+
+    @property
+    def per_user(self) -> bool:
+        """Whether psi can be a mean over users; that of a function of your own is seen when it is called."""
+        return all(part.per_user for part in self._parts if isinstance(part, Metric))
+
+    @property
+    def surely_per_user(self) -> bool:
+        """Whether psi is a mean over users, whose lists are judged one by one: known of registered metrics only."""
+        return self.per_user and all(isinstance(part, Metric) for part in self._parts)
+
+    @property
+    def _parts(self) -> list[Metric | OwnMetric]:
+        parts = [*self.goals, *(() if self.accuracy is None else (self.accuracy,))]
+        return [parse(part)[0] if isinstance(part, str) else part for part in parts]
+
+    def reward(self, psi: Number, size: Number, n_players: int, error: Number = 0.0) -> Number:
+        """size: the sum of |delta| over all players
+
+        error: of psi. The square of an estimate is too large by the variance, on average; without it, it is not.
+        """
+        return psi**2 - error**2 - self.lambda1 * (size if self.penalty == "sum" else size / n_players)
+
+
+def resolve(metric: MetricLike) -> OwnMetric:
+    """The function behind a name; a cut in the name ("sc@10") takes the first places of the lists."""
+    if not isinstance(metric, str):
+        return metric
+    known, k = parse(metric)
+    return known if k is None else AtCut(known, k)
+
+
+def name_of(metric: MetricLike) -> str:
+    if isinstance(metric, str):
+        return metric
+    return str(getattr(metric, "name", None) or getattr(metric, "__name__", "own"))
+
+
+def own_metric(function: OwnMetric, name: str, *, per_user: bool = True) -> Metric:
+    """Give a function of your own a name that tables can show; ``recprism.metrics.register`` makes it known to all."""
+
+    def call(lists: Lists, context: Context) -> Tensor:
+        return torch.as_tensor(function(lists, context), dtype=torch.float64)
+
+    return Metric(name, call, per_user=per_user, bounds=(-float("inf"), float("inf")))

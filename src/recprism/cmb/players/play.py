@@ -1,0 +1,106 @@
+"""The players of a search, from iteration to iteration: the same seed and rewards give the same choices anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from recprism.cmb.history import Best, either
+from recprism.cmb.objective import Number
+from recprism.cmb.players._memory import Players, Ties
+from recprism.cmb.players.arms import Arms
+from recprism.cmb.players.policies import Policy
+from recprism.errors import InputError
+
+Keep = Literal["last", "greedy", "best"]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """iterations: T, the most there will be
+    k: length of the lists that pay the reward
+    ties: see Players
+    keep: which perturbation is the result: that of the last iteration, exploration included (the paper's); every
+        player's best
+        arm at the end; or that of the iteration with the highest reward
+    patience: stop when the best reward has not risen for so many iterations; None runs all of them
+    """
+
+    iterations: int = 200
+    k: int = 20
+    ties: Ties = "zero"
+    keep: Keep = "best"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.k < 1:
+            raise InputError(f"iterations={self.iterations} and k={self.k} must be at least 1")
+        if self.ties not in ("first", "random", "zero"):
+            raise InputError(f"ties is first, random or zero, not {self.ties!r}")
+        if self.keep not in ("last", "greedy", "best"):
+            raise InputError(f"keep is last, greedy or best, not {self.keep!r}")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience is a number of iterations, at least 1; got {self.patience}")
+
+
+class Play:
+    """Players that hear rewards, one an iteration, and choose; nothing but seed and rewards is needed to replay them.
+
+    Whoever starts anew (a worker in the place of one that died) hears all rewards so far and stands where the others
+    stand, without ranking a list.
+    """
+
+    def __init__(
+        self,
+        n_players: int,
+        policy: Policy,
+        arms: Arms,
+        settings: SearchSettings,
+        seed: int,
+        device: torch.device | str,
+    ) -> None:
+        self._players = Players(
+            *(n_players, arms.count, settings.iterations),
+            ties=settings.ties,
+            zero=arms.nearest_to_zero,
+            device=device,
+        )
+        self._policy, self._keep, self._seed = policy, settings.keep, seed
+        self._arms = arms.on(device)
+        self._best = Best()
+        self._heard = 0
+        self._chosen: Tensor | None = None  # of this iteration, once somebody asked
+        self._kept: Tensor | None = None
+
+    def values_after(self, rewards: Sequence[Number]) -> Tensor:
+        """(n_players,) the perturbation of the iteration that follows these rewards, in units of the arms."""
+        self._hear(rewards)
+        # index_select, since indexing wakes torch's threads for a little work
+        return self._arms.index_select(0, self._choice())
+
+    def kept_after(self, rewards: Sequence[Number]) -> Tensor:
+        """(n_players,) the perturbation that is the result."""
+        self._hear(rewards)
+        kept = self._players.greedy(self._seed) if self._keep == "greedy" or self._kept is None else self._kept
+        return self._arms[kept]
+
+    def _choice(self) -> Tensor:
+        if self._chosen is None:
+            self._chosen = self._policy.choose(self._players, self._heard, self._seed)
+        return self._chosen
+
+    def _hear(self, rewards: Sequence[Number]) -> None:
+        for reward in rewards[self._heard :]:
+            chosen = self._choice()
+            self._players.learn(chosen, reward)
+            is_best = self._best.rises_to(reward)
+            if self._keep == "best" and self._kept is not None:
+                self._kept = either(is_best, chosen, self._kept)
+            else:
+                self._kept = chosen
+            self._chosen = None
+            self._heard += 1

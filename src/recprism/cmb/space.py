@@ -1,0 +1,211 @@
+"""What is perturbed, and what lists come of it: from a value per player to ranked lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.models import COSINE, Factors
+from recprism.models.perturbation import Perturbation, back_on_sphere
+from recprism.ranking import rank_scores, topk
+
+Side = Literal["item", "user", "both"]
+Scaling = Literal["global", "factor"]
+
+
+class Space(Protocol):
+    """The ground on which players act."""
+
+    @property
+    def n_players(self) -> int: ...
+
+    def lists(self, values: Tensor, k: int) -> Tensor:
+        """(n_users, k) item numbers, -1 where nothing is left, under the perturbation ``values`` (n_players,)."""
+        ...
+
+    def vectors(self, values: Tensor) -> Tensor:
+        """(n_items, d) perturbed item vectors, for metrics that take distances between them."""
+        ...
+
+
+class FactorSpace:
+    """Players on the factors of a dot-product model.
+
+    A player's value is in units of the largest absolute factor: of the whole matrix (scaling "global", the paper's) or
+    of its own factor ("factor", so that a weak factor moves as much for its size as a strong one).
+
+    only: numbers of the factors that have players; the others stay as they are
+    """
+
+    def __init__(
+        self,
+        factors: Factors,
+        exclude: Incidence | None,
+        *,
+        side: Side = "item",
+        scaling: Scaling = "global",
+        only: Sequence[int] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        wrong = [factor for factor in only or () if not 0 <= factor < factors.dim]
+        if wrong or (only is not None and (not only or len(set(only)) < len(only))):
+            raise InputError(f"only={only}: name distinct factors from 0 to {factors.dim - 1}, at least one")
+        if side not in ("item", "user", "both"):
+            raise InputError(f"side is item, user or both, not {side!r}")
+        self.user = torch.from_numpy(factors.user).to(device)
+        self.item = torch.from_numpy(factors.item).to(device)
+        self.bias = None if factors.item_bias is None else torch.from_numpy(factors.item_bias).to(device)
+        self.exclude = exclude
+        self.on_sphere = factors.metric == COSINE
+        self._checked = False
+        self.only = None if only is None else torch.tensor(list(only), device=device)
+        self._scales = {
+            name: largest(matrix, scaling)
+            for name, matrix in (("item", self.item), ("user", self.user))
+            if side in (name, "both")
+        }
+
+    @property
+    def n_players(self) -> int:
+        return sum(len(getattr(self, name)) for name in self._scales) * self.per_vector
+
+    def of_users(self, rows: NDArray[np.int64]) -> FactorSpace:
+        """The same space for some of the users, given by their row numbers; units of values stay those of all users."""
+        some = copy(self)
+        some.user = self.user[torch.from_numpy(rows).to(self.user.device)]
+        some.exclude = None if self.exclude is None else self.exclude.take_rows(rows)
+        return some
+
+    def perturbation(self, values: Tensor) -> Perturbation:
+        """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
+        parts = {name: part * self._scales[name] for name, part in self._parts(values).items()}
+        if self.on_sphere and "item" in parts:
+            parts["item"] = back_on_sphere(self.item, parts["item"])
+        return Perturbation(**parts)
+
+    @property
+    def per_vector(self) -> int:
+        """How many players a vector has."""
+        return self.item.shape[1] if self.only is None else len(self.only)
+
+    def of_players(self, values: Tensor) -> Tensor:
+        """(n * factors with players,) of values (n, d) for one side."""
+        return (values if self.only is None else values[:, self.only]).flatten()
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The sides that have players, in the order of their values."""
+        return tuple(self._scales)
+
+    def lists(self, values: Tensor, k: int) -> Tensor:
+        return self.rank(*self.moved(values), k)[0]
+
+    def rank(self, user: Tensor, item: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Items and scores of the lists of these vectors, as ``topk`` gives them.
+
+        On a GPU only the first vectors are looked at for numbers that cannot be ranked, to wait for nothing later.
+        """
+        check = item.device.type == "cpu" or not self._checked
+        self._checked = True
+        return topk(*self.search_vectors(user, item), k, exclude=self.exclude, check=check)
+
+    def moved(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """User and item vectors under the perturbation; no gradient flows through them."""
+        parts = self._parts(values)
+        user = _moved(self.user, parts["user"], self._scales["user"]) if "user" in parts else self.user
+        item = _moved(self.item, parts["item"], self._scales["item"]) if "item" in parts else self.item
+        return user, torch.nn.functional.normalize(item) if self.on_sphere else item
+
+    def search_vectors(self, user: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
+        """With the item bias, where there is one, as one more factor that nobody moves."""
+        if self.bias is None:
+            return user, item
+        return torch.cat([user, torch.ones_like(user[:, :1])], 1), torch.cat([item, self.bias[:, None]], 1)
+
+    def base_scores(self, items: Tensor) -> Tensor:
+        """(n_users, n) scores of the model as it was; items: (n_users, n), -1 scores like item 0."""
+        user, item = self.search_vectors(self.user, self.item)
+        return torch.bmm(item[items.clamp(min=0)], user.unsqueeze(2)).squeeze(2)
+
+    def vectors(self, values: Tensor) -> Tensor:
+        change = self.perturbation(values)
+        return self.item if change.item is None else self.item + change.item
+
+    def _parts(self, values: Tensor) -> dict[str, Tensor]:
+        """The values of each side that has players, in the shape of its matrix."""
+        parts, start = {}, 0
+        for name in self._scales:
+            matrix = getattr(self, name)
+            end = start + len(matrix) * self.per_vector
+            part = values[start:end].view(len(matrix), self.per_vector)
+            parts[name] = part if self.only is None else torch.zeros_like(matrix).index_copy(1, self.only, part)
+            start = end
+        return parts
+
+
+class Scorer(Protocol):
+    """Any model whose score depends on item features; nothing but its scores is used."""
+
+    n_users: int
+    item_features: Tensor
+    """(n_items, d) float32."""
+
+    def scores(self, first: int, last: int, item_features: Tensor) -> Tensor:
+        """(last - first, n_items) scores of users first .. last - 1 under the given features."""
+        ...
+
+
+class ScorerSpace:
+    """Players on the item features of any scorer."""
+
+    def __init__(
+        self, scorer: Scorer, exclude: Incidence | None, *, scaling: Scaling = "global", block: int = 256
+    ) -> None:
+        self.scorer = scorer
+        self.exclude = exclude
+        self.block = block
+        self._scale = largest(scorer.item_features, scaling)
+
+    @property
+    def n_players(self) -> int:
+        return self.scorer.item_features.numel()
+
+    def perturbation(self, values: Tensor) -> Perturbation:
+        return Perturbation(item=values.view_as(self.scorer.item_features) * self._scale)
+
+    def lists(self, values: Tensor, k: int) -> Tensor:
+        features = self.vectors(values)
+
+        def score(first: int, last: int) -> Tensor:
+            return self.scorer.scores(first, last, features)
+
+        shape = (self.scorer.n_users, len(features))
+        return rank_scores(score, shape, k, exclude=self.exclude, block=self.block, device=features.device)[0]
+
+    def vectors(self, values: Tensor) -> Tensor:
+        return self.scorer.item_features + values.view_as(self.scorer.item_features) * self._scale
+
+
+def _moved(matrix: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+    """matrix + values * scale, for ranking: no gradient flows through it."""
+    if matrix.device.type == "cpu":  # in one thread: to wake torch's others takes longer
+        changed = values.numpy() * scale.numpy()
+        changed += matrix.numpy()
+        return torch.from_numpy(changed)
+    return matrix + values * scale
+
+
+def largest(matrix: Tensor, scaling: Scaling) -> Tensor:
+    """The unit of a player's value: () for all players, or (d,) one per factor; 1 where everything is 0."""
+    if scaling not in ("global", "factor"):
+        raise InputError(f"scaling is global or factor, not {scaling!r}")
+    size: Any = matrix.abs().amax() if scaling == "global" else matrix.abs().amax(0)
+    return torch.where(size > 0, size, torch.ones_like(size))

@@ -1,0 +1,5 @@
+"""From a result to a real stack: export, live lists, refit after retraining, monitoring and experiments."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

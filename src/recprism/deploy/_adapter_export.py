@@ -1,0 +1,146 @@
+"""The query adapter of a run: learned from what the run's vectors serve, judged on users that it never saw, shipped.
+
+For user vectors that exist only at request time: p goes in, p + f(p) comes out, and the index stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recprism.budget.audit import COST
+from recprism.budget.scenario import Situation
+from recprism.data._files import atomic_path
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.errors import InputError, MissingDependencyError
+from recprism.models import Factors
+from recprism.runs.jobs.erasure import divided_users, own_objective
+from recprism.runs.run import Run
+
+OPSET = 18  # from here on ReduceL2 takes its axes as an input
+HELD_OUT = 0.2
+SETTINGS = AdapterSettings(ridge=1e-3)
+"""A weak price on size: docs/design/carry.md has what else was tried."""
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What an adapter does for users that it did not learn from, as changes relative to the trained model.
+
+    gain, loss: of the run's objective and of NDCG@10 under the adapter; own_gain: what these users' own vectors reach
+    """
+
+    objective: str
+    users: int
+    gain: float | None
+    loss: float | None
+    own_gain: float | None
+
+    def sentence(self) -> str:
+        if self.gain is None or not self.own_gain:
+            return "Nothing can be said about users that it did not learn from: there is no gain to share."
+        share = self.gain / self.own_gain
+        cost = "not known" if self.loss is None else f"{-100 * self.loss:+.1f} %"
+        return (
+            f"For {self.users:,} users that the adapter did not learn from: {self.objective} {100 * self.gain:+.1f} %, "
+            f"{100 * share:.0f} % of what vectors of their own gain; {COST} {cost}."
+        )
+
+
+def learn_adapter(
+    run: Run, *, hidden: int = 0, seed: int = 0, on_step: ProgressCallback | None = None
+) -> tuple[Adapter, Shipped]:
+    """Learn from four fifths of the users, judge on the others. What was judged is what is shipped."""
+    if not run.is_diversified():
+        raise InputError(
+            f"{run.path}: has no change to learn from; run `recprism diversify {run.argument} --budget 0.01`"
+        )
+    model = run.cmb()
+    if model.delta_.item is not None:
+        raise InputError(
+            f"{run.path}: changed item vectors, so that new users need no adapter: they search the new index; "
+            "export the vectors"
+        )
+    step = count_steps(on_step, "learning the adapter", 2)
+    split = run.split()
+    situation = Situation(model.base_, split, run.subtopics(), "test")
+    known, others = divided_users(split.n_users, HELD_OUT, seed)
+    served = model.factors_.rank(situation.k, exclude=situation.seen)[0]
+    settings = AdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
+    adapter = Adapter(settings).fit_lists(
+        model.base_, served[known], users=known, exclude=situation.seen.take_rows(known)
+    )
+    step()
+    shipped = _judged(situation, model.factors_, adapter, own_objective(model), others)
+    step()
+    return adapter, shipped
+
+
+def _judged(situation: Situation, own: Factors, adapter: Adapter, objective: str, users: Any) -> Shipped:
+    labelled = len(situation.split.part(situation.part)) > 0
+    names = (objective, COST) if labelled else (objective,)
+    means = []
+    for factors in (situation.factors, adapter.applied_to(situation.factors), own):
+        values = situation.judge(factors.rank(situation.k, exclude=situation.seen)[0], names)
+        means.append({name: float(np.nanmean(it[users] if len(it) > 1 else it)) for name, it in values.items()})
+
+    def change(at: int, name: str) -> float | None:
+        before = means[0].get(name)
+        return means[at][name] / before - 1 if before else None
+
+    loss = change(1, COST) if labelled else None
+    return Shipped(objective, len(users), change(1, objective), None if loss is None else -loss, change(2, objective))
+
+
+def write_onnx(adapter: Adapter, path: str | Path) -> None:
+    """The same map as an ONNX graph: input ``user`` (n, d) float32, output ``query`` (n, d)."""
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper, save_model
+    except ModuleNotFoundError:
+        raise MissingDependencyError("ONNX needs the package onnx; `pip install 'recprism[export]'`") from None
+    if adapter.weights is None:
+        raise InputError("this adapter has learned nothing yet; there is nothing to write")
+    d = len(adapter.weights["offset"])
+    constants = {
+        **adapter.weights,
+        "strength": np.array([adapter.settings.strength], np.float32),
+        "axis": np.array([1], np.int64),
+        "tiny": np.array([np.finfo(np.float32).tiny], np.float32),
+    }
+    steps: list[tuple[str, tuple[str, ...], str]] = [
+        ("ReduceL2", ("user", "axis"), "length_of_each"),
+        ("Max", ("length_of_each", "tiny"), "length"),
+        ("Div", ("user", "length"), "unit"),
+        ("MatMul", ("unit", "linear"), "turned"),
+        ("Add", ("turned", "offset"), "straight"),
+    ]
+    change = "straight"
+    if "out" in adapter.weights:
+        steps += [
+            ("MatMul", ("unit", "into"), "entered"),
+            ("Add", ("entered", "shift"), "shifted"),
+            ("Tanh", ("shifted",), "bent"),
+            ("MatMul", ("bent", "out"), "back"),
+            ("Add", ("straight", "back"), "both"),
+        ]
+        change = "both"
+    steps += [
+        ("Mul", (change, "length_of_each"), "sized"),
+        ("Mul", ("sized", "strength"), "added"),
+        ("Add", ("user", "added"), "query"),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(kind, list(inputs), [output]) for kind, inputs, output in steps],
+        "recprism query adapter",
+        [helper.make_tensor_value_info("user", TensorProto.FLOAT, ["n", d])],
+        [helper.make_tensor_value_info("query", TensorProto.FLOAT, ["n", d])],
+        [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in constants.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+    checker.check_model(made)
+    with atomic_path(path) as temporary:
+        save_model(made, str(temporary))

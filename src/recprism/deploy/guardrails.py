@@ -1,0 +1,72 @@
+"""The limits that an experiment must keep, from what a run is certified and measured to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from recprism.metrics import Comparison
+from recprism.runs.neighbours import neighbours_of
+from recprism.runs.run import Run
+
+ALIVE = 0.8
+"""Share of the measured gain that the goal's guardrail asks for: the floor of ``recprism monitor``."""
+WATCHED = ("pc@10", "tail_share@10", "gini@10")
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    """One limit of an experiment, as a change of a metric relative to the base arm.
+
+    direction: "not below" and "not above" have a limit; "watch" has none
+    measured: the change on the run's held-out labels; None where the base is 0
+    """
+
+    metric: str
+    direction: Literal["not below", "not above", "watch"]
+    limit: float | None
+    measured: float | None
+    why: str
+
+    def sentence(self) -> str:
+        limit = "watch" if self.limit is None else f"{self.direction} {self.limit:+.2%}"
+        seen = "" if self.measured is None else f" (measured {self.measured:+.2%})"
+        return f"{self.metric}: {limit}{seen}; {self.why}"
+
+
+def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: str) -> tuple[Guardrail, ...]:
+    certified = _certified(run)
+    rails = [
+        Guardrail(name, "not below", -budget, change[name].relative, certified.get(name, "your budget, not certified"))
+        for name, budget in guards.items()
+    ]
+    gain = change[goal].relative
+    if gain is not None:
+        word: Literal["not below", "not above"] = "not below" if gain > 0 else "not above"
+        rails.append(Guardrail(goal, word, ALIVE * gain, gain, f"{ALIVE:.0%} of the measured gain, the goal"))
+    rails += [
+        Guardrail(row.name, "watch", None, row.relative, "it got worse and has no budget")
+        for row in change.rows
+        if row.name in WATCHED and row.name != goal and row.name not in guards and row.better is False
+    ]
+    neighbours = neighbours_of(run)
+    if neighbours.moved:
+        rails.append(
+            Guardrail("similar items", "watch", None, neighbours.cosine - 1, "item vectors moved: overlap by cosine")
+        )
+    return tuple(rails)
+
+
+def _certified(run: Run) -> dict[str, str]:
+    """metric -> what the certificate says of the point that the run serves."""
+    kept = run.certificate()
+    last = None if kept is None else kept["certificate"]["last"]
+    if kept is None or last is None:
+        return {}
+    sure, part = kept["certificate"]["confidence"], kept["certificate"].get("part")
+    by = "" if part is None else f" on the {part} part"
+    checks = kept["certificate"]["points"][last]["checks"]
+    return {
+        it["metric"]: f"certified{by} with {sure:.0%} confidence to lose at most {it['upper']:.2%}" for it in checks
+    }

@@ -1,0 +1,107 @@
+"""The user side: for every user the nearest vector that gives the lists back, or a proof that there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.dials._kernels import user_side as loops
+from recprism.dials._kernels.user_state import Problem
+from recprism.dials._wanted import Wanted
+from recprism.models import Factors
+from recprism.ranking._threads import share_work
+
+USERS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Constraints with weights: in a row of the lists, one item is wanted above another.
+
+    row: (n,) int64; user: (n,) int64, whose row it is; above, below: (n,) int64 items; weight: (n,) float64, above 0
+    """
+
+    row: NDArray[np.int64]
+    user: NDArray[np.int64]
+    above: NDArray[np.int64]
+    below: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def items(self) -> NDArray[np.int64]:
+        """Items that occur, rising."""
+        return np.unique(np.concatenate([self.above, self.below]))
+
+    def of_user(self, user: int) -> Pairs:
+        """Those of one user."""
+        own = self.user == user
+        return Pairs(self.row[own], self.user[own], self.above[own], self.below[own], self.weight[own])
+
+
+@dataclass(frozen=True, eq=False)
+class UserAnswer:
+    """change: (n_users, d) float32; feasible: (n_users,) bool; support, proof: see Baked."""
+
+    change: NDArray[np.float32]
+    feasible: NDArray[np.bool_]
+    support: Pairs
+    proof: Pairs
+
+
+def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
+    """Every user's problem, shared among threads; the answer does not depend on their number."""
+    by_user = np.argsort(wanted.users, kind="stable")
+    problem = Problem(*_problem(base, wanted, by_user, order))
+    x = np.empty(base.user.shape)
+    status = np.empty(base.n_users, np.int8)
+
+    def some(first: int, last: int) -> tuple[Any, Any]:
+        supports, proofs = (_room(last - first, base.dim) for _ in range(2))
+        loops.solve_users(first, last, problem, x, status, supports, proofs)
+        return _packed(supports), _packed(proofs)
+
+    parts = share_work(some, base.n_users, USERS_AT_ONCE)
+    support, proof = (_pairs([part[which] for part in parts], wanted, by_user) for which in range(2))
+    return UserAnswer((x - base.user).astype(np.float32), status == loops.SOLVED, support, proof)
+
+
+def _problem(base: Factors, wanted: Wanted, by_user: NDArray[np.int64], order: bool) -> tuple[Any, ...]:
+    """The fields of Problem."""
+    counts = np.bincount(wanted.users, minlength=base.n_users)
+    out = wanted.exclude.take_rows(by_user)
+    bias = np.zeros(base.n_items) if base.item_bias is None else base.item_bias.astype(np.float64)
+    return (
+        base.user.astype(np.float64),
+        base.item.astype(np.float64),
+        bias,
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        wanted.lists[by_user],
+        out.indptr,
+        out.indices,
+        wanted.margin,
+        1e-9 * wanted.spread,
+        order,
+    )
+
+
+def _room(n: int, dim: int) -> tuple[Any, ...]:
+    places = (n, dim + 1)
+    return np.zeros(n, np.int64), *(np.zeros(places, np.int64) for _ in range(3)), np.zeros(places)
+
+
+def _packed(room: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Only the places that were filled: row, above, below, weight."""
+    filled = np.arange(room[1].shape[1]) < room[0][:, None]
+    return tuple(array[filled] for array in room[1:])
+
+
+def _pairs(parts: list[Any], wanted: Wanted, by_user: NDArray[np.int64]) -> Pairs:
+    columns = [np.concatenate([part[i] for part in parts]) for i in range(4)]
+    row = by_user[columns[0]]  # the loops know rows in the order of users
+    return Pairs(row, wanted.users[row], columns[1], columns[2], columns[3])

@@ -1,0 +1,36 @@
+"""Our own learner held to one number per item: how far does plain promotion get, with no word about factors?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recprism.budget.scenario import Situation
+from recprism.cmb import CMB
+from recprism.models import Factors
+
+REACH = 0.3
+RELEVANCE = (0.5, 0.7)
+"""Of the base scores in the players' reward; how far the promotion goes is the trade-off's business."""
+
+
+def learned_bias(situation: Situation, goal: str, relevance: float = RELEVANCE[0]) -> np.ndarray:
+    """(n_items,) what marginal credit teaches players who have one number per item; no label is used."""
+    start = with_bias_column(situation.factors)
+    learner = CMB(
+        diversity=goal,
+        relevance=relevance,
+        only=(start.dim - 1,),
+        reach=REACH,
+        k=situation.k,
+        reward_on=situation.part,
+        device="cpu",
+    )
+    learner.fit(start, situation.split, situation.subtopics)
+    assert learner.delta_.item is not None
+    return learner.delta_.item[:, -1].numpy()
+
+
+def with_bias_column(factors: Factors) -> Factors:
+    """One more factor that is 1 for every user: moving it alone is a bias per item."""
+    ones, zeros = (np.full((n, 1), value, np.float32) for n, value in ((factors.n_users, 1.0), (factors.n_items, 0.0)))
+    return factors.with_vectors(user=np.hstack([factors.user, ones]), item=np.hstack([factors.item, zeros]))

@@ -1,0 +1,96 @@
+"""The kernels for processors: compiled loops over users, shared between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recprism.metrics._kernels import loops
+from recprism.metrics._operations import Found, Growth, discounts
+from recprism.metrics._tables import Rows, Topics, Vectors
+from recprism.ranking._threads import share_work
+
+MIN_USERS = 256  # of a thread's share: fewer are not worth the hand-over
+WORTH_UNIT = 1 << 40  # a subtopic's worth is compared in parts of 1 / this
+
+
+class CompiledKernels:
+    """Kernels through numba; see Kernels for what each one means."""
+
+    def first_fault(self, items: Tensor, n_items: int) -> int | None:
+        user = int(loops.first_fault(items.numpy(), n_items))
+        return user if user >= 0 else None
+
+    def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
+        return _filled(loops.totals, items, of_item)
+
+    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
+        out = torch.zeros(n_items + 1, dtype=torch.float64)
+        of_user = torch.ones(len(items), dtype=torch.float64) if of_user is None else of_user
+        loops.exposure(_array(items), of_user.numpy(), out.numpy())
+        return out[:-1]
+
+    def found(self, items: Tensor, relevant: Rows) -> Found:
+        out = torch.empty((3, *items.T.shape), dtype=torch.float64)
+        _run(loops.found, items, relevant.indptr, relevant.indices, relevant.n_cols, discounts(items.shape[1]), out)
+        return Found(*out.unbind(0))
+
+    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        return _filled(loops.alpha_dcg, items, *_gain_terms(items, topics, alpha, open_to))
+
+    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        terms = _gain_terms(items, topics, alpha, open_to)
+        return _filled(loops.best_alpha_dcg, items, *terms, (WORTH_UNIT * terms[3]).long())
+
+    def growth(self, items: Tensor, topics: Topics) -> Growth:
+        out = torch.empty((3, *items.T.shape), dtype=torch.float64)
+        _run(loops.growth, items, topics.rows.indptr, topics.rows.indices, topics.shares, topics.n_cols, out)
+        return Growth(*out.unbind(0))
+
+    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        terms = (topics.rows.indptr, topics.rows.indices, topics.shares, wanted, alpha)
+        return _filled(loops.divergence, items, *terms)
+
+    def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
+        return _filled(loops.distance_sums, items, vectors.unit, vectors.known)
+
+    def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
+        return _filled(loops.nearest, items, vectors.unit, vectors.known)
+
+
+COMPILED = CompiledKernels()
+
+
+def _gain_terms(items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> tuple[Tensor, ...]:
+    """Item subtopics, open subtopics (a single row for all users if none is given), worth and discounts for the loops.
+
+    worth: by how often the subtopic came before; one closed to the user begins at k + 1, from where it is worth nothing
+    """
+    k = items.shape[1]
+    worth = torch.zeros(2 * k + 2, dtype=torch.float64)
+    worth[: k + 1] = (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
+    if open_to is None:
+        open_to = torch.ones(1, topics.n_cols, dtype=torch.bool)
+    return topics.rows.indptr, topics.rows.indices, open_to, worth, discounts(k)
+
+
+def _filled(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> Tensor:
+    out = torch.empty(items.T.shape, dtype=torch.float64)
+    _run(loop, items, *others, out)
+    return out
+
+
+def _run(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> None:
+    """``loop(first, last, ...)`` over runs of users, shared among as many threads as torch uses, this one included."""
+    arrays = [_array(x) if isinstance(x, Tensor) else x for x in (items, *others)]
+    # Four turns each: a thread held up elsewhere is made up for.
+    step = max(MIN_USERS, -(-len(items) // (4 * torch.get_num_threads())))
+    share_work(lambda first, last: loop(first, last, *arrays), len(items), step)
+
+
+def _array(tensor: Tensor) -> Any:
+    return np.ascontiguousarray(tensor.numpy())

@@ -1,0 +1,1 @@
+"""Compiled metric kernels. They need numpy and numba only."""

@@ -1,0 +1,248 @@
+"""The work that metrics share, in plain torch for any device.
+
+Everything runs down the places of the lists: row j of a result speaks of the first j + 1 places, so one pass serves
+every cut, and a metric at a cut is arithmetic on one row. ``cpu`` has the same functions compiled for processors, and
+``gpu`` some of them for GPUs; ``kernels_for`` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from recprism.metrics._tables import Rows, Topics, Vectors
+
+TIE = 1e-9  # relative: gains closer than this are equal, whatever order their parts were added in
+MAX_CELLS = 1 << 26  # of a temporary users x places x subtopics array
+
+
+class Found(NamedTuple):
+    """What the list finds of the user's held-out items.
+
+    hits: how many; dcg: the same, each over log2(place + 1); reciprocal: 1 / place of the first one, 0 if there is none
+    """
+
+    hits: Tensor
+    dcg: Tensor
+    reciprocal: Tensor
+
+
+class Growth(NamedTuple):
+    """What the list covers of the subtopics.
+
+    covered: number of subtopics
+    shared: sum over subtopics of min(1, x), where x adds up the items' shares in the subtopic
+    entropy: of the distribution that x makes, in nats; 0 for a list without subtopics
+    """
+
+    covered: Tensor
+    shared: Tensor
+    entropy: Tensor
+
+
+class Kernels(Protocol):
+    """items: (n_users, k) int64, -1 in empty places; results are (k, n_users) float64 unless said otherwise."""
+
+    def first_fault(self, items: Tensor, n_items: int) -> int | None:
+        """The first user whose list holds an item outside the catalogue, or one twice; None if all are sound."""
+
+    def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
+        """Sum of ``of_item``, (n_items + 1,) float64 with 0 at the end, over the items."""
+
+    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
+        """(n_items,) sum of ``of_user``, (n_users,) float64, over the lists that hold the item; None: their number."""
+
+    def found(self, items: Tensor, relevant: Rows) -> Found: ...
+
+    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        """Sum over the item's subtopics of (1 - alpha) ** (times the subtopic came before), over log2(place + 1).
+
+        open_to: (n_users, n_subtopics) bool, the subtopics a user can gain from; None for all
+        """
+
+    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        """The same for the items in their greedy order; of equal gains the earlier place comes first."""
+
+    def growth(self, items: Tensor, topics: Topics) -> Growth: ...
+
+    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        """Kullback-Leibler divergence of the list's spread over subtopics from the one ``wanted``, in nats.
+
+        wanted: (n_users, n_subtopics) float64, rows that sum to 1, or to 0
+        alpha: how much of it is mixed into the list's own
+        """
+
+    def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
+        """Sum of the cosine distances between items, each pair once.
+
+        A pair one of whose vectors has no direction counts as distance 0: nothing is known, so no diversity is earned.
+        """
+
+    def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
+        """The smallest of these distances; 0 where there is no pair."""
+
+
+def kernels_for(device: torch.device) -> Kernels:
+    if device.type == "cpu":
+        return _compiled()
+    return _fused_or_plain() if device.type == "cuda" else PLAIN
+
+
+@lru_cache(maxsize=1)
+def _fused_or_plain() -> Kernels:
+    try:
+        from recprism.metrics._gpu import FUSED
+    except ImportError:  # no triton here
+        return PLAIN
+    return FUSED
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Kernels:
+    from recprism.metrics._compiled import COMPILED  # imports this module
+
+    return COMPILED
+
+
+def discounts(k: int, device: torch.device | None = None) -> Tensor:
+    """(k,) float64: 1 / log2(place + 1) for places 1, 2, ... k."""
+    return 1 / torch.log2(torch.arange(2, k + 2, dtype=torch.float64, device=device))
+
+
+class PlainKernels:
+    """Kernels in torch operations alone; the large temporary arrays are made for some users at a time."""
+
+    def first_fault(self, items: Tensor, n_items: int) -> int | None:
+        outside = (items < -1) | (items >= n_items)
+        ordered = items.sort(1).values
+        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        faulty = (outside.any(1) | twice.any(1)).nonzero()
+        return int(faulty[0]) if len(faulty) else None
+
+    def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
+        return of_item[items].cumsum(1).T
+
+    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
+        if of_user is None:  # whole numbers come out alike in any order, and nothing has to be waited for
+            place = (items + 1).flatten()
+            counts = torch.zeros(n_items + 1, dtype=torch.int64, device=items.device)
+            return counts.scatter_add_(0, place, torch.ones_like(place))[1:].to(torch.float64)
+        # Counted as whole numbers for each distinct value: the order of additions, which varies on a GPU, cannot show.
+        values, which = torch.unique(of_user, return_inverse=True)
+        cells = (items + 1) * len(values) + which[:, None]
+        counts = torch.bincount(cells.flatten(), minlength=(n_items + 1) * len(values))
+        sums: Tensor = counts.view(n_items + 1, len(values))[1:].to(torch.float64) @ values
+        return sums
+
+    def found(self, items: Tensor, relevant: Rows) -> Found:
+        hit = are_entries(items, relevant)
+        place = torch.arange(1, items.shape[1] + 1, dtype=torch.float64, device=items.device)
+        hits = hit.cumsum(1, dtype=torch.float64)
+        return Found(hits.T, _discounted_sums(hit), (hit / place).cummax(1).values.T)
+
+    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        def of_some(users: slice) -> Tensor:
+            member = _members(items[users], topics, open_to, users)
+            before = member.cumsum(1) - member
+            return (member * (1 - alpha) ** before).sum(2)
+
+        return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
+
+    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        def of_some(users: slice) -> Tensor:
+            return _greedy_gains(_members(items[users], topics, open_to, users), alpha)
+
+        return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
+
+    def growth(self, items: Tensor, topics: Topics) -> Growth:
+        def of_some(users: slice) -> Tensor:
+            amount = topics.share_matrix[items[users]].cumsum(1)
+            share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
+            entropy = torch.special.entr(share).sum(2).clamp(min=0)
+            return torch.stack([(amount > 0).sum(2), amount.clamp(max=1).sum(2), entropy], dim=2)
+
+        return Growth(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
+
+    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        def of_some(users: slice) -> Tensor:
+            amount = topics.share_matrix[items[users]].cumsum(1)
+            share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
+            p = wanted[users, None, :]
+            mixed = (1 - alpha) * share + alpha * p
+            return (torch.xlogy(p, p) - torch.xlogy(p, mixed)).sum(2).clamp(min=0)
+
+        return _for_some_users(of_some, items, topics.n_cols).T
+
+    def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
+        """The cosines of an item to all before it add up to one product with the sum of their vectors."""
+
+        def of_some(users: slice) -> Tensor:
+            unit, known = vectors.unit[items[users]], vectors.known[items[users]].to(torch.float64)
+            cosines = (unit * (unit.cumsum(1) - unit)).sum(2)
+            return (known * (known.cumsum(1) - known) - cosines).clamp(min=0).cumsum(1)
+
+        return _for_some_users(of_some, items, vectors.unit.shape[1]).T
+
+    def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
+        def of_some(users: slice) -> Tensor:
+            unit, known, real = vectors.unit[items[users]], vectors.known[items[users]], items[users] >= 0
+            both = (known[:, :, None] & known[:, None, :]).to(unit.dtype)
+            distance = (both - torch.bmm(unit, unit.transpose(1, 2))).clamp(min=0)
+            earlier = (real[:, :, None] & real[:, None, :]).tril(-1)
+            nearest = torch.where(earlier, distance, torch.inf).amin(2).cummin(1).values
+            return torch.where(nearest.isinf(), 0.0, nearest).to(torch.float64)
+
+        return _for_some_users(of_some, items, max(items.shape[1], vectors.unit.shape[1])).T
+
+
+PLAIN = PlainKernels()
+
+
+def _discounted_sums(gains: Tensor) -> Tensor:
+    """gains: (n_users, k); (k, n_users)."""
+    return (gains * discounts(gains.shape[1], gains.device)).cumsum(1).T
+
+
+def are_entries(items: Tensor, rows: Rows) -> Tensor:
+    """(n_users, k) bool: is the item an entry of the user's row? One binary search for all."""
+    if len(rows.keys) == 0:
+        return torch.zeros_like(items, dtype=torch.bool)
+    wanted = torch.arange(len(items), device=items.device)[:, None] * rows.n_cols + items
+    place = torch.searchsorted(rows.keys, wanted).clamp(max=len(rows.keys) - 1)
+    return (rows.keys[place] == wanted) & (items >= 0)
+
+
+def _members(items: Tensor, topics: Topics, open_to: Tensor | None, users: slice) -> Tensor:
+    """(n, k, n_subtopics) float64: 1 where the item has the subtopic and it is open to the user."""
+    member = topics.member[items]
+    return (member if open_to is None else member & open_to[users, None, :]).to(torch.float64)
+
+
+def _greedy_gains(member: Tensor, alpha: float) -> Tensor:
+    """member: (n, k, n_subtopics) float64; (n, k) gains of the greedy order."""
+    n, k, n_subtopics = member.shape
+    seen = member.new_zeros(n, n_subtopics, 1)
+    taken = torch.zeros(n, k, dtype=torch.bool, device=member.device)
+    best_gains = member.new_zeros(n, k)
+    for place in range(k):
+        gains = torch.bmm(member, (1 - alpha) ** seen).squeeze(2).masked_fill(taken, -1.0)
+        best_gains[:, place] = best = gains.amax(1)
+        first = (gains >= best[:, None] * (1 - TIE)).to(torch.int8).argmax(1, keepdim=True)
+        taken.scatter_(1, first, True)
+        seen += member.gather(1, first[:, :, None].expand(-1, -1, n_subtopics)).transpose(1, 2)
+    return best_gains
+
+
+def _for_some_users(of_some: Callable[[slice], Tensor], items: Tensor, width: int) -> Tensor:
+    parts = [of_some(users) for users in _slices(len(items), items.shape[1] * width)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _slices(n_users: int, cells_per_user: int) -> Iterator[slice]:
+    step = max(1, MAX_CELLS // max(1, cells_per_user))
+    for start in range(0, max(n_users, 1), step):
+        yield slice(start, min(start + step, n_users))

@@ -1,0 +1,198 @@
+"""What the models trained here share: settings and ``fit``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recprism._version import __version__
+from recprism.data._memory import require_room
+from recprism.data.split import Split
+from recprism.errors import InputError
+from recprism.models._breakdown import vector_of
+from recprism.models._pairwise import bpr_slope
+from recprism.models._sampling import Triples
+from recprism.models._settings import (
+    NamedSettings,
+    choose_device,
+    require_choice,
+    require_count,
+    require_number,
+    seed_number,
+    training_data,
+)
+from recprism.models._sparse import Graph
+from recprism.models._start import STARTS, Start, root_mean_square, starting_vectors
+from recprism.models._validation import DEPTH, ValidationNdcg
+from recprism.models.factors import Factors
+from recprism.models.training import Checkpoint, CheckpointSink, Progress, Task, Training
+
+FEWEST_STEPS = 8
+Smoothing = Callable[[Tensor], Tensor]
+"""From parameters to vectors, both (n_users + n_items, dim): a linear symmetric map, and so its own gradient."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairwiseModel(NamedSettings, ABC):
+    """Vectors for users and items, trained with the BPR loss and Adam."""
+
+    dim: int = 50
+    """Length of the vectors."""
+    epochs: int = 100
+    """Passes over the training positives, at most."""
+    patience: int | None = 3
+    """Stop when NDCG@10 on the validation part has not risen for so many epochs, and keep the best. None trains on."""
+    learning_rate: float = 0.005
+    weight_decay: float = 0.0
+    """L2: this times the parameters is added to the gradient of the loss (see ``loss``)."""
+    batch_size: int = 16_384
+    """Positives per step, at most: where ``loss`` is "mean", small data is still cut into eight steps an epoch."""
+    negatives: int = 1
+    """Items drawn against each positive."""
+    fixed_negatives: bool = False
+    """Draw all negatives once before training; each triple is then an example, and ``batch_size`` counts triples."""
+    negatives_avoid: Literal["train", "all"] = "train"
+    """What a user's negatives are never drawn from: the training items, or all items, held-out ones included.
+
+    "all" lets training see what is held out, and so flatters the model. The paper's row is not reached without it.
+    """
+    loss: Literal["mean", "sum"] = "mean"
+    """What stands against ``weight_decay``: "sum" is the loss summed over a batch, as many papers write it; "mean" is
+    the loss over the whole training part (each positive counting once), so that one value suits data of any size."""
+    start: Start = "spectral"
+    """Where the vectors start: spectral (singular vectors of the training part), normal or xavier (both random)."""
+    start_scale: float = 0.2
+    """Root mean square of the entries of the first vectors; xavier has a scale of its own."""
+
+    spectral_power: ClassVar[float]
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "epochs", "batch_size", "negatives"):
+            require_count(name, getattr(self, name))
+        if self.patience is not None:
+            require_count("patience", self.patience)
+        require_number("learning_rate", self.learning_rate, above_zero=True)
+        require_number("weight_decay", self.weight_decay)
+        require_number("start_scale", self.start_scale, above_zero=True)
+        require_choice("loss", self.loss, ("mean", "sum"))
+        require_choice("start", self.start, STARTS)
+        require_choice("negatives_avoid", self.negatives_avoid, ("train", "all"))
+        require_choice("fixed_negatives", self.fixed_negatives, (True, False))
+
+    def fit(
+        self,
+        split: Split,
+        *,
+        seed: int | np.random.Generator | None = 0,
+        device: str | torch.device = "auto",
+        progress: Progress | None = None,
+        checkpoint: CheckpointSink | None = None,
+        resume: Checkpoint | None = None,
+    ) -> Factors:
+        """Train on ``split.train``; ``split.validation`` decides when to stop (see ``patience``).
+
+        seed: same seed and device, same bits
+        device: "auto" (CUDA where there is one), "cpu", "cuda", "cuda:1"
+        progress: called with an ``Epoch`` after every epoch
+        checkpoint: called after every epoch with arrays and facts that ``resume`` takes; a resumed training ends with
+            the same bits as one that was never interrupted
+        """
+        if self.patience is not None and not len(split.validation):
+            raise InputError(
+                "early stopping needs a validation part and this split has none; "
+                "set patience to None to train all epochs, or hold out some interactions"
+            )
+        place = choose_device(device)
+        number = seed_number(seed, resume)
+        generator = torch.Generator(place).manual_seed(number)
+        self._require_room(split, place)
+        with torch.no_grad():
+            graph = Graph.of(split.train, place)
+            smooth = self._smoothing(graph)
+            start = self._starting_parameters(graph, smooth, generator)
+            triples = self._triples(split, place, generator)
+            training = Training(self._task(split, triples, smooth, number, place), start, generator)
+            if resume is not None:
+                training.resume(resume)
+            training.run(progress, checkpoint)
+            facts = {**self._outcome(training), "seed": number, "device": place.type, "version": __version__}
+            return self._factors(split, smooth(training.best), facts)
+
+    def _require_room(self, split: Split, device: torch.device) -> None:
+        """Parameters, the best so far, two moments, the gradient, what it comes from, and a checkpoint."""
+        rows = split.n_users + split.n_items
+        require_room(
+            7 * 4 * rows * self.dim,
+            f"training {rows:,} vectors of {self.dim:,} factors",
+            lambda free: (
+                f"at most dim={free // (7 * 4 * rows):,} fits, or fewer users and items (--min-user, --min-item)"
+            ),
+            device=str(device),
+        )
+
+    @abstractmethod
+    def _smoothing(self, graph: Graph) -> Smoothing:
+        """How vectors come from parameters."""
+
+    def _starting_parameters(self, graph: Graph, smooth: Smoothing, generator: torch.Generator) -> Tensor:
+        start = starting_vectors(graph, self.dim, generator, start=self.start, spectral_power=self.spectral_power)
+        return start if self.start == "xavier" else start * (self.start_scale / root_mean_square(smooth(start)))
+
+    def _triples(self, split: Split, device: torch.device, generator: torch.Generator) -> Triples:
+        avoid = split.train if self.negatives_avoid == "train" else split.seen_before_test.union(split.test)
+        fixed = generator if self.fixed_negatives else None
+        return Triples(split.train, self.negatives, device, avoid=avoid, fixed=fixed)
+
+    def _task(self, split: Split, triples: Triples, smooth: Smoothing, seed: int, device: torch.device) -> Task:
+        n_users = split.n_users
+        few = -(-len(triples) // FEWEST_STEPS)
+        batch_size = min(self.batch_size, few) if self.loss == "mean" else self.batch_size
+
+        def steps(parameters: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, int, Tensor]]:
+            for batch in triples.batches(batch_size, generator):
+                vectors = smooth(parameters)
+                slope = bpr_slope(vectors[:n_users], vectors[n_users:], batch)
+                gradient = smooth(torch.cat([slope.user, slope.item]))
+                terms = batch.negatives.numel()
+                yield slope.loss, terms, gradient.div_(terms) if self.loss == "mean" else gradient
+
+        ndcg = ValidationNdcg(split, device)
+
+        def judge(parameters: Tensor) -> float:
+            vectors = smooth(parameters)
+            return ndcg(vectors[:n_users], vectors[n_users:])
+
+        # A resumed training may be asked for more epochs or more patience; all else must be as it was.
+        settings = {name: value for name, value in asdict(self).items() if name not in ("epochs", "patience")}
+        data = {"training data": training_data(split), "seed": seed, "device": device.type}
+        return Task(
+            steps,
+            None if self.patience is None else judge,
+            self.epochs,
+            self.patience or self.epochs,
+            self.learning_rate,
+            self.weight_decay / (len(split.train) if self.loss == "mean" else 1),
+            {"model": self.name, **settings, **data},
+            lambda place: vector_of(split, place // self.dim),
+        )
+
+    def _outcome(self, training: Training) -> dict[str, Any]:
+        return {
+            "epochs_trained": training.epoch,
+            "best_epoch": training.best_epoch,
+            f"validation_ndcg@{DEPTH}": training.best_value,
+        }
+
+    def _factors(self, split: Split, vectors: Tensor, facts: dict[str, Any]) -> Factors:
+        user, item = vectors[: split.n_users].cpu().numpy(), vectors[split.n_users :].cpu().numpy()
+        has_history = split.train.row_counts > 0
+        # Nothing is known of a user without training items; the mean user gets what most would like.
+        user[~has_history] = user[has_history].mean(0)
+        settings = {"model": self.name, **asdict(self), **facts}
+        return Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids, settings=settings)

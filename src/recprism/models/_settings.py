@@ -1,0 +1,87 @@
+"""What settings of models have in common: presets, checks, seeds, devices."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+
+from recprism.data.split import Split
+from recprism.errors import InputError
+from recprism.models.training import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedSettings:
+    """Settings with a name and presets."""
+
+    name: ClassVar[str]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    @classmethod
+    def preset(cls, preset: str = "default", **changes: Any) -> Self:
+        """The settings of a preset, with changes."""
+        if preset not in cls.presets:
+            raise InputError(f"{cls.name} has no preset {preset!r}; choose one of {', '.join(cls.presets)}")
+        known = [field.name for field in fields(cls)]
+        for name in changes:
+            if name not in known:
+                raise InputError(f"{cls.name} has no setting {name!r}; it has {', '.join(known)}")
+        return cls(**{**cls.presets[preset], **changes})
+
+
+def require_count(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} is {value!r}; pass a whole number of at least {least}")
+
+
+LARGEST = 1e37  # ten times as much still is a float32
+
+
+def require_number(name: str, value: Any, *, above_zero: bool = False) -> None:
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
+    if not fits or (above_zero and value == 0):
+        least = "above 0" if above_zero else "of at least 0"
+        raise InputError(f"{name} is {value!r}; pass a number {least} and below {LARGEST:g}")
+
+
+def require_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}; choose one of {', '.join(map(str, choices))}")
+
+
+def seed_number(seed: int | np.random.Generator | None, resume: Checkpoint | None) -> int:
+    """A number that stands for the seed; a resumed training that is given none takes the checkpoint's."""
+    if isinstance(seed, (int, np.integer)):
+        if seed < 0:
+            raise InputError(f"seed is {seed}; pass a whole number of at least 0, a numpy Generator or None")
+        return int(seed)
+    if resume is not None and "seed" in resume[1].get("identity", {}):
+        return int(resume[1]["identity"]["seed"])
+    return int(np.random.default_rng(seed).integers(2**63))
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """``auto`` means CUDA where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"device {device!r} is not known; use auto, cpu or cuda") from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise InputError(f"training runs on cpu or cuda, not on {chosen.type}; use device 'auto'")
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {str(device)!r} is not there ({torch.cuda.device_count()} CUDA devices); use 'auto'")
+    return chosen
+
+
+def training_data(split: Split) -> str:
+    """A short text that changes with the training part."""
+    train = split.train
+    checksum = zlib.crc32(train.indices.tobytes(), zlib.crc32(train.indptr.tobytes()))
+    return f"{train.n_rows} users, {train.n_cols} items, {len(train)} interactions, checksum {checksum:08x}"

@@ -1,0 +1,5 @@
+"""The paper's tables and the contest of all methods. Only the command line imports this package."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,10 @@
+from recprism.paper.contest import compare as compare
+from recprism.paper.promotion import promoted as promoted
+from recprism.paper.reproduce import Cell as Cell
+from recprism.paper.tables import Row as Row
+from recprism.paper.tables import paper_table as paper_table
+from recprism.paper.tuning import RIVALS as RIVALS
+from recprism.paper.tuning import Method as Method
+from recprism.paper.tuning import tune as tune
+from recprism.paper.verdict import CellVerdict as CellVerdict
+from recprism.paper.verdict import Duel as Duel

@@ -1,0 +1,141 @@
+"""The whole front of one run: ours and every rival, tuned on validation, read once on the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.budget._popularity import POPULARITY
+from recprism.budget.path import require_possible
+from recprism.budget.scenario import Situation
+from recprism.cmb._engines import engine_named
+from recprism.models._popularity import popularity
+from recprism.paper.tuning import (
+    RIVALS,
+    Method,
+    Yardstick,
+    best_within,
+    planned,
+    possible_choices,
+    possible_rivals,
+    tune,
+)
+from recprism.paper.verdict import paired
+
+BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """What a method bought on the test with a budget that it kept on validation; p_value: against ours, two-sided.
+
+    budget: None for popularity, which keeps none
+    """
+
+    budget: float | None
+    loss: float
+    gain: float
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class Front:
+    """One method: its points, and the area under them up to the largest budget, in percent times percent."""
+
+    method: str
+    points: tuple[FrontPoint, ...]
+    hypervolume: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def frontier(
+    validation: Situation,
+    test: Situation,
+    goal: str,
+    *,
+    budgets: Sequence[float] = BUDGETS,
+    rivals: Sequence[str] | None = None,
+    on_method: Callable[[str], None] | None = None,
+    engine: str = "local",
+) -> list[Front]:
+    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first, the popularity baseline last.
+
+    rivals: names; None takes every one that works with these data
+    engine: "local", or "ray": methods are tuned by the workers of a Ray cluster, one each
+    """
+    require_possible(goal, test.subtopics)
+    for judged in (validation, test):
+        judged.split.require_labels(judged.part, "a front")
+    yardstick = Yardstick(goals=(f"{goal}@{test.k}",))
+    base = test.judge(test.base_lists, yardstick.names)
+    fronts: list[Front] = []
+    ours: dict[float, NDArray[np.float64]] = {}
+    named = possible_rivals(test.subtopics) if rivals is None else rivals
+    methods = tuple(possible_choices(it, test.subtopics) for it in (planned(goal), *(RIVALS[name] for name in named)))
+    with engine_named(engine).fleet() as workers:
+        found = workers.each(_on_test, (validation, test, tuple(budgets), yardstick), methods)
+        for method in methods:
+            if on_method is not None:
+                on_method(method.name)
+            values = next(found)
+            points = tuple(_point(budget, values[budget], base, ours, yardstick) for budget in values)
+            if not fronts:
+                ours.update({budget: it[yardstick.goals[0]] for budget, it in values.items()})
+            fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
+    fronts.append(_popularity(test, base, yardstick))
+    return fronts
+
+
+def _popularity(test: Situation, base: dict[str, NDArray[np.float64]], yardstick: Yardstick) -> Front:
+    """One point, whatever it costs: no knob leads from the model to lists that know nobody."""
+    lists, _ = popularity(test.split).rank(test.k, exclude=test.seen)
+    return Front(POPULARITY, (_point(None, test.judge(lists, yardstick.names), base, {}, yardstick),), 0.0)
+
+
+def _on_test(
+    shared: tuple[Situation, Situation, tuple[float, ...], Yardstick], method: Method
+) -> dict[float, dict[str, NDArray[np.float64]]]:
+    """Tuned for each budget on validation; shared: validation, test, budgets, yardstick."""
+    validation, test, budgets, yardstick = shared
+    tried = tune(method, validation, budgets, yardstick)
+    picks = {budget: best_within(tried, budget, yardstick.goals[0]) for budget in budgets}
+    return {
+        budget: test.judge(method(test, it.trade_off, it.choice), yardstick.names)
+        for budget, it in picks.items()
+        if it is not None
+    }
+
+
+def _point(
+    budget: float | None,
+    values: dict[str, NDArray[np.float64]],
+    base: dict[str, NDArray[np.float64]],
+    ours: dict[float, NDArray[np.float64]],
+    yardstick: Yardstick,
+) -> FrontPoint:
+    def change(name: str) -> float:
+        return float(np.nanmean(values[name]) / np.nanmean(base[name]) - 1)
+
+    goal = yardstick.goals[0]
+    mine = None if budget is None else ours.get(budget)
+    p_value = paired([mine], [values[goal]])[0] if mine is not None and len(values[goal]) > 1 else None
+    return FrontPoint(budget, -change(yardstick.cost), change(goal), p_value)
+
+
+def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:
+    """The area that points (loss, gain) dominate, losses from 0 to ``limit``, gains from 0 up; in percent squared.
+
+    >>> hypervolume([(0.0, 0.1), (0.05, 0.3)], 0.1)  # 5 % x 10 % + 5 % x 30 %
+    200.0
+    """
+    area, best, before = 0.0, 0.0, 0.0
+    for loss, gain in sorted((max(loss, 0.0), gain) for loss, gain in points if loss <= limit):
+        area += best * (loss - before)
+        best, before = max(best, gain), loss
+    return round(1e4 * (area + best * (limit - before)), 9)

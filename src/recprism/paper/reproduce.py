@@ -1,0 +1,276 @@
+"""Running the paper's tables: every row from runs of its own, kept on disk, so that a stopped reproduction goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.cmb import CMB
+from recprism.cmb._control_perturbations import control_perturbations
+from recprism.data._files import write_text
+from recprism.data.split import Split
+from recprism.metrics import Context, evaluate
+from recprism.models import Factors, make_model
+from recprism.models.perturbation import Perturbation
+from recprism.paper.tables import METRICS, PAPER_NAMES, SINGLE_OBJECTIVES, Row, paper_table, rows_of
+from recprism.rerank import Features, reranker
+
+if TYPE_CHECKING:
+    from recprism.data.dataset import Dataset
+
+DEPTH = 20
+CANDIDATES = 100
+TRADE_OFFS = tuple(round(step / 40, 3) for step in range(1, 40))
+"""What a tuned re-ranker chooses from."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of ours beside the paper's; changes are in percent of the base row of the same table."""
+
+    table: str
+    dataset: str
+    base_model: str
+    method: str
+    metric: str
+    k: int
+    ours: float
+    ours_std: float | None
+    paper: float | None
+    ours_change: float | None
+    paper_change: float | None
+    run: str
+    delta_sha: str | None
+
+
+class World:
+    """Split and base models of one data set and one seed; what takes long is kept in the folder."""
+
+    def __init__(self, dataset: Dataset, seed: int, folder: Path, device: str = "auto") -> None:
+        self.dataset, self.seed, self.folder, self.device = dataset, seed, folder, device
+
+    @cached_property
+    def split(self) -> Split:
+        return self.dataset.split("paper", seed=self.seed)
+
+    @cached_property
+    def tuning_split(self) -> Split:
+        """The paper's protocol has no validation part; rivals are tuned on one carved from training."""
+        return self.split.carve_validation(seed=self.seed)
+
+    def factors(self, base_model: str) -> Factors:
+        """Trained once with the paper preset, then read back."""
+        return self._trained(base_model, self.split, "")
+
+    def tuning_factors(self, base_model: str) -> Factors:
+        """The same, trained without the carved validation part."""
+        return self._trained(base_model, self.tuning_split, "-tuning")
+
+    def _trained(self, base_model: str, split: Split, suffix: str) -> Factors:
+        path = self.folder / f"{base_model.lower()}{suffix}.safetensors"
+        if not (path.exists() and path.with_suffix(".json").exists()):
+            model = make_model(base_model.lower(), "paper")
+            model.fit(split, seed=self.seed, device=self.device).save(path)
+        return Factors.load(path)
+
+    def judge(self, lists: NDArray[Any], vectors: NDArray[Any], ks: tuple[int, int]) -> dict[str, float]:
+        """The paper's columns on lists of 20; ILAD is taken on ``vectors``, the perturbed ones."""
+        context = Context.from_split(self.split, "test", subtopics=self.dataset.subtopics, vectors=vectors)
+        names = {f"{metric}@{k}": f"{column}@{k}" for column, metric in METRICS.items() for k in ks}
+        scores = evaluate(lists, context, list(names), bootstrap=0).scores
+        return {names[score.name]: score.mean for score in scores}
+
+
+def run_row(row: Row, world: World) -> dict[str, dict[str, Any]]:
+    """The figures of one row and seed: method -> {"metrics": ..., "delta_sha": ...}; controls are methods too."""
+    factors = world.factors(row.base_model)
+    return RUNNERS[row.kind](row, world, factors)
+
+
+def _run_base(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+    lists, _ = factors.rank(DEPTH, exclude=world.split.train)
+    return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
+
+
+def _run_cmb(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+    # Every row searches with a seed of its own, so that no two rows are the same run under two names.
+    seed = (zlib.crc32(row.slug.encode()) + world.seed) % 2**31
+    model = CMB.preset("paper", seed=seed, device=world.device, **row.settings)
+    model.fit(factors, world.split, world.dataset.subtopics)
+    found = {row.method: model.delta_}
+    found |= {f"{row.method}, {name}": it for name, it in control_perturbations(model, seed).items()}
+    return {name: _judge_perturbation(delta, row, world, factors) for name, delta in found.items()}
+
+
+def _judge_perturbation(delta: Perturbation, row: Row, world: World, factors: Factors) -> dict[str, Any]:
+    perturbed = delta.applied_to(factors)
+    lists, _ = perturbed.rank(DEPTH, exclude=world.split.train)
+    digest = hashlib.sha256(np.ascontiguousarray(perturbed.item - factors.item).tobytes()).hexdigest()
+    return {"metrics": world.judge(lists, perturbed.item, row.ks), "delta_sha": digest}
+
+
+def _run_rerank(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+    settings = dict(row.settings)
+    lists = _reranked(factors, world.split, settings.pop("name"), **settings)
+    return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
+
+
+def _reranked(factors: Factors, split: Split, name: str, **settings: Any) -> NDArray[Any]:
+    items, scores = factors.rank(CANDIDATES, exclude=split.train)
+    return reranker(name, **settings)(items, scores, DEPTH, features=Features(vectors=factors.item))
+
+
+def _run_tuned(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+    """The largest trade-off whose loss of NDCG@10 on the carved validation part stays within the budget."""
+    name, budget = row.settings["name"], row.settings["budget"]
+    split, tuning = world.tuning_split, world.tuning_factors(row.base_model)
+    context = Context.from_split(split, "validation")
+
+    def accuracy(trade_off: float) -> float:
+        lists = _reranked(tuning, split, name, trade_off=trade_off)
+        return evaluate(lists, context, ["ndcg@10"], bootstrap=0)["ndcg@10"].mean
+
+    floor = (1 - budget) * accuracy(0.0)
+    allowed = [trade_off for trade_off in TRADE_OFFS if accuracy(trade_off) >= floor]
+    lists = _reranked(factors, world.split, name, trade_off=max(allowed, default=0.0))
+    made = {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}
+    return {row.method: {**made, "trade_off": max(allowed, default=0.0)}}
+
+
+RUNNERS: dict[str, Callable[[Row, World, Factors], dict[str, dict[str, Any]]]] = {
+    "base": _run_base,
+    "cmb": _run_cmb,
+    "rerank": _run_rerank,
+    "tuned": _run_tuned,
+}
+
+
+def reproduce(
+    dataset: Dataset,
+    rows: Iterable[Row],
+    folder: Path,
+    *,
+    runs: int = 1,
+    device: str = "auto",
+    on_row: Callable[[Row, int], None] | None = None,
+) -> list[Cell]:
+    """Run what is missing, read what is there, and set ours beside the paper's."""
+    rows = tuple(rows)
+    for seed in range(runs):
+        place = folder / dataset.name.replace(":", "-") / f"seed-{seed}"
+        world = World(dataset, seed, place, device)
+        for row in rows:
+            path = place / f"{row.slug}.json"
+            if not path.exists():
+                write_text(path, json.dumps(run_row(row, world)))
+            if on_row is not None:
+                on_row(row, seed)
+    return cells(dataset.name, rows, folder, runs)
+
+
+def cells(dataset: str, rows: Iterable[Row], folder: Path, runs: int) -> list[Cell]:
+    """Means and deviations over the seeds, from the files of ``reproduce``."""
+    rows = tuple(rows)
+    place = folder / dataset.replace(":", "-")
+    paper = {
+        (entry["table"], entry["base_model"], entry["method"], entry["metric"], entry["k"]): entry["value"]
+        for entry in paper_table().filter(paper_table()["dataset"] == PAPER_NAMES.get(dataset, "")).to_dicts()
+    }
+    bases: dict[tuple[str, str, int], tuple[float, float | None]] = {}
+    made = []
+    for row in rows:
+        files = [place / f"seed-{seed}" / f"{row.slug}.json" for seed in range(runs)]
+        found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        for method in found[0]:
+            for name in found[0][method]["metrics"]:
+                metric, _, k = name.partition("@")
+                values = np.array([entry[method]["metrics"][name] for entry in found])
+                theirs = paper.get((row.table, row.base_model, method, metric, int(k)))
+                if row.kind == "base":
+                    # The single-objective and sweep tables have no base row of their own: the trade-off table has.
+                    theirs = theirs or paper.get(
+                        (f"tradeoff_{row.base_model.lower()}", row.base_model, method, metric, int(k))
+                    )
+                    bases[row.table, metric, int(k)] = (float(values.mean()), theirs)
+                base, paper_base = bases.get((row.table, metric, int(k)), (None, None))
+                made.append(
+                    Cell(
+                        row.table,
+                        dataset,
+                        row.base_model,
+                        method,
+                        metric,
+                        int(k),
+                        float(values.mean()),
+                        float(values.std(ddof=1)) if runs > 1 else None,
+                        theirs,
+                        _change(float(values.mean()), base),
+                        _change(theirs, paper_base),
+                        str(files[0].relative_to(folder))
+                        if runs == 1
+                        else str(place.relative_to(folder) / f"seed-*/{row.slug}.json"),
+                        found[0][method]["delta_sha"],
+                    )
+                )
+    return made
+
+
+@dataclass(frozen=True)
+class AgainstRandom:
+    """A single-objective row and random arms on the metric it optimises: points of percent, by seed."""
+
+    method: str
+    metric: str
+    k: int
+    learned: float
+    random: float
+    difference: float
+    low: float | None
+    high: float | None
+
+
+def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]:
+    """Does a bandit beat random arms? Paired by seed, with a 95 % t interval from two seeds on."""
+    place, rows = folder / dataset.replace(":", "-"), {row.method: row for row in rows_of("single_objective")}
+
+    def changes(method: str, name: str) -> NDArray[np.float64]:
+        values = [
+            [
+                json.loads((place / f"seed-{seed}" / f"{rows[it].slug}.json").read_text(encoding="utf-8"))[it]
+                for seed in range(runs)
+            ]
+            for it in (method, "BPRMF")
+        ]
+        ours, base = (np.array([entry["metrics"][name] for entry in entries]) for entries in values)
+        change: NDArray[np.float64] = 100 * (ours / base - 1)
+        return change
+
+    made = []
+    for method, metric in SINGLE_OBJECTIVES.items():
+        for k in rows[method].ks:
+            learned, random = changes(method, f"{metric}@{k}"), changes("CMB-Random", f"{metric}@{k}")
+            means = (float(learned.mean()), float(random.mean()), float((learned - random).mean()))
+            made.append(AgainstRandom(method, metric, k, *means, *_t_interval(learned - random)))
+    return made
+
+
+def _t_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float] | tuple[None, None]:
+    from scipy import stats
+
+    if len(values) < 2:
+        return None, None
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def _change(value: float | None, base: float | None) -> float | None:
+    return None if value is None or not base else 100 * (value / base - 1)

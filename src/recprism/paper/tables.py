@@ -1,0 +1,144 @@
+"""The paper's tables: which run stands behind each row, and ours beside theirs.
+
+The protocol is the one behind the published numbers (per-user 80/20, the optimiser sees the held-out part, halved ILAD
+on the perturbed factors, alpha-nDCG against the list's own re-ordering); see docs/paper.md for what that means.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PAPER_NAMES = {"ml-1m": "ML1M", "ml-10m": "ML10M", "amazon:CDs_and_Vinyl": "CDs"}
+METRICS = {
+    "recall": "recall",
+    "ndcg": "ndcg",
+    "alpha_ndcg": "alpha_ndcg_paper",
+    "sc": "sc",
+    "pc": "pc",
+    "ilad": "ilad_paper",
+}
+"""The paper's columns and the metrics that compute them."""
+
+WORDS = {
+    "alpha-nDCG": "alpha_ndcg_paper",
+    "SC": "sc",
+    "PC": "pc",
+    "ILAD": "ilad_paper",
+    "Recall": "recall",
+    "NDCG": "ndcg",
+}
+Kind = Literal["base", "cmb", "rerank", "tuned"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: how it is made.
+
+    settings: of CMB for kind "cmb" (over the paper preset), of the re-ranker for kind "rerank"; for kind "tuned" its
+        name and the share of NDCG@10 that tuning may give away
+    """
+
+    table: str
+    base_model: str
+    method: str
+    kind: Kind
+    ks: tuple[int, int]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        words = f"{self.table} {self.method}".lower()
+        return "".join(letter if letter.isalnum() else "-" for letter in words).strip("-")
+
+
+def paper_table() -> pl.DataFrame:
+    """table, dataset, base_model, method, metric, k, value: every number of the paper's tables."""
+    import polars as pl
+
+    return pl.read_csv(io.BytesIO((files("recprism.paper") / "tables.csv").read_bytes()))
+
+
+def rows_of(table: str) -> tuple[Row, ...]:
+    """The rows of one table on ML-1M's plan; other data sets use the same."""
+    if table not in TABLES:
+        raise InputError(f"unknown table {table!r}; choose one of {', '.join(TABLES)}")
+    return tuple(TABLES[table]())
+
+
+def _trade_off(base_model: str, pairs: tuple[tuple[str, str], ...], rivals: bool) -> Iterator[Row]:
+    table = f"tradeoff_{base_model.lower()}"
+    yield Row(table, base_model, base_model, "base", (10, 20))
+    if rivals:
+        for method in ("MMR", "DPP"):
+            yield Row(table, base_model, method, "rerank", (10, 20), {"name": method.lower(), "trade_off": 0.1})
+            for budget in (0.01, 0.05):
+                tuned = {"name": method.lower(), "budget": budget}
+                yield Row(table, base_model, f"{method}, tuned to {budget:.0%} NDCG", "tuned", (10, 20), tuned)
+    for diversity, accuracy in pairs:
+        settings = {"diversity": WORDS[diversity], "accuracy": WORDS[accuracy]}
+        yield Row(table, base_model, f"CMB-{diversity}-{accuracy}", "cmb", (10, 20), settings)
+
+
+def _bprmf() -> Iterator[Row]:
+    pairs = (("alpha-nDCG", "Recall"), ("SC", "Recall"), ("PC", "NDCG"), ("ILAD", "NDCG"))
+    return _trade_off("BPRMF", pairs, rivals=True)
+
+
+def _lightgcn() -> Iterator[Row]:
+    pairs = (("alpha-nDCG", "NDCG"), ("SC", "NDCG"), ("PC", "Recall"), ("ILAD", "Recall"))
+    return _trade_off("LightGCN", pairs, rivals=False)
+
+
+def _single() -> Iterator[Row]:
+    yield Row("single_objective", "BPRMF", "BPRMF", "base", (10, 20))
+    yield Row("single_objective", "BPRMF", "CMB-Random", "cmb", (10, 20), {"policy": "random", "lambda1": 0.0})
+    for word in ("alpha-nDCG", "SC", "PC", "ILAD"):
+        settings = {"diversity": WORDS[word], "lambda1": 0.0}
+        yield Row("single_objective", "BPRMF", f"CMB-{word}", "cmb", (10, 20), settings)
+    gradient = {"diversity": "ilad_paper", "lambda1": 0.0, "policy": "gradient"}
+    yield Row("single_objective", "BPRMF", "CMB-Gradient-ILAD", "cmb", (10, 20), gradient)
+
+
+SINGLE_OBJECTIVES = {"CMB-alpha-nDCG": "alpha_ndcg", "CMB-SC": "sc", "CMB-PC": "pc", "CMB-ILAD": "ilad"}
+"""Rows with one goal, and the column that shows it."""
+
+ILAD_RECALL = {"diversity": "ilad_paper", "accuracy": "recall"}
+
+
+def _sweep(table: str, methods: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    yield Row(table, "BPRMF", "BPRMF", "base", (5, 10))
+    for method, settings in methods.items():
+        yield Row(table, "BPRMF", method, "cmb", (5, 10), {**ILAD_RECALL, **settings})
+
+
+def _reach() -> Iterator[Row]:
+    return _sweep("sweep_A", {f"A = {reach}, n_A = 61": {"reach": reach} for reach in (0.1, 0.3, 0.5, 0.7, 0.9)})
+
+
+def _arms() -> Iterator[Row]:
+    counts = (21, 41, 61, 81, 101, 201, 401, 601, 801, 1001)
+    return _sweep("sweep_n_arms", {f"A = 0.3, n_A = {count}": {"n_arms": count} for count in counts})
+
+
+def _lambda2() -> Iterator[Row]:
+    weights = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    return _sweep("sweep_lambda2", {f"lambda2 = {weight}": {"lambda2": weight} for weight in weights})
+
+
+TABLES = {
+    "tradeoff_bprmf": _bprmf,
+    "tradeoff_lightgcn": _lightgcn,
+    "single_objective": _single,
+    "sweep_A": _reach,
+    "sweep_n_arms": _arms,
+    "sweep_lambda2": _lambda2,
+}

@@ -1,0 +1,122 @@
+"""Lists from an index of FAISS: approximate, and never chosen unless asked for by name.
+
+Items are put into cells, and of each user only the cells that look best are searched. What is lost are items of cells
+that were not looked into. Nothing else is: seen items are left out, and a list that would be short is ranked exactly.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+from recprism.ranking._torch_engine import decode, keys_of
+
+MOST_FETCHED = 2048  # items asked of the index for one user; whoever has seen more is ranked exactly
+FETCHED_AT_A_TIME = 2**22
+TRAINED_ON_PER_CELL = 64
+SEED = 1234
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Probing:
+    """How finely items are parted, and how much of them is looked at: more probes find more and take longer.
+
+    cells: None for four times the root of the number of items
+    probes: cells that are searched for a user; None for an eighth of them
+    """
+
+    cells: int | None = None
+    probes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("cells", "probes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}; pass a whole number of at least 1, or None")
+
+
+class ItemIndex:
+    """An inverted file over item vectors, for any number of searches; ``topk(..., engine="faiss")`` makes one a call.
+
+    item: (n_items, d) float32, on the CPU
+    """
+
+    def __init__(self, item: NDArray[np.float32] | Tensor, probing: Probing | None = None) -> None:
+        probing = probing or Probing()
+        self._item = torch.as_tensor(item, dtype=torch.float32).contiguous()
+        n_items = len(self._item)
+        self.cells = min(probing.cells or max(1, round(4 * n_items**0.5)), n_items)
+        self.probes = min(probing.probes or -(-self.cells // 8), self.cells)
+        self._index = _filled(self._item.numpy(), self.cells, self.probes)
+
+    def rank(
+        self, user: NDArray[np.float32] | Tensor, k: int, *, exclude: Incidence | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Items (n_users, k) int64 and scores (n_users, k) float32, as ``topk`` gives them."""
+        from recprism.ranking.exact import topk
+
+        users = torch.as_tensor(user, dtype=torch.float32).contiguous()
+        n_items = len(self._item)
+        seen = Incidence.empty((len(users), n_items)) if exclude is None else exclude
+        items = torch.full((len(users), k), -1, dtype=torch.int64)
+        scores = torch.full((len(users), k), -torch.inf)
+        wanted = np.minimum(k + seen.row_counts, n_items)
+        for rows, depth in _of_like_depth(wanted):
+            items[rows], scores[rows] = self._fetched(users[rows], k, depth, seen.take_rows(rows))
+        there = np.minimum(k, n_items - seen.row_counts)  # as many items as a list can have
+        short = np.flatnonzero((items >= 0).sum(1).numpy() < there)
+        if len(short):
+            log.debug("%d of %d lists were short and are ranked exactly", len(short), len(users))
+            items[short], scores[short] = topk(users[short], self._item, k, exclude=seen.take_rows(short))
+        return items, scores
+
+    def _fetched(self, user: Tensor, k: int, depth: int, seen: Incidence) -> tuple[Tensor, Tensor]:
+        """The best k of ``depth`` items that the index gives, without those seen."""
+        found_scores, found = self._index.search(user.numpy(), max(depth, k))
+        pairs = np.arange(len(found))[:, None] * seen.n_cols + found
+        known = np.append(seen.keys, -1)  # one more, so that the last place can be looked at
+        found_scores[(found < 0) | (known[np.searchsorted(seen.keys, pairs)] == pairs)] = -np.inf
+        keys = keys_of(torch.from_numpy(found_scores), torch.from_numpy(np.maximum(found, 0)))
+        return decode(keys.topk(k, dim=1).values)
+
+
+def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
+    """As the exact engines, with an index made for this call; ``block`` has no meaning here."""
+    del block
+    return ItemIndex(item).rank(user, k, exclude=exclude)
+
+
+def _of_like_depth(wanted: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], int]]:
+    """Row numbers of users who need about as many items, and how many; those who need too many are left out."""
+    doubling = np.ceil(np.log2(np.maximum(wanted, 1))).astype(np.int64)
+    groups = []
+    for power in np.unique(doubling[wanted <= MOST_FETCHED]):
+        rows = np.flatnonzero((doubling == power) & (wanted <= MOST_FETCHED))
+        depth = int(wanted[rows].max())
+        step = max(1, FETCHED_AT_A_TIME // depth)
+        groups += [(rows[start : start + step], depth) for start in range(0, len(rows), step)]
+    return groups
+
+
+def _filled(item: NDArray[np.float32], cells: int, probes: int) -> Any:
+    import faiss
+
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(item.shape[1]), item.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
+    index.cp.seed = SEED
+    index.cp.min_points_per_centroid = 1  # few items are no reason to write to stderr
+    index.cp.max_points_per_centroid = TRAINED_ON_PER_CELL
+    index.train(item)
+    index.add(item)
+    index.nprobe = probes
+    return index

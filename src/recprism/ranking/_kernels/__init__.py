@@ -1,0 +1,1 @@
+"""Compiled top-k kernels. They need numpy and numba only."""

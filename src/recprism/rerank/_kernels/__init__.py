@@ -1,0 +1,1 @@
+"""Compiled re-ranking kernels. They need numpy and numba only."""

@@ -1,0 +1,231 @@
+"""The best exchange of one item of a list, compiled: by what the set is worth, or by the whole order.
+
+What an exchange brings is read off counts and sums of the list as it stands; only what it does to the alpha-DCG of
+those behind it is added up, and only for exchanges that a bound does not rule out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism._compile import compiled
+from recprism.rerank._kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    DISTANCE,
+    SHOWN,
+    brought,
+    count,
+    freshness,
+    taken_along,
+    weigh,
+)
+
+
+@compiled
+def best_by_set(
+    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, best_list: Any
+) -> tuple[float, int, int]:
+    """What the best exchange brings, who comes and who goes, and ``best_list``; -1 if none brings over ``to_beat``.
+
+    The list stands in the order of rank. Those between the place given up and the place taken move by one: what that
+    does to accuracy is a difference of two cumulated sums.
+    """
+    indptr, indices, _, _, shown, prices, discount, _, _, _ = goals
+    inside, near, like, _, counts, barred, (more, fewer), _ = state
+    k, times, mark = len(chosen), counts[1], counts[2]
+    up, down = np.zeros(k + 1), np.zeros(k + 1)  # what the first places gain by moving up, or down, by one
+    for place in range(k):
+        own = prices[ACCURACY] * relevance[chosen[place]]
+        up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
+        down[place + 1] = down[place] + (own * (discount[place + 1] - discount[place]) if place < k - 1 else 0.0)
+    times[:] = 0
+    for place in range(k):
+        count(items[chosen[place]], indptr, indices, times, 1)
+    weigh(times, goals, more, fewer)
+    arriving, leaving = -1, -1
+    before = 0  # items of the list that rank above the candidate
+    for c in range(len(items)):
+        if inside[c]:
+            before += 1
+        if inside[c] or barred[c]:
+            continue
+        item = items[c]
+        new = brought(item, indptr, indices, more) + prices[SHOWN] * int(shown[item] == 0)
+        value = prices[ACCURACY] * relevance[c]
+        for place in range(k):
+            gone = chosen[place]
+            if barred[gone]:
+                continue
+            at = before - 1 if c > gone else before
+            moving = up[at + 1] - up[place + 1] if c > gone else down[place] - down[at]
+            gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
+            if prices[DISTANCE] > 0:
+                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
+            if gain <= to_beat:  # what leaves can only take subtopics along
+                continue
+            gain -= taken_along(items[gone], item, indptr, indices, more, fewer, mark)
+            gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
+            if gain > to_beat:
+                to_beat, arriving, leaving = gain, c, gone
+    if arriving >= 0:
+        _exchanged(chosen, leaving, arriving, best_list)
+    return to_beat, arriving, leaving
+
+
+@compiled
+def best_by_order(
+    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float, best_list: Any
+) -> tuple[int, int]:
+    """Who comes and who goes in the best exchange, or twice the same if it is best to move an item; -1 if none helps.
+
+    The newcomer takes the place of the one that goes: moves put it right. ``best_list`` is the list with it made.
+    """
+    indptr, indices, _, _, shown, prices, _, _, _, _ = goals
+    (more, fewer), (before, own, later) = state[6], state[7]
+    _, elsewhere, differs = state[4]  # counts of all but the one that goes, and what is otherwise than in ``before``
+    k, arriving, leaving, best = len(chosen), -1, -1, tie
+    _stand_in_order(items, relevance, chosen, goals, before, own, later)
+    elsewhere[:] = before[k]
+    for place in range(k):
+        gone = chosen[place]
+        out = items[gone]
+        count(out, indptr, indices, elsewhere, -1)
+        count(out, indptr, indices, differs, -1)
+        weigh(elsewhere, goals, more, fewer)
+        lost = brought(out, indptr, indices, more) + prices[SHOWN] * int(shown[out] == 1) + own[k] - own[place]
+        best, newcomer = _best_newcomer(place, lost, items, relevance, chosen, goals, state, best)
+        if newcomer >= 0:
+            arriving, leaving = newcomer, gone
+            best_list[:] = chosen
+            best_list[place] = newcomer
+        best, moving, to = _best_move(place, items, relevance, chosen, goals, state, best)
+        if moving >= 0:
+            arriving, leaving = chosen[moving], chosen[moving]
+            _moved(chosen, moving, to, best_list)
+        count(out, indptr, indices, elsewhere, 1)
+        count(out, indptr, indices, differs, 1)
+    return arriving, leaving
+
+
+@compiled
+def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, own: Any, later: Any) -> None:
+    """What the list is worth as it stands.
+
+    before: (k + 1, n_subtopics) how often each came before a place
+    own: (k + 1,) what the places before one are worth; later: the same if each item stood one place further down
+    """
+    indptr, indices, prices, discount, worth = goals[0], goals[1], goals[5], goals[6], goals[7]
+    before[0] = 0
+    own[0] = later[0] = 0.0
+    for place in range(len(chosen)):
+        item = items[chosen[place]]
+        value = prices[ACCURACY] * relevance[chosen[place]]
+        value += prices[ALPHA_DCG] * freshness(item, indptr, indices, before[place], worth)
+        own[place + 1] = own[place] + discount[place] * value
+        later[place + 1] = later[place] + (discount[place + 1] * value if place + 1 < len(chosen) else 0.0)
+        before[place + 1] = before[place]
+        count(item, indptr, indices, before[place + 1], 1)
+
+
+@compiled
+def _best_newcomer(
+    place: int, lost: float, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
+) -> tuple[float, int]:
+    """What the best item for the place of another brings over ``lost``, and which; -1 if none brings over ``to_beat``.
+
+    ``differs`` says that the other is gone.
+    """
+    indptr, indices, _, _, shown, prices, discount, worth, _, _ = goals
+    inside, near, like, _, (_, _, differs), _, (more, _), (before, _, _) = state
+    gone, best = chosen[place], -1
+    behind = _behind(place, items, relevance, chosen, goals, before, differs)  # if the place were empty
+    for c in range(len(items)):
+        if inside[c]:
+            continue
+        fresh = freshness(items[c], indptr, indices, before[place], worth)
+        gain = discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh) - lost
+        gain += prices[SHOWN] * int(shown[items[c]] == 0) + brought(items[c], indptr, indices, more)
+        if prices[DISTANCE] > 0:
+            gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
+        if gain + behind <= to_beat:  # those behind can only lose by a newcomer
+            continue
+        count(items[c], indptr, indices, differs, 1)
+        gain += _behind(place, items, relevance, chosen, goals, before, differs)
+        count(items[c], indptr, indices, differs, -1)
+        if gain > to_beat:
+            to_beat, best = gain, c
+    return to_beat, best
+
+
+@compiled
+def _best_move(
+    place: int, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
+) -> tuple[float, int, int]:
+    """What it brings to move the item at ``place`` down or a later one up to it; from where to where, or -1, -1.
+
+    Only those between the two places change their worth. ``differs`` says that the item at ``place`` is gone.
+    """
+    indptr, indices = goals[0], goals[1]
+    differs, (before, own, later) = state[4][2], state[7]
+    gone = chosen[place]
+    moving, target = -1, -1
+    passed = 0.0  # what those are worth that it passes on its way down
+    for to in range(place + 1, len(chosen)):
+        now = own[to + 1] - own[place]
+        passed += _worth_at(to - 1, chosen[to], items, relevance, goals, before[to], differs)
+        down = passed + _worth_at(to, gone, items, relevance, goals, before[to + 1], differs) - now
+        if down > to_beat:
+            to_beat, moving, target = down, place, to
+        riser = items[chosen[to]]
+        count(items[gone], indptr, indices, differs, 1)  # nobody is gone when one rises
+        up = _worth_at(place, chosen[to], items, relevance, goals, before[place], differs) - now
+        if up + later[to] - later[place] > to_beat:  # else: those that it passes can only lose
+            count(riser, indptr, indices, differs, 1)
+            for at in range(place, to):
+                up += _worth_at(at + 1, chosen[at], items, relevance, goals, before[at], differs)
+            count(riser, indptr, indices, differs, -1)
+            if up > to_beat:
+                to_beat, moving, target = up, to, place
+        count(items[gone], indptr, indices, differs, -1)
+    return to_beat, moving, target
+
+
+@compiled
+def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, differs: Any) -> float:
+    """What the places after one are worth."""
+    total = 0.0
+    for at in range(place + 1, len(chosen)):
+        total += _worth_at(at, chosen[at], items, relevance, goals, before[at], differs)
+    return total
+
+
+@compiled
+def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
+    """What a candidate is worth at a place; ``before`` and ``differs`` together count what came before it."""
+    indptr, indices, prices, discount, worth = goals[0], goals[1], goals[5], goals[6], goals[7]
+    item, fresh = items[position], 0.0
+    for at in range(indptr[item], indptr[item + 1]):
+        fresh += worth[before[indices[at]] + differs[indices[at]]]
+    value: float = discount[place] * (prices[ACCURACY] * relevance[position] + prices[ALPHA_DCG] * fresh)
+    return value
+
+
+@compiled
+def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
+    """``out`` is the list in the order of rank with one item exchanged."""
+    for place in range(len(chosen)):
+        out[place] = arriving if chosen[place] == leaving else chosen[place]
+    out.sort()
+
+
+@compiled
+def _moved(chosen: Any, place: int, to: int, trial: Any) -> None:
+    """The list with the item at ``place`` taken out and put in at ``to``."""
+    step = 1 if to > place else -1
+    trial[:] = chosen
+    for at in range(place, to, step):
+        trial[at] = chosen[at + step]
+    trial[to] = chosen[place]

@@ -1,0 +1,176 @@
+"""The candidates of a batch of users, made ready: checked, ranked by score, scores scaled per user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from recprism.data._memory import require_room
+from recprism.errors import InputError
+from recprism.rerank._arrays import as_tensor
+from recprism.rerank._choices import compiled_for
+
+MAX_CELLS = 1 << 24  # of the largest temporary array (float64) made for a block of users
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Candidates in ranked order; a position in a row is a rank, 0 the best.
+
+    items: (n_users, n_candidates) int64, -1 in empty places, which all stand at the end
+    relevance: (n_users, n_candidates) float64, each user's scores scaled to 0 .. 1, all 0 where they are equal; -inf in
+        empty places
+    lengths: (n_users,) int64 candidates of each user
+    n_items: size of the catalogue, or of the part of it that candidates reach
+    """
+
+    items: Tensor
+    relevance: Tensor
+    lengths: Tensor
+    n_items: int
+
+    @classmethod
+    def of(
+        cls, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, device: torch.device, n_items: int | None
+    ) -> Pool:
+        """Check and rank. A place is empty if its item is -1 or its score -inf; equal scores keep the given order."""
+        _require_integers(candidates)
+        items = as_tensor(candidates, "candidates", device, torch.int64)
+        score = as_tensor(scores, "scores", device, torch.float64)
+        _require_shapes(items, score)
+        require_room(
+            items.numel() * 40,  # ranked items and scores, the order, and what is sorted
+            f"the candidates of {items.shape[0]:,} users x {items.shape[1]:,}",
+            lambda free: (
+                f"at most {free // (40 * max(1, items.shape[0])):,} candidates each fit, or fewer users at a time"
+            ),
+            device=str(device),
+        )
+        compiled = compiled_for(device)
+        ranked = None if compiled is None else compiled.ranked(items, score, n_items)
+        return plain_ranked(items, score, n_items) if ranked is None else ranked
+
+    @property
+    def n_users(self) -> int:
+        return len(self.items)
+
+    @property
+    def depth(self) -> int:
+        """Places for candidates."""
+        return self.items.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.items.device
+
+    @cached_property
+    def real(self) -> Tensor:
+        """(n_users, n_candidates) bool: the place holds a candidate."""
+        return self.items >= 0
+
+    @cached_property
+    def known_items(self) -> Tensor:
+        """``items`` with 0 in empty places, to look rows up by; mask what comes of those."""
+        return self.items.clamp(min=0)
+
+    def to(self, device: str) -> Pool:
+        return Pool(self.items.to(device), self.relevance.to(device), self.lengths.to(device), self.n_items)
+
+    def at_least(self, depth: int) -> Pool:
+        """The same pool with that many places, the added ones empty."""
+        missing = max(0, depth - self.depth)
+        if missing == 0:
+            return self
+        items = torch.nn.functional.pad(self.items, (0, missing), value=-1)
+        relevance = torch.nn.functional.pad(self.relevance, (0, missing), value=-torch.inf)
+        return Pool(items, relevance, self.lengths, self.n_items)
+
+    def take(self, positions: Tensor, *, by_rank: bool) -> Tensor:
+        """The items at (n_users, k) positions, where asked for in the order of rank; -1 where the position is -1."""
+        compiled = compiled_for(self.device)
+        by = plain_taken if compiled is None else compiled.taken
+        items: Tensor = by(self.items, positions, by_rank)
+        return items
+
+    def blocks(self, cells_per_candidate: int) -> Iterator[tuple[slice, Pool]]:
+        """Some users at a time, so that an array of users x candidates x cells stays bounded."""
+        step = max(1, MAX_CELLS // max(1, self.depth * cells_per_candidate))
+        for start in range(0, self.n_users, step):
+            users = slice(start, start + step)
+            yield users, Pool(self.items[users], self.relevance[users], self.lengths[users], self.n_items)
+
+
+def plain_ranked(items: Tensor, score: Tensor, n_items: int | None) -> Pool:
+    """The pool, in torch; raises what is wrong with the candidates."""
+    n_items = (int(items.max()) + 1 if items.numel() else 0) if n_items is None else n_items
+    _require_possible_values(items, score, n_items)
+    empty = (items < 0) | torch.isneginf(score)
+    score, order = score.masked_fill(empty, -torch.inf).sort(dim=1, descending=True, stable=True)
+    items = items.masked_fill(empty, -1).gather(1, order)
+    _require_distinct(items)
+    lengths = (items >= 0).sum(1)
+    return Pool(items, _scaled(score, lengths), lengths, n_items)
+
+
+def _scaled(score: Tensor, lengths: Tensor) -> Tensor:
+    """Min-max per user over ranked scores: the best stands first, the worst last of the real ones."""
+    if score.shape[1] == 0:
+        return score
+    low = score.gather(1, (lengths[:, None] - 1).clamp(min=0))
+    span = score[:, :1] - low
+    relevance = (score - low) / torch.where(span > 0, span, 1.0)
+    return relevance.masked_fill(torch.isneginf(score), -torch.inf)
+
+
+def plain_taken(items: Tensor, positions: Tensor, by_rank: bool) -> Tensor:
+    """``Pool.take``, in torch."""
+    if by_rank:  # a position is a rank; -1, for no candidate, goes last
+        positions = torch.where(positions < 0, items.shape[1], positions).sort(1).values
+        positions = torch.where(positions == items.shape[1], -1, positions)
+    return items.gather(1, positions.clamp(min=0)).masked_fill(positions < 0, -1)
+
+
+def _require_integers(candidates: ArrayLike | Tensor) -> None:
+    dtype = candidates.dtype if isinstance(candidates, Tensor | np.ndarray) else None
+    if dtype is not None and "int" not in str(dtype):
+        raise InputError(f"candidates must hold item numbers (integers), got {dtype}; scores go second")
+
+
+def _require_shapes(items: Tensor, score: Tensor) -> None:
+    if items.ndim != 2:
+        raise InputError(f"candidates must have shape (n_users, n_candidates), got {tuple(items.shape)}")
+    if items.shape != score.shape:
+        raise InputError(
+            f"candidates have shape {tuple(items.shape)} and scores {tuple(score.shape)}; give one score per candidate"
+        )
+
+
+def _require_possible_values(items: Tensor, score: Tensor, n_items: int) -> None:
+    outside = (items < -1) | (items >= n_items)
+    if bool(outside.any()):
+        user, place = outside.nonzero()[0].tolist()
+        raise InputError(
+            f"candidate {place + 1} of user {user} is item {int(items[user, place])}; "
+            f"items go from 0 to {n_items - 1}, and -1 is an empty place"
+        )
+    senseless = ~(score < torch.inf)  # true for NaN, too
+    if bool(senseless.any()):
+        user, place = senseless.nonzero()[0].tolist()
+        raise InputError(
+            f"candidate {place + 1} of user {user} has score {float(score[user, place])}; "
+            "scores must be numbers, or -inf for an empty place"
+        )
+
+
+def _require_distinct(items: Tensor) -> None:
+    ordered = items.sort(1).values
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if bool(twice.any()):
+        user, place = twice.nonzero()[0].tolist()
+        raise InputError(f"item {int(ordered[user, place])} is a candidate of user {user} more than once")

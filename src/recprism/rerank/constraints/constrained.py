@@ -1,0 +1,333 @@
+"""What editors ask for, around any re-ranker: bans, pins, shares of subtopics, a floor for the tail, appetites."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from recprism.data.shares import share, shares
+from recprism.errors import InputError
+from recprism.metrics.catalogue import tail_items
+from recprism.rerank._arrays import as_tensor
+from recprism.rerank._pool import Pool
+from recprism.rerank.constraints._repair import (
+    Limits,
+    in_the_places_left,
+    pinned_items,
+    raise_tail,
+    repair,
+    require_possible,
+    whole_places,
+    with_pins,
+)
+from recprism.rerank.features import Features
+from recprism.rerank.reranker import Reranker, _as_length
+
+LEVELS = 20  # of appetite: a re-ranker is called once for each
+NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One constraint against the lists.
+
+    lists: how many break it; places: by how many places in all; worst: by how many in one list (or in all together)
+    """
+
+    constraint: str
+    lists: int
+    places: float
+    worst: float
+
+    def sentence(self) -> str:
+        if self.places == 0:
+            return f"{self.constraint}: holds everywhere."
+        return f"{self.constraint}: broken in {self.lists} lists, by {self.places:g} places, {self.worst:g} at most."
+
+
+@dataclass(frozen=True)
+class Violations:
+    """What could not be met, constraint by constraint."""
+
+    n_lists: int
+    rows: tuple[Violation, ...]
+
+    @property
+    def none(self) -> bool:
+        return all(row.places == 0 for row in self.rows)
+
+    def sentence(self) -> str:
+        if not self.rows:
+            return "There are no constraints."
+        if self.none:
+            whole = "The constraint holds" if len(self.rows) == 1 else f"All {len(self.rows)} constraints hold"
+            return f"{whole} in all {self.n_lists} lists."
+        return " ".join(row.sentence() for row in self.rows if row.places)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"n_lists": self.n_lists, "constraints": [asdict(row) for row in self.rows]}
+
+
+@dataclass(frozen=True, eq=False)
+class Constrained:
+    """A re-ranker whose lists keep an editor's rules; called as the re-ranker is.
+
+    banned: items that never appear; to the re-ranker they are no candidates
+    pinned: {place: item} for all lists, 1 being the top, or (n_users, places) items with -1 where nothing is pinned.
+        A pinned item stands there whether it is a candidate or not, and nowhere else
+    min_share, max_share: {subtopic: share} of a list's items, as column numbers of the features' subtopics or, with
+        ``names``, by name; halves of places are rounded so that the share is kept
+    tail_floor: share of the places of all lists together that goes to items of the tail, by ``popularity`` (n_items,)
+    appetite: (n_users,) from 0 to 1, or "history" for the entropy of ``Features(user_subtopics=...)`` over the largest
+        possible (nothing known counts as 1): a user's trade_off is the re-ranker's times this, in steps of 1 / 20. The
+        re-ranker is then called for some users at a time: one that spreads exposure does so among these
+    names: of the subtopics, such as ``dataset.subtopics.names``
+
+    Lists that break a share are changed by exchanges that bring them nearer to it, the cheapest in relevance first; who
+    comes takes the place of who goes, or where the re-ranker sorts back, the place of its score. What cannot be met
+    with the candidates there are stays as near as it gets: ``report`` tells.
+    """
+
+    inner: Reranker
+    banned: Sequence[int] | NDArray[Any] = ()
+    pinned: Mapping[int, int] | ArrayLike = field(default_factory=lambda: NONE)
+    min_share: Mapping[int | str, float] = field(default_factory=lambda: NONE)
+    max_share: Mapping[int | str, float] = field(default_factory=lambda: NONE)
+    tail_floor: float = 0.0
+    appetite: ArrayLike | str | None = None
+    popularity: ArrayLike | None = None
+    names: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tail_floor", share(self.tail_floor, "tail_floor"))
+        for setting in ("min_share", "max_share"):
+            object.__setattr__(self, setting, shares(getattr(self, setting), setting))
+            for subtopic in getattr(self, setting):
+                self._column(subtopic)
+        if self.tail_floor > 0 and self.popularity is None:
+            raise InputError("tail_floor needs to know the tail: give popularity, training interactions per item")
+        low, high = self._shares
+        for column in low.keys() & high.keys():
+            if low[column] > high[column]:
+                raise InputError(
+                    f"min_share of {self._name(column)} is {low[column]:g} and its max_share {high[column]:g}; "
+                    "the least cannot be more than the most"
+                )
+        pinned = pinned_items(self.pinned)
+        both = np.intersect1d(pinned[pinned >= 0], np.asarray(self.banned, np.int64))
+        if len(both):
+            raise InputError(f"item {int(both[0])} is pinned and banned; choose one of the two")
+
+    def __call__(
+        self, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, k: int, *, features: Features | None = None
+    ) -> Any:
+        """(n_users, k) items, -1 in empty places; arguments and answer as those of a Reranker."""
+        k, features = _as_length(k), Features() if features is None else features
+        pool, pins = self._pool(candidates, scores, k, features)
+        free = k - int((pins >= 0).sum(1).min(initial=k))
+        items = np.full((pool.n_users, 0), -1)
+        if free > 0 and pool.n_users > 0:
+            positions = self._positions(pool.at_least(k), free, features)
+            wanted = k - (pins >= 0).sum(1)
+            positions[np.arange(free) >= wanted[:, None]] = -1  # more pins than others have, so fewer free places
+            positions = self._repaired(pool.at_least(k).to("cpu"), positions, pins, features)
+            items = np.where(positions >= 0, np.take_along_axis(pool.at_least(k).items.cpu().numpy(), positions, 1), -1)
+        lists = with_pins(items, pins)
+        return torch.from_numpy(lists).to(candidates.device) if isinstance(candidates, Tensor) else lists
+
+    def report(self, lists: ArrayLike | Tensor, *, features: Features | None = None) -> Violations:
+        """How far the lists, (n_users, k), keep from the constraints, whoever made them."""
+        items = np.asarray(lists.cpu() if isinstance(lists, Tensor) else lists, np.int64)
+        real = items >= 0
+        rows = []
+        if len(self.banned):
+            rows.append(_violation("banned items", np.isin(items, np.asarray(self.banned)).sum(1)))
+        if len(pinned_items(self.pinned)):
+            pins = self._pins(len(items), items.shape[1])
+            rows.append(_violation("pinned items", ((pins >= 0) & (pins != items)).sum(1)))
+        low, high = self._shares
+        for word, sign, limits in (("at least", 1, low), ("at most", -1, high)):
+            for column, part in limits.items():
+                count = (self._has(column, features)[items] & real).sum(1)
+                over = sign * (whole_places(part, real.sum(1), up=sign > 0) - count)
+                rows.append(_violation(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0)))
+        if self.tail_floor > 0:
+            there = int(self._in_tail(items).sum())
+            missing = max(0, int(whole_places(self.tail_floor, np.array(real.sum()), up=True)) - there)
+            rows.append(
+                Violation(
+                    constraint=f"at least {self.tail_floor:.0%} from the tail over all lists",
+                    lists=len(items) if missing else 0,
+                    places=float(missing),
+                    worst=float(missing),
+                )
+            )
+        return Violations(len(items), tuple(rows))
+
+    def _pool(self, candidates: Any, scores: Any, k: int, features: Features) -> tuple[Pool, NDArray[np.int64]]:
+        """What is left to choose from: neither banned nor pinned; and the pins, (n_users, k)."""
+        pool = Pool.of(candidates, scores, features.device, features.n_items).at_least(k)
+        pins = self._pins(pool.n_users, k)
+        named = np.concatenate([pins[pins >= 0], np.asarray(self.banned, np.int64)])
+        n_items = features.n_items
+        unknown = named[(named < 0) | (named >= (math.inf if n_items is None else n_items))]
+        if len(unknown):
+            to = "" if n_items is None else f" to {n_items - 1}"
+            raise InputError(f"banned or pinned is item {unknown[0]}; items go from 0{to}")
+        if not len(named):
+            return pool, pins
+        items = pool.items.cpu().numpy()
+        out = np.isin(items, np.asarray(self.banned, np.int64))
+        for column in pins.T[(pins >= 0).any(0)]:
+            out |= (items == column[:, None]) & (items >= 0)
+        left = torch.from_numpy(np.where(out, -1, items)).to(pool.device)
+        return Pool.of(left, pool.relevance, features.device, pool.n_items), pins
+
+    def _positions(self, pool: Pool, k: int, features: Features) -> NDArray[np.int64]:
+        """The re-ranker's choice, some users at a time where appetites differ."""
+        if self.appetite is None:
+            return self.inner.choose(pool, k, features).cpu().numpy().copy()
+        level = np.round(self._appetites(pool.n_users, features) * LEVELS)
+        positions = np.empty((pool.n_users, k), np.int64)
+        for number in np.unique(level):
+            users = torch.from_numpy(np.flatnonzero(level == number)).to(pool.device)
+            some = Pool(pool.items[users], pool.relevance[users], pool.lengths[users], pool.n_items)
+            method = replace(self.inner, trade_off=float(self.inner.trade_off * number / LEVELS))
+            positions[users.cpu().numpy()] = method.choose(some, k, _of_users(features, users)).cpu().numpy()
+        return positions
+
+    def _appetites(self, n_users: int, features: Features) -> NDArray[np.float64]:
+        if isinstance(self.appetite, str):
+            if self.appetite != "history":
+                raise InputError(
+                    f"appetite must be (n_users,) numbers from 0 to 1, or 'history', not {self.appetite!r}"
+                )
+            intents = features.intents(n_users)
+            entropy: Tensor = torch.special.entr(intents).sum(1) / math.log(max(intents.shape[1], 2))
+            return entropy.clamp(0, 1).cpu().numpy()
+        given = np.asarray(self.appetite, np.float64)
+        if given.shape != (n_users,) or not ((given >= 0) & (given <= 1)).all():
+            raise InputError(
+                f"appetite must be one number from 0 to 1 for each of {n_users} users, got shape {given.shape}"
+            )
+        return given
+
+    def _repaired(
+        self, pool: Pool, positions: NDArray[np.int64], pins: NDArray[np.int64], features: Features
+    ) -> NDArray[np.int64]:
+        """Positions (n_users, free) after the exchanges that shares and the tail ask for."""
+        low, high = self._shares
+        if low or high or self.tail_floor > 0:
+            items, relevance = pool.items.numpy(), np.where(pool.real.numpy(), pool.relevance.numpy(), 0.0)
+            inside = np.zeros(items.shape, np.bool_)
+            user, place = np.nonzero(positions >= 0)
+            inside[user, positions[user, place]] = True
+            limits = self._limits(items, inside, pins, features)
+            repair(inside, relevance, limits)
+            if self.tail_floor > 0:
+                tail = self._in_tail(items)
+                there = int((tail & inside).sum() + self._in_tail(pins).sum())
+                places = np.array(inside.sum() + (pins >= 0).sum())
+                raise_tail(inside, relevance, limits, tail, int(whole_places(self.tail_floor, places, up=True)) - there)
+            positions = in_the_places_left(positions, inside)
+        if self.inner.sort_back:
+            positions = np.sort(positions.view(np.uint64), axis=1).view(np.int64)  # -1 goes last
+        return positions
+
+    def _limits(
+        self, items: NDArray[np.int64], inside: NDArray[np.bool_], pins: NDArray[np.int64], features: Features
+    ) -> Limits:
+        low, high = self._shares
+        columns = sorted(low.keys() | high.keys())
+        has = (
+            np.stack([self._has(column, features) for column in columns], 1) if columns else np.zeros((1, 0), np.bool_)
+        )
+        require_possible(has, columns, low)
+        code = has @ (1 << np.arange(len(columns)))
+        codes, number = np.unique(code, return_inverse=True)
+        class_of = np.where(items >= 0, number[items] if columns else 0, -1)
+        member = (codes[:, None] >> np.arange(len(columns))) & 1
+        size, real, pinned = inside.sum(1), (items >= 0).sum(1), pins >= 0
+        bounds = np.zeros((2, len(items), len(columns)), np.int64)
+        for at, column in enumerate(columns):
+            there = (has[items, at] & (items >= 0)).sum(1)
+            by_pins = (has[pins, at] & pinned).sum(1)
+            least = whole_places(low.get(column, 0.0), size + pinned.sum(1), up=True) - by_pins
+            most = whole_places(high.get(column, 1.0), size + pinned.sum(1), up=False) - by_pins
+            bounds[0, :, at] = np.minimum(least, np.minimum(there, size))
+            bounds[1, :, at] = np.maximum(most, size - (real - there))  # the others may not be enough
+        return Limits(class_of, member, *bounds)
+
+    def _pins(self, n_users: int, k: int) -> NDArray[np.int64]:
+        """(n_users, k), -1 where nothing is pinned."""
+        given = pinned_items(self.pinned)
+        if given.shape[1] > k and (given[:, k:] >= 0).any():
+            raise InputError(f"an item is pinned beyond place {k}, where the lists end")
+        if not isinstance(self.pinned, Mapping) and len(given) != n_users:
+            raise InputError(f"pinned has {len(given)} rows and there are {n_users} users; give one row per user")
+        pins = np.full((n_users, k), -1)
+        width = min(k, given.shape[1])
+        if len(given):
+            pins[:, :width] = given[:, :width]
+        return pins
+
+    @property
+    def _shares(self) -> tuple[dict[int, float], dict[int, float]]:
+        low, high = ({self._column(s): part for s, part in of.items()} for of in (self.min_share, self.max_share))
+        return low, high
+
+    def _column(self, subtopic: int | str) -> int:
+        if not isinstance(subtopic, str):
+            return int(subtopic)
+        if self.names is None:
+            raise InputError(
+                f"subtopic {subtopic!r} is given by name: give names, such as dataset.subtopics.names, too"
+            )
+        if subtopic not in self.names:
+            raise InputError(f"there is no subtopic {subtopic!r} among {', '.join(self.names)}")
+        return list(self.names).index(subtopic)
+
+    def _name(self, column: int) -> str:
+        return f"subtopic {column}" if self.names is None else self.names[column]
+
+    def _has(self, column: int, features: Features | None) -> NDArray[np.bool_]:
+        """(n_items + 1,) bool: the item has the subtopic; the last, for -1, has none."""
+        topics = (Features() if features is None else features).topics
+        if not 0 <= column < topics.n_cols:
+            raise InputError(f"there is no subtopic {column}; the features have columns 0 to {topics.n_cols - 1}")
+        has: NDArray[np.bool_] = topics.member[:, column].cpu().numpy()
+        return has
+
+    def _in_tail(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The items that are of the tail, in the same shape; an empty place is not."""
+        popularity = as_tensor(self.popularity, "popularity", torch.device("cpu"), torch.float64)  # type: ignore[arg-type]
+        if items.max(initial=-1) >= len(popularity):
+            raise InputError(f"popularity speaks of {len(popularity)} items and there is an item {items.max()}")
+        tail: NDArray[np.bool_] = np.append(tail_items(popularity).numpy(), False)[items]
+        return tail
+
+
+def _of_users(features: Features, users: Tensor) -> Features:
+    """The features with the rows of some users."""
+    some = copy(features)
+    if features._user_subtopics is not None:
+        some._user_subtopics = features._user_subtopics[users]
+    return some
+
+
+def _violation(constraint: str, places: NDArray[Any]) -> Violation:
+    return Violation(
+        constraint=constraint,
+        lists=int((places > 0).sum()),
+        places=float(places.sum()),
+        worst=float(places.max(initial=0)),
+    )

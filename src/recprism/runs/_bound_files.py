@@ -1,0 +1,97 @@
+"""Tables and facts in a run directory, each bound by hash to the files that it was made from (see ``data.bound``)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from recprism.data._bound import hash_of, note, noted_in_table, require_bound
+from recprism.data._files import atomic_path, readable
+from recprism.errors import InputError
+
+SERVED = ("split.parquet", "factors.safetensors", "delta.safetensors")
+"""What the lists of a run come from; whatever is said of them records the hashes of these."""
+BOUND = "made_from"
+"""The key of a JSON object that holds them."""
+
+
+class BoundFiles:
+    """The files of one result of a run; one that was made from others than those of the run is refused."""
+
+    def __init__(self, place: Callable[[str], Path], argument: str) -> None:
+        """place: where a file of a name is; argument: how the command line names the result."""
+        self.place, self.argument = place, argument
+
+    def hashes(self, *names: str) -> dict[str, str]:
+        return {name: hash_of(self.place(name)) for name in names}
+
+    def fingerprint(self, *names: str) -> str:
+        """Of several files together, which must be there and whole."""
+        digest = hashlib.sha256()
+        for name in names:
+            try:
+                with self.place(name).open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+                    _require_whole_parquet(self.place(name), file)
+            except FileNotFoundError:
+                where = self.place(name).parent
+                raise InputError(f"{where}: has no {name}; run `recprism train --resume {where}`") from None
+        return digest.hexdigest()
+
+    # -- tables: NAME.parquet -----------------------------------------------------------------------------------------
+
+    def write_table(self, name: str, frame: pl.DataFrame, made_from: Mapping[str, str]) -> Path:
+        """made_from: name of a file -> its hash."""
+        path = self.place(f"{name}.parquet")
+        with atomic_path(path) as temporary:
+            frame.write_parquet(temporary, metadata=note(**made_from))
+        return path
+
+    def read_table(self, name: str, advice: str = "put this run's own back, or make the run again") -> pl.DataFrame:
+        path = self.place(f"{name}.parquet")
+        if not path.exists():
+            raise InputError(f"{path}: no such file; this run has not come so far, or lost it")
+        with readable(path, "damaged", f"run the command that made it again, or another run in place of {path.parent}"):
+            made_from = self.noted_in(name)
+            require_bound(path, made_from, self.hashes(*(it for it in SERVED if it in made_from)), advice)
+            return pl.read_parquet(path)
+
+    def noted_in(self, name: str) -> Mapping[str, str]:
+        """The hashes that a table records."""
+        return noted_in_table(pl.read_parquet_metadata(self.place(f"{name}.parquet")))
+
+    # -- facts: NAME.json ---------------------------------------------------------------------------------------------
+
+    def bound_facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Facts about the lists that are served, as a JSON object is to hold them."""
+        return {**facts, BOUND: self.hashes(*SERVED)}
+
+    def read_facts(self, name: str, command: str) -> dict[str, Any] | None:
+        """None where there is no such file; ``command`` makes it."""
+        path, again = self.place(f"{name}.json"), f"run `recprism {command} {self.argument}` again"
+        if not path.exists():
+            return None
+        with readable(path, "not valid JSON", again):
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(found, dict):
+                raise TypeError("not an object")
+            made_from = found.pop(BOUND, {})
+            if not isinstance(made_from, dict):
+                raise TypeError(f"{BOUND} is not an object")
+        require_bound(path, made_from, self.hashes(*SERVED), again)
+        return found
+
+
+def _require_whole_parquet(path: Path, file: BinaryIO) -> None:
+    """A Parquet file ends as it begins; what is made from a damaged one would be bound to the damage."""
+    if path.suffix != ".parquet":
+        return
+    file.seek(-min(4, path.stat().st_size), os.SEEK_END)
+    if file.read() != b"PAR1":
+        raise InputError(f"{path}: damaged (its end is missing); make the run again, or put the file back")

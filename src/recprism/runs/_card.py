@@ -1,0 +1,225 @@
+"""The model card of a run (CARD.md): what it is made of, what was measured, what is certified, and what it cannot tell.
+
+Everything in it is read from the run directory; nothing is computed anew and nothing is promised.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from recprism.data.datasets import NAMED
+from recprism.data._labels import SET_ASIDE
+from recprism._version import __version__
+from recprism.budget.certificate import carried_over
+from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
+from recprism.runs._long_tables import PARTS
+from recprism.runs.neighbours import noted
+from recprism.runs.run import DIVERSIFIED, STEPS, Run
+
+PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
+FILES = ("data_root", "source", "subtopics", "items")
+"""Settings that are places on somebody's machine: a card names the file alone, or nothing."""
+BEFORE = "Lists of the trained model, measured before they were diversified; `recprism evaluate RUN` measures anew."
+
+
+def write_card(run: Run, metrics: pl.DataFrame | None = None, about: str | None = None) -> None:
+    """Write CARD.md anew.
+
+    metrics: rows of an evaluation that was just made; otherwise those of metrics.parquet, where there is one
+    about: whose lists the rows judge
+    """
+    run.save_card(card(run, metrics, about))
+
+
+def card(run: Run, metrics: pl.DataFrame | None = None, about: str | None = None) -> str:
+    """The text of the card; arguments as in :func:`write_card`."""
+    config = run.config
+    sections = {
+        "Data": _data(run, config),
+        "Model": _model(run, config),
+        "Metrics": _metrics(run, metrics, about),
+        "Diversified": _diversified(run, config),
+        "Limits": _limits(run, config),
+        "Licences": _licences(config.data),
+        "Versions": _versions(),
+    }
+    head = f"# {_cell(_name(config.data.source))}, {config.model.name}\n\nModel card of a recprism run{_when(run)}.\n"
+    return head + "".join(f"\n## {title}\n\n{text}\n" for title, text in sections.items())
+
+
+def _data(run: Run, config: RunConfig) -> str:
+    split, subtopics = run.split(), run.subtopics()
+    without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
+    counts = {
+        "users": f"{split.n_users:,}",
+        "items": f"{split.n_items:,}",
+        "subtopics": f"{len(subtopics):,}{without}",
+        **{f"interactions, {name}": f"{len(split.part(name)):,}" for name in PARTS},
+    }
+    cleaned = _preparation(run)
+    asked = config.data.model_dump(exclude_none=True, exclude={*FILES, *cleaned}, exclude_defaults=True)
+    # shares say nothing of a method that does not know them
+    division = {"split": config.split.method, **{f"share of {n}": v for n, v in config.split.options().items()}}
+    return _table({"source": _title(config.data.source), **counts, **division, **asked, **cleaned})
+
+
+def _preparation(run: Run) -> dict[str, Any]:
+    """How the data were cleaned, as the loader noted it."""
+    loaded = [event for event in run.events(without=STEPS) if event["event"] == "data"]
+    return dict(loaded[-1].get("preparation") or {}) if loaded else {}
+
+
+def _model(run: Run, config: RunConfig) -> str:
+    if not run.has_factors():
+        return f"{config.model.name}, not trained yet: `recprism train --resume RUN`."
+    factors = run.factors()
+    known = {name: value for name, value in factors.settings.items() if not isinstance(value, Mapping)}
+    made_with = {"trained with recprism": known.pop("version", None)}
+    size = {"user vectors": f"{factors.n_users:,}", "item vectors": f"{factors.n_items:,}", "factors": factors.dim}
+    return _table(
+        {"model": config.model.name, "preset": config.model.preset, **known, "seed": config.seed, **size, **made_with}
+    )
+
+
+def _metrics(run: Run, metrics: pl.DataFrame | None, about: str | None) -> str:
+    if metrics is None:
+        if run.measured() is None:
+            return "Not measured yet: `recprism evaluate RUN`."
+        metrics, about = run.metrics(), about or _earlier(run)
+    rows = (
+        (f"{row['metric']}@{row['k']}", f"{row['mean']:.4f}", _interval(row), f"{row['n_users']:,}", _popular(row))
+        for row in metrics.to_dicts()
+    )
+    lead = f"{about}\n\n" if about else ""
+    return lead + _rows(("metric", "value", "95 % interval", "users", "popularity"), rows)
+
+
+def _popular(row: Mapping[str, Any]) -> str:
+    """What lists of the most popular items reach; runs that were measured by earlier versions do not say."""
+    return "" if row.get("popularity") is None else f"{row['popularity']:.4f}"
+
+
+def _earlier(run: Run) -> str:
+    whose = "The diversified lists" if run.measured() == DIVERSIFIED else "Lists of the trained model"
+    return f"{whose}, as they were measured last."
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return "" if row["low"] is None or row["high"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
+
+
+def _diversified(run: Run, config: RunConfig) -> str:
+    if config.diversify is None:
+        return "No: the lists are those of the trained model."
+    neighbours = noted(run)
+    return _search(run, config.diversify) + ("" if neighbours is None else f"\n\n{neighbours.sentence()}")
+
+
+def _search(run: Run, asked: DiversifyConfig) -> str:
+    if asked.within is not None:
+        return _within(run, asked.within)
+    if not run.is_diversified():
+        return "Begun and not ended: `recprism diversify --resume RUN`."
+    found = run.cmb()
+    facts = {"goal": found.diversity, "moved": f"{found.side} vectors", "reward from": found.reward_on}
+    wanted = {"preset": asked.preset, **asked.settings}
+    return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
+
+
+def _within(run: Run, asked: BudgetConfig) -> str:
+    kept = run.certificate()
+    if kept is None:
+        return "A budget was given and nothing found yet: `recprism diversify --overwrite RUN`."
+    budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
+    where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
+    facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
+    rules = asked.rules.model_dump(exclude_defaults=True)
+    scope = carried_over(kept["certificate"].get("part"))
+    said = (scope, kept["baked"]) if kept["baked"] else ("The vectors stay as they are.",)
+    return _table({**facts, **rules}) + "\n\n" + "\n\n".join((kept["certificate"]["sentence"], *said))
+
+
+def _limits(run: Run, config: RunConfig) -> str:
+    found = [
+        "Judged by held-out interactions of the same users: past choices, among items they could see. How people would "
+        "answer other lists is not measured.",
+        "A user without held-out interactions is in no accuracy figure; new users and new items have no vectors.",
+    ]
+    if config.split.method == "paper":
+        found.append("The paper's split has no validation part: what was tuned on the test part looks too good.")
+    if config.split.method == SET_ASIDE:
+        found.append("The labels were set aside from interactions that the model knew: its accuracy looks too good.")
+    if config.split.method in ("random", "paper"):
+        found.append("Interactions were divided at random, not by time: a model may have seen what came later.")
+    if run.subtopics().items_without:
+        found.append("Items without subtopics count as covering nothing, whatever they are.")
+    if config.diversify is not None:
+        found += _limits_of_change(run, config)
+    return "\n".join(f"- {sentence}" for sentence in found)
+
+
+def _limits_of_change(run: Run, config: RunConfig) -> list[str]:
+    if config.diversify is not None and config.diversify.within is not None:
+        return ["The certificate speaks of users like those it was measured on, of these metrics and no others."]
+    if run.is_diversified() and run.cmb().reward_on == "test":
+        return ["The search was rewarded on the test part: its accuracy there is too good."]
+    return []
+
+
+def _licences(data: DataConfig) -> str:
+    named = NAMED.get(data.source.partition(":")[0])
+    terms = "your own files, under your own terms" if named is None else named.licence
+    return f"- data: {terms}\n- vectors and lists: made from these data; their terms may reach them\n- recprism: MIT"
+
+
+def _versions() -> str:
+    return _table({"recprism": __version__, "python": platform.python_version(), **_installed()})
+
+
+def _installed() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _name(source: str) -> str:
+    return source if source.partition(":")[0] in NAMED else Path(source).name
+
+
+def _title(source: str) -> str:
+    named = NAMED.get(source.partition(":")[0])
+    return _name(source) if named is None else f"{source} ({named.title})"
+
+
+def _when(run: Run) -> str:
+    """The day of the last event: a card of the same run reads the same whenever it is written."""
+    events = run.events(without=STEPS)
+    return f", as of {datetime.fromtimestamp(events[-1]['time'], UTC):%Y-%m-%d}" if events else ""
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    return _rows(("what", "value"), ((name, value) for name, value in facts.items() if value is not None))
+
+
+def _rows(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(_cell(value) for value in line)} |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    """One line that cannot end its cell or become markup, whatever the data are called."""
+    text = " ".join((f"{value:.6g}" if isinstance(value, float) else str(value)).split())
+    for mark in ("\\", "|", "<", "[", "`", "*"):
+        text = text.replace(mark, f"\\{mark}")
+    return text

@@ -1,0 +1,34 @@
+"""events.jsonl, what happened in a run: one JSON object a line, which any moment may cut short."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from recprism.data._files import storable
+
+
+def append_event(path: Path, event: Mapping[str, Any]) -> None:
+    line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
+    with storable(path), path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read() == b"\n" else b"\n" + line  # the last was cut short, by a kill or a full disk
+        file.write(line)
+
+
+def read_events(path: Path, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Oldest first, apart from some kinds; a line that was cut short is left out. Empty without a file."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    found = []
+    for line in text.split("\n"):  # not splitlines: a value may hold U+2028
+        try:
+            event = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        if isinstance(event, dict) and event.get("event") not in without:
+            found.append(event)
+    return found

@@ -1,0 +1,69 @@
+"""The split and the subtopics as a run keeps them: long tables with ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data._ids import id_series, known_positions, number_ids
+from recprism.data.incidence import Incidence
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+def split_table(split: Split) -> pl.DataFrame:
+    """user_id, item_id, part; a user or an item without any interaction has a row of its own, otherwise null."""
+    frames = []
+    for name in PARTS:
+        part = split.part(name)
+        columns = {
+            "user_id": id_series(split.user_ids[part.row_of_entry]),
+            "item_id": id_series(split.item_ids[part.indices]),
+        }
+        frames.append(pl.DataFrame(columns).with_columns(part=pl.lit(name)))
+    frames += [
+        pl.DataFrame({"user_id": id_series(_without_any(split.user_ids, [split.part(it).row_counts for it in PARTS]))}),
+        pl.DataFrame({"item_id": id_series(_without_any(split.item_ids, [split.part(it).col_counts for it in PARTS]))}),
+    ]
+    return pl.concat(frames, how="diagonal")
+
+
+def _without_any(ids: NDArray[Any], counts: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+    alone: NDArray[Any] = ids[np.sum(counts, axis=0) == 0]
+    return alone
+
+
+def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, Any]) -> Split:
+    """where: the file it was read from; settings: how the split was made."""
+    if not {"user_id", "item_id", "part"} <= set(frame.columns) or frame["part"].dtype != pl.String:
+        raise InputError(f"{where}: damaged (not the columns of a split); make the run again")
+    user_ids, item_ids = (number_ids(frame[name].drop_nulls())[0] for name in ("user_id", "item_id"))
+    frame = frame.drop_nulls("part")
+    user, item = (
+        known_positions(frame[name], ids).to_numpy() for name, ids in (("user_id", user_ids), ("item_id", item_ids))
+    )
+    shape = (len(user_ids), len(item_ids))
+    masks = [(frame["part"] == part).to_numpy() for part in PARTS]
+    train, validation, test = (Incidence.from_pairs(user[mask], item[mask], shape) for mask in masks)
+    return Split(train, validation, test, user_ids, item_ids, settings)
+
+
+def subtopics_table(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFrame:
+    """item_id, subtopic, weight."""
+    names = np.asarray(subtopics.names, dtype=object)
+    weights = np.ones(len(subtopics.items), np.float32) if subtopics.weights is None else subtopics.weights
+    columns = {
+        "item_id": id_series(item_ids[subtopics.items.row_of_entry]),
+        "subtopic": names[subtopics.items.indices],
+        "weight": weights,
+    }
+    schema = {"subtopic": pl.String, "weight": pl.Float32}
+    return pl.DataFrame(columns, schema_overrides=schema)

@@ -1,0 +1,34 @@
+"""Arrays and the facts about them in one file of safetensors: checkpoints, and paths that a run keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data._files import atomic_path
+
+
+def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    """Facts travel inside the file of the tensors, so that the two cannot disagree."""
+    from safetensors.numpy import save_file
+
+    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(arrays, temporary, metadata={"facts": json.dumps(dict(facts))})
+
+
+def read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """ValueError where the file is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads((file.metadata() or {})["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118 - not a mapping
+    except (SafetensorError, KeyError, json.JSONDecodeError) as broken:
+        raise ValueError(str(broken)) from None

@@ -1,0 +1,173 @@
+"""Diversifying a run: search for a perturbation of its factors, keep it, and say what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recprism.cmb import CMB, Progress, Step
+from recprism.cmb.cmb import evaluate_factors
+from recprism.models.perturbation import Perturbation
+from recprism.data._ids import as_id_array, id_positions
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import Share
+from recprism.data.split import Part
+from recprism.errors import InputError
+from recprism.metrics import Comparison, Context, Evaluation, compare
+from recprism.models import Factors
+from recprism.runs._card import BEFORE, write_card
+from recprism.runs.config import BudgetConfig, DiversifyConfig, RulesConfig
+from recprism.cmb._control_perturbations import control_perturbations
+from recprism.runs._lock import writing
+from recprism.runs.neighbours import overlap_of
+from recprism.budget.path import Kept, within_budget
+from recprism.runs.jobs.train import situation_of
+from recprism.budget._popularity import POPULARITY, judged_popularity
+from recprism.runs.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What a perturbation did to the lists, and what perturbations of its size do that know nothing.
+
+    change: before against after, user by user
+    controls: name -> the same comparison for a control, and for lists of the most popular items
+    """
+
+    before: Evaluation
+    after: Evaluation
+    change: Comparison
+    controls: dict[str, Comparison]
+
+
+@writing
+def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
+    """Search as the run's configuration says, from where an interrupted search stands or from the start."""
+    wanted = run.config.diversify
+    if wanted is None:
+        raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.argument}`")
+    model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
+    stored = run.load_checkpoint("search")
+    resume = None if stored is None else Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("begun_with"))
+
+    def follow(progress: Progress) -> None:
+        facts = {"steps": progress.to_json(), "begun_with": dict(progress.begun_with)}
+        run.save_checkpoint(progress.arrays, facts, "search")
+        step = progress.steps[-1]
+        sampled = {} if step.users is None else {"error": step.error, "users": step.users}
+        run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled)
+        if on_step is not None:
+            on_step(step)
+
+    model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
+    run.save_cmb(model)
+    run.drop_checkpoint("search")
+    run.event(
+        "diversified",
+        iterations=len(model.history_),
+        converged=model.converged_,
+        neighbours=overlap_of(model.base_, model.delta_).to_dict(),
+    )
+    write_card(run, about=BEFORE)
+    return model
+
+
+@writing
+def diversify_within(
+    run: Run, asked: BudgetConfig, *, overwrite: bool = False, on_step: ProgressCallback | None = None
+) -> Kept:
+    """The most diverse vectors within the budgets, certified on held-out labels of the run and kept in it.
+
+    Nothing changes before they are found; ``overwrite`` then replaces the perturbation that was there.
+    """
+    run.require_undiversified(overwrite=overwrite)
+    situation, factors = situation_of(run), run.factors()
+    kept = within_budget(
+        situation,
+        asked.goal,
+        asked.budgets,
+        side=asked.side,
+        rules=rules_of(asked.rules, factors),
+        confidence=asked.confidence,
+        certify_on=asked.certify_on,
+        on_step=on_step,
+    )
+    keep_result(run, asked, kept, factors, kept.to_dict(), overwrite)
+    return kept
+
+
+def keep_result(
+    run: Run, asked: BudgetConfig, kept: Kept, base: Factors, certificate: Mapping[str, Any], overwrite: bool
+) -> None:
+    """Write down what was found; ``base`` are the vectors that it is a change of."""
+    run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
+    if kept.baked is not None:
+        run.save_cmb(CMB.holding(base, kept.perturbation, diversity=asked.goal, side=asked.side))
+    run.save_certificate(certificate)
+    run.event(
+        "diversified within a budget",
+        goal=kept.goal,
+        trade_off=kept.trade_off,
+        side=kept.side,
+        certificate=kept.certificate.figures(),
+        neighbours=None if kept.baked is None else overlap_of(base, kept.perturbation).to_dict(),
+        **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
+    )
+    write_card(run, about=None if kept.baked is None else BEFORE)
+
+
+def require_goals(model: CMB, run: Run) -> None:
+    """Refuse goals that are unknown or that need categories the run does not have, before anything is written."""
+    model.require_known_goals()
+    if "subtopics" in model.objective.needs and not len(run.subtopics()):
+        raise InputError(
+            f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "
+            "--diversity ilad or pc, or make the run again with --items FILE --subtopic-column NAME"
+        )
+
+
+def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
+    """Settings of ``Constrained``: ids become item numbers, and what was not asked for is left out."""
+
+    def number(item: int | str) -> int:
+        return int(id_positions(as_id_array([item], "item"), factors.item_ids, "item")[0])
+
+    found = {
+        "banned": [number(item) for item in asked.banned],
+        "pinned": {int(place): number(item) for place, item in asked.pinned.items()},
+        "min_share": asked.min_share,
+        "max_share": asked.max_share,
+        "tail_floor": asked.tail_floor,
+        "appetite": "history" if asked.appetite else None,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def effect(
+    run: Run,
+    metrics: Sequence[str] | None = None,
+    *,
+    part: Part = "test",
+    controls: bool = True,
+    on_step: ProgressCallback | None = None,
+) -> Effect:
+    """Judge base and perturbed lists on ``part``; beside them the permuted delta, plain noise, and popularity."""
+    model, split = run.cmb(), run.split()
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=model.base_.item)
+    seen = split.seen_before(part)
+
+    others = control_perturbations(model, run.config.seed) if controls else {}
+    step = count_steps(on_step, "measuring", 2 + len(others))
+
+    def judge(perturbation: Perturbation) -> Evaluation:
+        found = evaluate_factors(perturbation.applied_to(model.base_), context, seen, metrics)
+        step()
+        return found
+
+    before, after = judge(Perturbation()), judge(model.delta_)
+    if not controls:
+        return Effect(before, after, compare(before, after), {})
+    judged = {name: judge(it) for name, it in others.items()}
+    judged[POPULARITY] = judged_popularity(split, part, context, metrics)
+    return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in judged.items()})

@@ -1,0 +1,103 @@
+"""A run directory for a model that was trained elsewhere, so that every command and every page works for it, too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data.dataset import Dataset
+from recprism.data._ids import find_ids, id_positions, show
+from recprism.data._labels import GIVEN, SET_ASIDE
+from recprism.data.split import METHODS, Split
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.runs._card import write_card
+from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
+from recprism.runs._lock import held
+from recprism.runs.run import Run
+
+log = logging.getLogger(__name__)
+IMPORTED = "imported"
+
+
+def run_from_factors(
+    path: str | Path, factors: Factors, dataset: Dataset, split: Split, *, overwrite: bool = False
+) -> Run:
+    """A new run that holds ``factors`` as its trained model.
+
+    factors: of any adapter, in any order of users and items: rows are found by id
+    split: of ``dataset``; the model must have been fitted to its training part alone, or what is certified is wrong
+
+    Users and items that the model does not know (it was fitted without them) are left out of the run, with their
+    interactions: the run's events and the log say how many.
+    """
+    if split.item_ids.tolist() != dataset.interactions.item_ids.tolist():
+        raise InputError(
+            f"the split has {split.n_items:,} items and the data set {dataset.interactions.n_items:,}, not the same "
+            "ones; pass the data set that the split was made of"
+        )
+    users = known_ids(split.user_ids, factors.user_ids, "user")
+    items = known_ids(split.item_ids, factors.item_ids, "item")
+    left_out = {"users": split.n_users - len(users), "items": split.n_items - len(items)}
+    split = split.of_users(users).of_items(items)
+    known = replace(dataset, subtopics=dataset.subtopics.take_items(items), attributes=dataset.attributes[items])
+    if any(left_out.values()):
+        log.warning("%s: the model does not know %s users and %s items; left out", path, *left_out.values())
+    return write_run(path, factors, known, split, {"left_out": left_out}, overwrite=overwrite)
+
+
+def write_run(
+    path: str | Path,
+    factors: Factors,
+    dataset: Dataset,
+    split: Split,
+    facts: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+) -> Run:
+    """A new run of vectors, data and split that fit together; ``facts`` go into its event "imported"."""
+    Run(path).require_free(overwrite=overwrite)
+    with held(path):
+        run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
+        run.save_data(dataset, split)
+        run.event("data", name=dataset.name, **dataset.stats())
+        run.save_factors(aligned(factors, split))
+        run.event("imported", model=factors.settings.get("model"), **facts)
+        write_card(run)
+    return run
+
+
+def aligned(factors: Factors, split: Split) -> Factors:
+    """The same recommender, its rows in the order of the split's users and items; all of them must be known."""
+    of_users = factors.of_users(id_positions(split.user_ids, factors.user_ids, "user"))
+    found = of_users.of_items(id_positions(split.item_ids, factors.item_ids, "item"))
+    return replace(found, user_ids=split.user_ids, item_ids=split.item_ids)  # "7" becomes 7 where the split has 7
+
+
+def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
+    """(n,) positions of the wanted ids that are known; none at all means that the two count differently."""
+    found = np.flatnonzero(find_ids(wanted, known) >= 0)
+    if not len(found):
+        raise InputError(
+            f"the model knows no {side} of the split: its {side} ids are such as {show(known[0])}, the split's such as "
+            f"{show(wanted[0])}; give the adapter the {side} ids that the data have"
+        )
+    return found
+
+
+def _config(factors: Factors, dataset: Dataset, split: Split) -> RunConfig:
+    method = split.settings.get("method")
+    shares = {name: split.settings[name] for name in ("validation", "test") if name in split.settings}
+    return RunConfig(
+        data=DataConfig(source=dataset.name),
+        split=SplitConfig.model_validate({"method": method if method in (*METHODS, SET_ASIDE) else GIVEN, **shares}),
+        model=ModelConfig.model_validate(
+            {"name": str(factors.settings.get("model", IMPORTED)), "preset": IMPORTED, "metric": factors.metric}
+        ),
+    )

@@ -1,0 +1,210 @@
+"""Lists from anywhere: user_id, item_id, rank is all that is needed; whatever else is known makes the audit richer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data._categories import CategoryColumns, CategorySummary, summarise
+from recprism.data.datasets import ItemFiles, read_item_files
+from recprism.data.frames import interpret_ids, numbers, require_column, subtopics_from_frame
+from recprism.data._ids import as_id_array, id_positions, number_ids
+from recprism.data.incidence import Incidence
+from recprism.data._known_pairs import known_pairs
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.data._readers.tables import ROW, TableReader, read_table
+from recprism.errors import InputError
+from recprism.metrics import Context, Evaluation, evaluate
+from recprism.budget._popularity import beside_popularity
+from recprism.runs.run import Run
+
+LISTS = ("user_id", "item_id", "rank")
+CATALOGUE_METRICS = ("pc", "gini", "exposure_entropy")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Files that may stand beside the lists.
+
+    held_out: user_id, item_id; what the users really took
+    train: user_id, item_id; what was known before (popularity, the users' own subtopics)
+    subtopics: item_id, subtopic[, weight]
+    items: item_id and attributes; ``categories`` says which of its columns hold subtopics
+    catalogue_size: how many items there are, where no file tells
+    columns: our name -> the name in the files
+    """
+
+    held_out: str | Path | None = None
+    train: str | Path | None = None
+    subtopics: str | Path | None = None
+    items: str | Path | None = None
+    categories: CategoryColumns | None = None
+    catalogue_size: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """An evaluation of foreign lists, what could not be known, and what was read of the items' categories."""
+
+    evaluation: Evaluation
+    notes: tuple[str, ...]
+    categories: CategorySummary | None = None
+
+
+def audit_lists(
+    path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
+) -> Audit:
+    """Judge a file of lists by itself and by the files beside it."""
+    reader = TableReader(beside.columns)
+    lists = lists_of(reader.read(path, required=LISTS), str(path))
+    files = {name: file for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
+    tables = {name: read_pairs(file, reader) for name, file in files.items()}
+    about = read_item_files(reader, beside.items, beside.subtopics, beside.categories)
+    reader.require_used()
+    item_ids = _catalogue(lists, tables, [(str(beside.items), about.items), (about.where, about.subtopics)])
+    user_ids, user = number_ids(lists["user_id"])
+    items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
+    pairs = {name: known_pairs(table, user_ids, item_ids, str(files[name])) for name, table in tables.items()}
+    matrices = {name: found.matrix for name, found in pairs.items()}
+    size_known = beside.catalogue_size is not None or len(tables) > 0 or about.items is not None
+    n_items = max(len(item_ids), beside.catalogue_size or 0)
+    subtopics = None if about.subtopics is None else _subtopics(about, item_ids, n_items)
+    context = Context(
+        relevant=_padded(matrices.get("held_out"), n_items),
+        train=_padded(matrices.get("train"), n_items),
+        subtopics=subtopics,
+        n_items=n_items,
+    )
+    evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
+    if "train" in matrices:
+        before = Incidence(matrices["train"].indptr, matrices["train"].indices, n_items)
+        empty = Incidence.empty(before.shape)
+        split = Split(before, empty, empty, user_ids, np.arange(n_items))
+        evaluation = beside_popularity(evaluation, split, "test", context)
+    notes: tuple[str, ...] = (
+        f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
+    )
+    if not size_known:
+        notes += (
+            f"the catalogue is not known, so items that no list shows are missing from {', '.join(CATALOGUE_METRICS)}:"
+            " name an item table or a catalogue size",
+        )
+    notes += tuple(note for name, found in pairs.items() if (note := found.note(str(files[name]))))
+    return Audit(evaluation, notes, None if subtopics is None else summarise(subtopics, about.how))
+
+
+def audit_against_run(
+    path: str | Path,
+    run: Run,
+    metrics: Sequence[str] | None,
+    *,
+    part: Part = "test",
+    bootstrap: int = 1000,
+    seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+) -> Audit:
+    """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
+    lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()
+    items = _as_matrix(
+        positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
+        positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
+        lists["rank"].to_numpy(),
+        split.n_users,
+    )
+    vectors = run.factors().item if run.has_factors() else None
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
+    without = int((items[:, 0] < 0).sum())
+    notes: tuple[str, ...] = (
+        (f"{without:,} of {split.n_users:,} users of the run have no list in the file and count as empty",)
+        if without
+        else ()
+    )
+    found = evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed)
+    return Audit(beside_popularity(found, split, part, context), notes)
+
+
+def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.DataFrame:
+    """user_id, item_id and rank, made to count from 0; ranks may start anywhere, rows may come in any order.
+
+    day: a column that tells when a list was served; it comes along as text, and a user may have one list a day
+    """
+    for name in LISTS:
+        require_column(frame, name, where)
+    rank = numbers(frame, "rank", where)
+    table = frame.select(ROW).with_columns(
+        interpret_ids(frame, "user_id", where).alias("user_id"),
+        interpret_ids(frame, "item_id", where).alias("item_id"),
+        pl.Series("rank", rank),
+    )
+    if day is not None:
+        require_column(frame, day, where)
+        table = table.with_columns(_days(frame[day]).alias("day"))
+    owner = ("user_id",) if day is None else ("day", "user_id")
+    for twice in ("rank", "item_id"):
+        doubled = table.filter(table.select(*owner, twice).is_duplicated())
+        if not doubled.is_empty():
+            row, user, value = doubled[ROW][0], doubled["user_id"][0], doubled[twice][0]
+            when = "" if day is None else f" on {doubled['day'][0]}"
+            raise InputError(
+                f"{where}, row {row}: user {user!r} has {twice} {value!r} more than once{when}; each may stand once"
+            )
+    return table.with_columns(pl.col("rank").rank("ordinal").over(owner).cast(pl.Int64) - 1)
+
+
+def _days(column: pl.Series) -> pl.Series:
+    """As text that sorts by time; of a moment, the date."""
+    if column.dtype == pl.Datetime:
+        column = column.dt.date()
+    return column.cast(pl.String).fill_null("without a date")
+
+
+def read_pairs(path: str | Path, reader: TableReader) -> pl.DataFrame:
+    """user_id, item_id; the column names are those of the reader."""
+    frame = reader.read(path, required=("user_id", "item_id"))
+    return pl.DataFrame({name: interpret_ids(frame, name, str(path)) for name in ("user_id", "item_id")})
+
+
+def _catalogue(
+    lists: pl.DataFrame, tables: Mapping[str, pl.DataFrame], about: Sequence[tuple[str, pl.DataFrame | None]]
+) -> NDArray[Any]:
+    """Every item that any of the files names, in order.
+
+    about: files of items, and their tables
+    """
+    columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
+    columns += [interpret_ids(table, "item_id", where) for where, table in about if table is not None]
+    alike = columns if len({column.dtype for column in columns}) == 1 else [it.cast(pl.String) for it in columns]
+    return number_ids(pl.concat([column.rename("item_id") for column in alike]))[0]
+
+
+def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:
+    try:
+        return id_positions(as_id_array(ids.to_list(), what, distinct=False), known, what)
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from None
+
+
+def _as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_users: int) -> NDArray[np.int64]:
+    """(n_users, longest list) item numbers, -1 in empty places."""
+    matrix = np.full((n_users, int(rank.max()) + 1), -1, np.int64)
+    matrix[user, rank] = item
+    return matrix
+
+
+def _padded(matrix: Incidence | None, n_items: int) -> Incidence | None:
+    return None if matrix is None else Incidence(matrix.indptr, matrix.indices, n_items)
+
+
+def _subtopics(about: ItemFiles, item_ids: NDArray[Any], n_items: int) -> Subtopics:
+    known = subtopics_from_frame(about.subtopics, item_ids, where=about.where)
+    empty_rows = np.full(n_items - len(item_ids), known.items.indptr[-1])
+    items = Incidence(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
+    return Subtopics(known.names, items, known.weights)

@@ -1,0 +1,124 @@
+"""The runs below a folder and their results, as a list; what cannot be read is listed with the reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from recprism.errors import InputError, RecprismError
+from recprism.runs.run import STEPS, Run
+
+State = Literal["begun", "trained", "searching", "not certified", "diversified", "broken"]
+DEFAULT = "runs"
+
+
+@dataclass(frozen=True)
+class ListedResult:
+    """One result of a run, or a run that has none yet.
+
+    Attributes:
+        run: The path of the run.
+        name: The name of the result; None for the unnamed one.
+        state: "begun" has no trained model yet, "searching" no end of the search yet.
+        model: The name of the model.
+        data: The named data set, or the file, that it was trained on.
+        goal: The metric that was raised; None where nothing was diversified.
+        budgets: Metric -> share of it that may be lost; empty without a budget.
+        losses: Metric -> the largest loss that is certified, as a share; empty without a certificate.
+        date: When it was written to last, in UTC and as ISO 8601; None where no event tells.
+        reason: Why a broken one cannot be read.
+    """
+
+    run: str
+    name: str | None
+    state: State
+    model: str | None = None
+    data: str | None = None
+    goal: str | None = None
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    losses: Mapping[str, float] = field(default_factory=dict)
+    date: str | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON."""
+        return asdict(self)
+
+
+def list_runs(folder: str | Path | None = None) -> list[ListedResult]:
+    """Runs and results below a folder, in the order of their paths and names.
+
+    Args:
+        folder: Where to look; if None, ``runs`` where there is such a folder, else the current one.
+
+    Raises:
+        InputError: If there is no such folder.
+    """
+    if folder is None:
+        folder = DEFAULT if Path(DEFAULT).is_dir() else "."
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder; name one that holds runs")
+    return [row for path in _run_paths(Path(folder)) for row in _rows(path)]
+
+
+def _run_paths(folder: Path) -> Iterator[Path]:
+    for here, inside, _ in os.walk(folder):
+        if Run.is_at(here):
+            inside.clear()  # what a run holds is its own
+            yield Path(here)
+        inside[:] = sorted(name for name in inside if not name.startswith("."))
+
+
+def _rows(path: Path) -> Iterator[ListedResult]:
+    run = Run(path)
+    for name in (None, *run.results()):
+        try:
+            yield _row(Run.open(path, name))
+        except Exception as problem:  # whatever is wrong with one run, the others are listed
+            said = str(problem) if isinstance(problem, RecprismError) else f"{path}: cannot be read ({problem!r})"
+            yield ListedResult(str(path), name, "broken", reason=said)
+
+
+def _row(run: Run) -> ListedResult:
+    run.require_whole()
+    config, certified = run.config, run.certificate()
+    asked = config.diversify
+    within = None if asked is None else asked.within
+    goal = None if asked is None else within.goal if within else str(asked.settings.get("diversity", "sc"))
+    return ListedResult(
+        str(run.path),
+        run.result,
+        _state(run, certified is not None),
+        config.model.name,
+        config.data.source,
+        goal,
+        within.budgets if within else {},
+        _losses(certified),
+        _date(run),
+    )
+
+
+def _state(run: Run, has_certificate: bool) -> State:
+    if not run.has_factors():
+        return "begun"
+    if run.config.diversify is None:
+        return "trained"
+    if run.is_diversified():
+        return "diversified"
+    return "not certified" if has_certificate else "searching"
+
+
+def _losses(certified: Mapping[str, Any] | None) -> dict[str, float]:
+    found = {} if certified is None else certified["certificate"]
+    if found.get("last") is None:
+        return {}
+    return {check["metric"]: check["upper"] for check in found["points"][found["last"]]["checks"]}
+
+
+def _date(run: Run) -> str | None:
+    events = run.events(without=STEPS)
+    return datetime.fromtimestamp(events[-1]["time"], UTC).isoformat(timespec="seconds") if events else None

@@ -1,5 +1,0 @@
-"""The studio: a page and a JSON interface to runs, for one person on one machine (extra ``serve``)."""
-
-from recprism.server.app import create_app
-
-__all__ = ["create_app"]

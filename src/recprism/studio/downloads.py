@@ -1,0 +1,74 @@
+"""Files made on request: lists and vectors at a point of a path."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
+
+from recprism.budget.path import served_at
+from recprism.budget.scenario import Situation
+from recprism.models import Factors
+from recprism.runs.jobs.train import lists_to_frame
+from recprism.runs.run import Run
+from recprism.studio.view import View
+
+
+def lists_file(view: View, goal: str, point: int) -> FileResponse:
+    """CSV: user_id, item_id, rank, score under the vectors that serve these lists."""
+    factors = _vectors(view, goal, point)
+    items, scores = factors.rank(10, exclude=view.seen)
+    folder = _folder()
+    path = folder / f"lists-{goal}-{point}.csv"
+    lists_to_frame(factors, np.arange(factors.n_users), items, scores).write_csv(path)
+    return _sent(path, "text/csv")
+
+
+def vectors_file(view: View, goal: str, point: int) -> FileResponse:
+    """A zip of factors.safetensors and factors.json: ``Factors.load`` reads them once unpacked."""
+    folder = _folder()
+    _vectors(view, goal, point).save(folder / "factors.safetensors")
+    path = folder / f"vectors-{goal}-{point}.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("factors.safetensors", "factors.json"):
+            archive.write(folder / name, name)
+    return _sent(path, "application/zip")
+
+
+def has_report(run: Run) -> bool:
+    """Whether there is one, and whole."""
+    path = run.report_path
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        file.seek(-min(100, path.stat().st_size), os.SEEK_END)
+        return file.read().rstrip().endswith(b"</html>")
+
+
+def report_file(run: Run) -> FileResponse:
+    """The page that ``recprism report`` wrote: a download, since its scripts stand inside it."""
+    return FileResponse(run.report_path, media_type="application/octet-stream", filename=run.report_path.name)
+
+
+def _vectors(view: View, goal: str, point: int) -> Factors:
+    trade_off = view.path(goal).trade_offs[point]
+    if not trade_off:
+        return view.factors
+    situation = Situation(view.factors, view.split, view.subtopics, "test")
+    return served_at(situation, goal, trade_off)[0].perturbation.applied_to(view.factors)
+
+
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="recprism-"))
+
+
+def _sent(path: Path, media_type: str) -> FileResponse:
+    """The folder goes once the file is sent."""
+    cleared = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
+    return FileResponse(path, media_type=media_type, filename=path.name, background=cleared)

@@ -1,0 +1,167 @@
+"""The JSON interface: which question goes where. What is answered is made elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+
+from recprism.studio import downloads, live, schemas
+from recprism.studio.board import FURTHEST
+from recprism.studio.opened import OpenedRun
+from recprism.studio.studio import Studio
+from recprism.studio.view import View
+
+questions = APIRouter(
+    prefix="/api/runs",
+    responses={
+        404: {"model": schemas.Problem, "description": "No such run, user, item or path."},
+        409: {"model": schemas.Problem, "description": "The run is not ready to answer."},
+        429: {
+            "model": schemas.Problem,
+            "description": "Too much at once; Retry-After says when to ask again.",
+        },
+    },
+)
+
+
+async def _studio(request: Request) -> Studio:
+    found: Studio = request.app.state.studio
+    return found
+
+
+TheStudio = Annotated[Studio, Depends(_studio)]
+
+
+async def _opened(run: str, studio: TheStudio) -> OpenedRun:
+    return studio.opened(run)
+
+
+Opened = Annotated[OpenedRun, Depends(_opened)]
+User = Annotated[str, Query(description="A user id.", max_length=200)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point of a path: as far as a budget reaches, or by its number."""
+
+    view: View
+    goal: str
+    point: int
+
+
+async def _place(
+    one: Opened,
+    goal: Annotated[str, Query(description="What the path leads towards.", max_length=100)] = "sc",
+    budget: Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)] = 0.01,
+    certified: Annotated[bool, Query(description="Only points whose loss is certified to keep the budget.")] = True,
+    point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
+) -> Place:
+    view = one.view()
+    return Place(view, goal, view.point(goal, budget, certified, point))
+
+
+At = Annotated[Place, Depends(_place)]
+
+
+@questions.get("", tags=["runs"])
+async def list_runs(studio: TheStudio) -> list[schemas.RunState]:
+    """The runs that are served."""
+    for one in studio.runs.values():
+        one.look()
+    return [one.state() for one in studio.runs.values()]
+
+
+@questions.get("/{run}", tags=["runs"])
+async def summary(one: Opened) -> schemas.RunSummary:
+    """One run: whether it is ready, its size, its goals, and what its own vectors do."""
+    one.look()
+    return one.summary()
+
+
+@questions.get("/{run}/events", tags=["runs"], response_class=StreamingResponse)
+async def events(one: Opened, request: Request) -> StreamingResponse:
+    """What happens in the run, as server-sent events `happened` and `standing`; goes on until you leave."""
+    stream = live.follow(one.run, request.is_disconnected)
+    return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+@questions.get("/{run}/paths/{goal}", tags=["paths"])
+async def path(one: Opened, goal: str) -> schemas.PathAnswer:
+    """From the lists as they are to ever more diverse ones: what each stop brings and costs."""
+    return one.view().path_answer(goal)
+
+
+@questions.post("/{run}/paths/{goal}", tags=["paths"], status_code=202)
+async def want_path(one: Opened, goal: str) -> schemas.RunState:
+    """Make the path towards another goal, in the background; ask for the run's state to see how far it is."""
+    possible = one.view().possible_goals
+    if goal not in possible:
+        raise HTTPException(404, f"there is no path towards {goal!r}; goals are {', '.join(possible)}")
+    one.want_path(goal)
+    return one.state()
+
+
+@questions.get("/{run}/lists", tags=["lists"])
+async def lists(at: At, user: User) -> schemas.ListsAnswer:
+    """A user's list now and as far as a budget reaches."""
+    return at.view.lists(user, at.goal, at.point)
+
+
+@questions.get("/{run}/served", tags=["lists"])
+async def served(one: Opened, user: User, studio: TheStudio) -> schemas.ListsAnswer:
+    """A user's list of the trained model, and as the run's own vectors serve it."""
+    view = one.view()
+    return await studio.ranked(lambda: view.lists_of(user, view.served))
+
+
+@questions.get("/{run}/search", tags=["lists"])
+async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.Found:
+    """Users by the beginning of their id, items by words of their title."""
+    return one.view().search(q)
+
+
+@questions.get("/{run}/items", tags=["lists"])
+async def item(at: At, item: Annotated[str, Query(description="An item id.", max_length=200)]) -> schemas.ItemAnswer:
+    """In how many lists an item stands now and as far as a budget reaches."""
+    return at.view.item_answer(item, at.goal, at.point)
+
+
+@questions.get("/{run}/features", tags=["factors"])
+async def features(one: Opened, studio: TheStudio) -> schemas.FeaturesAnswer:
+    """Directions and factors of the run's own change, largest first. Some seconds the first time."""
+    return await studio.ranked(lambda: one.board().answer())
+
+
+@questions.get("/{run}/turn", tags=["factors"])
+async def turn(
+    one: Opened,
+    studio: TheStudio,
+    user: User,
+    number: Annotated[int, Query(description="Of a feature.", ge=0)],
+    scale: Annotated[float, Query(description="1 leaves it as found, 0 erases it.", ge=-FURTHEST, le=FURTHEST)],
+) -> schemas.TurnAnswer:
+    """Turn one direction or factor by hand: everybody is ranked anew."""
+    return await studio.ranked(lambda: one.board().turn(number, scale, user))
+
+
+@questions.get("/{run}/download/lists", tags=["downloads"], response_class=FileResponse)
+async def download_lists(at: At, studio: TheStudio) -> Response:
+    """All users' lists as far as a budget reaches: CSV with user_id, item_id, rank, score."""
+    return await studio.ranked(lambda: downloads.lists_file(at.view, at.goal, at.point))
+
+
+@questions.get("/{run}/download/vectors", tags=["downloads"], response_class=FileResponse)
+async def download_vectors(at: At, studio: TheStudio) -> Response:
+    """Vectors whose plain dot product gives these lists: a zip of factors.safetensors and factors.json."""
+    return await studio.ranked(lambda: downloads.vectors_file(at.view, at.goal, at.point))
+
+
+@questions.get("/{run}/download/report", tags=["downloads"], response_class=FileResponse)
+async def download_report(one: Opened) -> Response:
+    """The page that `recprism report` wrote for the run."""
+    if not downloads.has_report(one.run):
+        raise HTTPException(404, "there is no whole report.html in this run; `recprism report` writes one")
+    return downloads.report_file(one.run)

@@ -1,0 +1,160 @@
+"""A run in memory, ready for questions. Answers are looked up; only turning a factor ranks anew."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.budget.audit import COST
+from recprism.data._ids import as_id_array, id_positions
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.runs._catalogue import Card, Catalogue, Place, places
+from recprism.runs.jobs.erasure import own_objective
+from recprism.runs.run import Run
+from recprism.runs.stored_path import StoredPath
+from recprism.studio import schemas
+
+SHOWN = 8  # users or items of a kind that are named
+
+
+class View:
+    """What a ready run answers from. Nothing here writes, apart from files asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.factors, self.split, self.subtopics = run.factors(), run.split(), run.subtopics()
+        self.seen = self.split.seen_before("test")
+        self.catalogue = Catalogue(run.items(), self.subtopics)
+        self.paths: dict[str, StoredPath] = {}
+        self._ids: list[int | str] = self.factors.user_ids.tolist()
+        self._rows = {user: row for row, user in enumerate(self._ids)}
+
+    # -- who and what -------------------------------------------------------------------------------------------------
+
+    @property
+    def possible_goals(self) -> list[str]:
+        return [goal for goal in GOALS if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
+
+    @property
+    def first_goal(self) -> str:
+        """The run's own where there is a path towards it."""
+        wanted = self.run.config.diversify
+        if wanted is not None and wanted.within is not None:
+            return wanted.within.goal
+        own = own_objective(self.run.cmb()).partition("@")[0] if self.run.is_diversified() else "sc"
+        possible = self.possible_goals
+        return own if own in possible else possible[0]
+
+    def user_row(self, user: str) -> int:
+        """The row of an id as it stands in a link."""
+        return int(id_positions(as_id_array([user], "user"), self.factors.user_ids, "user")[0])
+
+    def item_row(self, item: str) -> int:
+        return int(id_positions(as_id_array([item], "item"), self.factors.item_ids, "item")[0])
+
+    def search(self, words: str) -> schemas.Found:
+        wanted = words.strip().casefold()
+        users = [user for user in self._rows if str(user).casefold().startswith(wanted)] if wanted else []
+        exact_first = sorted(users, key=lambda user: (len(str(user)), str(user)))[:SHOWN]
+        return schemas.Found(users=exact_first, items=[self.item(it) for it in self.catalogue.search(words, SHOWN)])
+
+    def item(self, item: int) -> schemas.Item:
+        return schemas.Item.model_construct(**vars(self.catalogue[item]))
+
+    # -- paths and lists ----------------------------------------------------------------------------------------------
+
+    def path(self, goal: str) -> StoredPath:
+        if goal not in self.paths:
+            known = ", ".join(self.paths) or "none"
+            raise InputError(f"the path towards {goal!r} has not been made; there is {known}")
+        return self.paths[goal]
+
+    def path_answer(self, goal: str) -> schemas.PathAnswer:
+        path = self.path(goal)
+        points = [
+            schemas.PathPoint(
+                point=at,
+                trade_off=trade_off,
+                loss=None if path.losses is None else path.losses[at],
+                upper=None if path.upper is None else path.upper[at],
+                values={name: values[at] for name, values in path.means.items()},
+                changes={name: path.change(name, at) for name in path.means},
+            )
+            for at, trade_off in enumerate(path.trade_offs)
+        ]
+        return schemas.PathAnswer(
+            goal=goal,
+            metric=path.metric,
+            cost=COST,
+            confidence=path.confidence,
+            part=path.part,
+            users=path.users,
+            points=points,
+        )
+
+    def point(self, goal: str, budget: float | None, certified: bool, point: int | None) -> int:
+        """The stop that was asked for: by its number, or as far as a budget reaches."""
+        path = self.path(goal)
+        if point is None:
+            return path.reach(0.0 if budget is None else budget, certified=certified)
+        if not 0 <= point < len(path.trade_offs):
+            raise InputError(f"there is no point {point} on this path; points are 0 to {len(path.trade_offs) - 1}")
+        return point
+
+    def lists(self, user: str, goal: str, point: int) -> schemas.ListsAnswer:
+        row, path = self.user_row(user), self.path(goal)
+        return self._beside(row, path.lists[0, row], path.lists[point, row], point)
+
+    def lists_of(self, user: str, factors: Factors) -> schemas.ListsAnswer:
+        """A user's list as it is, and as other vectors of the same users and items serve it."""
+        row = np.array([self.user_row(user)])
+        before, after = (it.rank(10, exclude=self.seen, users=row)[0][0] for it in (self.factors, factors))
+        return self._beside(int(row[0]), before, after)
+
+    @cached_property
+    def served(self) -> Factors:
+        """The run's own vectors: perturbed ones where it was diversified."""
+        return self.run.served_factors()
+
+    def _beside(self, row: int, before: NDArray[Any], after: NDArray[Any], point: int = 0) -> schemas.ListsAnswer:
+        # Nothing here comes from outside, so it is not validated: that would take longer than all the rest.
+        return schemas.ListsAnswer.model_construct(
+            user=self._ids[row],
+            point=point,
+            before=[self._entry(place) for place in places(before, after, "gone")],
+            after=[self._entry(place) for place in places(after, before, "new")],
+            history=self._history(row),
+        )
+
+    def _entry(self, place: Place) -> schemas.Entry:
+        return schemas.Entry.model_construct(**vars(self._cards[place.item]), rank=place.rank, state=place.state)
+
+    @cached_property
+    def _cards(self) -> list[Card]:
+        return [self.catalogue[item] for item in range(len(self.catalogue))]
+
+    def _history(self, row: int) -> schemas.History:
+        taken = self.seen.row(row)
+        rows = self.subtopics.items.take_rows(taken) if len(taken) and len(self.subtopics) else None
+        counts = np.zeros(len(self.subtopics), int) if rows is None else rows.col_counts
+        most = [int(it) for it in np.argsort(-counts, kind="stable")[:5] if counts[it]]
+        named = [(self.subtopics.names[it], int(counts[it])) for it in most]
+        return schemas.History.model_construct(items=len(taken), subtopics=named)
+
+    def item_answer(self, item: str, goal: str, point: int) -> schemas.ItemAnswer:
+        number, path = self.item_row(item), self.path(goal)
+        before, after = ((path.lists[at] == number).any(axis=1) for at in (0, point))
+        ids = self.factors.user_ids
+        return schemas.ItemAnswer(
+            item=self.item(number),
+            point=point,
+            lists_before=int(before.sum()),
+            lists_after=int(after.sum()),
+            gained=ids[np.flatnonzero(after & ~before)[:SHOWN]].tolist(),
+            lost=ids[np.flatnonzero(before & ~after)[:SHOWN]].tolist(),
+        )

@@ -1,0 +1,195 @@
+"""What goes where: results on stdout, with title, table and conclusion; progress and hints on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from recprism.cli import main
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Recprism = Callable[..., Outcome]
+
+
+@pytest.fixture
+def recprism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Recprism:
+    def call(*words: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained run, a diversified one, and a file of its lists."""
+    folder = tmp_path_factory.mktemp("runs")
+    for words in (
+        ["train", "-o", "base", "--set", "epochs=2"],
+        ["diversify", "diverse", "--budget", "10%"],
+        ["recommend", "diverse", "-o", "lists.csv"],
+        ["interleave", "diverse", "-o", "mixed.csv"],
+    ):
+        if words[0] == "diversify":
+            shutil.copytree(folder / "base", folder / "diverse")
+        subprocess.run([sys.executable, "-m", "recprism", *words], check=True, capture_output=True, cwd=folder)
+    mixed = pl.read_csv(folder / "mixed.csv")
+    mixed.group_by("user_id").first().select("user_id", "item_id").write_csv(folder / "clicks.csv")
+    return folder
+
+
+TABLES = [
+    # command, title, conclusion
+    ("evaluate diverse --bootstrap 0", r"diverse, on the test part", r""),
+    ("evaluate lists.csv", r"lists\.csv", r"note: "),
+    ("evaluate diverse --against base --bootstrap 0", r"base against diverse, user by user", r""),
+    ("recommend diverse --users 1", r"diverse: unseen items for the test part", r""),
+    ("recommend diverse", r"601 lists of up to 10 items -> ", r""),
+    ("check diverse --max-ndcg-loss 50%", r"diverse: limits, on the test part", r"holds: loss of ndcg@10"),
+    ("explain diverse --draws 0", r"diverse: what changed in sc@10, on the test part", r""),
+    ("explain diverse --user 1", r"diverse: what changed for user 1", r"Not checked against controls"),
+    ("experiment diverse", r"diverse: an A/B test, planned from the test part", r"guardrails"),
+    ("monitor diverse --lists lists.csv", r"diverse: what is alive of its gain in sc@10", r"of the promised gain"),
+    ("interleave mixed.csv --clicks clicks.csv", r"clicks of clicks\.csv on the lists of mixed\.csv", r"users clicked"),
+    ("interleave diverse -o again.csv", r"601 lists of up to 10 items -> again\.csv", r""),
+    ("export diverse --to npz -o vectors", r"-> vectors", r"Item vectors are those of the trained model"),
+    ("data stats ml-latest-small", r"ml-latest-small, after cleaning", r""),
+    ("doctor", r"versions:", r""),
+]
+
+
+@pytest.mark.parametrize(("line", "title", "conclusion"), TABLES, ids=[row[0] for row in TABLES])
+def test_a_result_is_whole_on_stdout(
+    line: str, title: str, conclusion: str, runs: Path, recprism: Recprism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    found = recprism(*line.split())
+    assert found.code == 0, found.err
+    assert re.search(title, found.out.splitlines()[0]), found.out
+    assert re.search(conclusion, found.out), found.out
+    assert not re.search(r"^(next:|  or:|warning)", found.out, re.MULTILINE), "hints are no result"
+    hints = [it for it in found.err.splitlines() if it and not re.match(r"(next:|  or:|kept in|rows written)", it)]
+    assert hints == [], "a result is on stderr"
+    shutil.rmtree("vectors", ignore_errors=True)
+
+
+def test_an_audit_is_a_report_by_itself(runs: Path) -> None:
+    """As a shell gives it: a table keeps its lines however narrow the screen is."""
+    command = [sys.executable, "-m", "recprism", "audit", "base", "--goal", "sc"]
+    environment = {**os.environ, "COLUMNS": "40"}
+    done = subprocess.run(command, cwd=runs, capture_output=True, text=True, check=True, env=environment)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "base: the lists now, on the test part"
+    head = next(line for line in lines if line.startswith("trade-off"))
+    assert head.split()[:2] == ["trade-off", "ndcg@10"]
+    assert head.split()[-2:] == ["certified", "for"]
+    assert any(line.startswith("who pays (NDCG@10)") for line in lines)
+    assert lines[-1].startswith("Who pays most: ")
+    assert "\x1b" not in done.stdout
+    assert done.stderr.splitlines()[0].startswith("next: ")
+
+
+JSON = [
+    "audit base --goal sc",
+    "evaluate diverse --bootstrap 0",
+    "evaluate diverse --against base --bootstrap 0",
+    "recommend diverse",
+    "check diverse --max-ndcg-loss 50%",
+    "explain diverse --draws 0",
+    "experiment diverse",
+    "monitor diverse --lists lists.csv",
+    "interleave diverse -o again.csv",
+    "export diverse --to npz -o vectors",
+    "report diverse --draws 0 -o page.html",
+    "diversify base --budget 5% --overwrite",
+    "data stats ml-latest-small",
+    "doctor",
+]
+
+
+@pytest.mark.parametrize("line", JSON)
+def test_json_is_one_object_and_nothing_else(
+    line: str, runs: Path, recprism: Recprism, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(runs)
+    if line.startswith("diversify"):
+        shutil.copytree(runs / "base", tmp_path / "base")
+        monkeypatch.chdir(tmp_path)
+    found = recprism(*line.split(), "--json")
+    assert found.code == 0, found.err
+    assert isinstance(json.loads(found.out), dict)
+    shutil.rmtree("vectors", ignore_errors=True)
+
+
+def test_diversify_concludes_on_stdout(runs: Path, recprism: Recprism, tmp_path: Path) -> None:
+    shutil.copytree(runs / "base", tmp_path / "run")
+    found = recprism("diversify", tmp_path / "run", "--budget", "10 %")
+    assert found.out.splitlines()[0] == f"{tmp_path / 'run'}: lists before and after, on the test part"
+    assert "With 95 % confidence, the lists of step" in found.out
+    assert "next:" in found.err
+    assert "confidence" not in found.err
+
+
+AT_ONCE = "import recprism.cli._output as output; output.QUICK = 0; from recprism.cli import main; main()"
+"""A fast machine may be done before a bar would show."""
+
+
+def on_a_terminal(words: list[str], folder: Path, python: tuple[str, ...] = ("-m", "recprism")) -> str:
+    """All that a command writes to stderr where that is a terminal."""
+    mine, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
+    environment.pop("NO_COLOR", None)
+    command = [sys.executable, *python, *words]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        written = b""
+        while process.poll() is None or select.select([mine], [], [], 0)[0]:
+            if select.select([mine], [], [], 0.1)[0]:
+                try:
+                    written += os.read(mine, 65536)
+                except OSError:  # the other end is closed
+                    break
+            else:
+                time.sleep(0.01)
+    os.close(mine)
+    assert process.returncode == 0, written.decode()
+    return written.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "doing"),
+    [("audit run --goal sc", "walking the paths"), ("diversify run --budget 10%", "walking the path")],
+)
+def test_a_terminal_shows_a_bar_with_the_time_left(line: str, doing: str, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "base", tmp_path / "run")
+    shown = re.sub(r"\x1b\[[\d;?]*\w", "", on_a_terminal(line.split(), tmp_path, ("-c", AT_ONCE)))
+    assert re.search(rf"{doing} ━.*left: \d:\d\d:\d\d", shown), shown
+
+
+def test_no_bar_for_what_is_quick(runs: Path) -> None:
+    assert "left:" not in on_a_terminal(["data", "list"], runs)

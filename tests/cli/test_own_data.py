@@ -1,0 +1,272 @@
+"""A user's own tables: any id, any common form of categories, and every command on them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import polars as pl
+import pytest
+
+from recprism.cli import app, main
+from recprism.runs.run import Run
+
+ODD = ["007", "7", "🎬 film", "שלום", "a,b", 'say "hi"', "line\nbreak", "prof-000005", "12", "=1+1"]
+GENRES = ["Comedy", "Drama", "Action", "Horror", "Sci, Fi"]
+COLUMNS = ["--column", "user_id=customer", "--column", "item_id=sku", "--column", "rating=stars"]
+ABOUT = ["--items", "items.csv", "--subtopic-column", "genres"]
+QUICK = ["--set", "epochs=3", "--set", "dim=8"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def recprism(*words: object) -> Outcome:
+    """The command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["recprism", *(str(word) for word in words)]
+    with patch.object(sys, "argv", argv), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+            code = 0
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def ok(*words: object) -> Outcome:
+    found = recprism(*words)
+    assert found.code == 0, found.err
+    return found
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Orders and items of a small shop with odd ids; two runs: with categories and without."""
+    folder = tmp_path_factory.mktemp("a shop é")
+    draw = random.Random(1)
+    items, users = (ODD + [f"{side}-{number:03d}" for number in range(30)] for side in ("it", "u"))
+    orders = [
+        (user, item, draw.choice([4, 5]), 1000 + draw.randrange(10**6))
+        for user in users
+        for item in draw.sample(items, 14)
+    ]
+    write(folder / "orders.csv", ("customer", "sku", "stars", "timestamp"), orders)
+    about = [(item, f"Title of {item}", json.dumps(draw.sample(GENRES, 2))) for item in items]
+    write(folder / "items.csv", ("sku", "title", "genres"), about)
+    with contextlib.chdir(folder):
+        ok("train", "--data", "orders.csv", *COLUMNS, *ABOUT, *QUICK, "-o", "run")
+        ok("diversify", "run", *DIVERSIFIED)
+        ok("train", "--data", "orders.csv", *COLUMNS, *QUICK, "-o", "plain")
+        ok("recommend", "run", "-o", "lists.csv")
+        yield folder
+
+
+DIVERSIFIED = ["--diversity", "sc", "--set", "iterations=5", "--set", "side=item"]
+
+
+def write(path: Path, header: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def test_a_run_keeps_every_id(shop: Path) -> None:
+    run = Run(shop / "run")
+    assert set(ODD) <= set(run.split().user_ids.tolist())
+    assert set(ODD) <= set(run.split().item_ids.tolist())
+    assert run.subtopics().names == tuple(sorted(GENRES)), "a JSON list is read as a list"
+
+
+@pytest.mark.parametrize("method", ["random", "paper", "leave-last", "temporal"])
+@pytest.mark.parametrize("about", [ABOUT, []], ids=["categories", "none"])
+def test_train_with_every_split(shop: Path, tmp_path: Path, method: str, about: list[str]) -> None:
+    found = ok("train", "--data", "orders.csv", *COLUMNS, "--split", method, *about, *QUICK, "-o", tmp_path / "run")
+    assert set(Run(tmp_path / "run").split().user_ids.tolist()) >= set(ODD)
+    assert ("no categories" in found.err) == (not about)
+
+
+def test_a_setting_without_a_value_is_one_sentence(shop: Path) -> None:
+    found = recprism("train", "--data", "orders.csv", *COLUMNS, "--set", "patience=null", "-o", "null")
+    assert found.code == 2
+    assert "patience is null, which a run cannot keep; leave the setting out" in found.err
+    assert not Path("null").exists()
+
+
+COMMANDS: dict[str, list[list[str]]] = {
+    "data": [["data", "stats", "orders.csv", *COLUMNS, *ABOUT]],
+    "train": [["train", "--data", "orders.csv", *COLUMNS, *ABOUT, *QUICK, "--model", "lightgcn", "-o", "gcn"]],
+    "audit": [["audit", "run"], ["audit", "lists.csv", *ABOUT, "--column", "item_id=sku"]],
+    "recommend": [["recommend", "run", "--users", '"a,b",007,שלום', "--users", "line\nbreak"], ["recommend", "run"]],
+    "evaluate": [["evaluate", "run"], ["evaluate", "lists.csv", "--run", "run"], ["evaluate", "lists.csv"]],
+    "adjust": [["adjust", "run", "-f", "1=0"]],
+    "explain": [
+        ["explain", "run"],
+        ["explain", "run", "--user", "a,b"],
+        ["explain", "run", "--item", "🎬 film"],
+    ],
+    "erase": [["erase", "run", "--features", "2", "--draws", "2", "--controls", "9"]],
+    "check": [["check", "run", "--max-ndcg-loss", "0.99"]],
+    "experiment": [["experiment", "run", "--budget", "0.4"]],
+    "interleave": [
+        ["interleave", "run", "-o", "mixed.csv"],
+        ["interleave", "mixed.csv", "--clicks", "orders.csv", *COLUMNS[:4]],
+    ],
+    "monitor": [
+        [
+            "monitor",
+            "run",
+            "--lists",
+            "lists.csv",
+            "--floor",
+            "0",
+            "--fewest",
+            "2",
+            "--held-out",
+            "orders.csv",
+            *COLUMNS[:4],
+        ]
+    ],
+    "frontier": [["frontier", "run", "--rivals", "mmr"]],
+    "features": [["features", "--attributes", "items.csv", "--column", "item_id=sku", "-o", "found"]],
+    "export": [
+        ["export", "run", "--to", form, "-o", f"out-{form}"] for form in ("safetensors", "npz", "parquet", "csv")
+    ],
+    "report": [["report", "run"]],
+    "diversify": [
+        ["diversify", "run", "--budget", "0.4", "--ban", '"a,b",007', "--ban", "7", "--pin", "1=🎬 film", "--overwrite"]
+    ],
+}
+NO_OWN_DATA = {"compare", "reproduce", "demo", "doctor", "runs"}
+ELSEWHERE = {"serve", "import"}  # test_studio, test_cli_import.py
+
+
+def test_every_command_is_tried() -> None:
+    names = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    assert names == set(COMMANDS) | NO_OWN_DATA | ELSEWHERE
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_text_ids(shop: Path, name: str) -> None:
+    for words in COMMANDS[name]:
+        found = recprism(*words)
+        assert found.code == 0 or (found.code == 1 and name == "monitor"), found.err  # 1: the gain is not alive
+
+
+def test_studio(shop: Path) -> None:
+    from fastapi.testclient import TestClient
+
+    from recprism.studio import create_app
+
+    with TestClient(create_app([shop / "run"]), base_url="http://127.0.0.1") as client:
+        for user in ODD:
+            answer = client.get("/api/runs/run/lists", params={"user": user})
+            assert answer.status_code != 500, answer.text
+
+
+def test_banned_ids_never_appear_and_pinned_ones_do(shop: Path) -> None:
+    ok("diversify", "run", "--budget", "0.4", "--ban", '"a,b",007', "--pin", "1=🎬 film", "--overwrite")
+    asked = Run(shop / "run").config.diversify
+    assert asked is not None and asked.within is not None
+    assert asked.within.rules.banned == ["a,b", "007"]
+    assert asked.within.rules.pinned == {"1": "🎬 film"}
+    ok("diversify", "run", *DIVERSIFIED, "--overwrite")
+
+
+WITHOUT_CATEGORIES = {
+    "evaluate": ["evaluate", "plain"],
+    "audit": ["audit", "plain"],
+    "diversify": ["diversify", "plain", "--diversity", "ilad", *DIVERSIFIED[2:], "--overwrite"],
+    "explain": ["explain", "plain"],
+    "recommend": ["recommend", "plain"],
+    "check": ["check", "plain", "--max-ndcg-loss", "0.99"],
+    "export": ["export", "plain", "-o", "plain-out"],
+    "report": ["report", "plain"],
+    "frontier": ["frontier", "plain", "--goal", "pc", "--rivals", "mmr"],
+}
+
+
+def test_without_categories_every_command_works(shop: Path) -> None:
+    for words in WITHOUT_CATEGORIES.values():
+        ok(*words)
+    assert "ilad (distance of vectors) and pc (catalogue coverage)" in recprism("audit", "plain").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "plain", "--goal", "sc"],
+        ["diversify", "plain", "--budget", "0.1", "--goal", "sc", "--overwrite"],
+        ["diversify", "plain", "--diversity", "sc", "--overwrite"],
+        ["frontier", "plain", "--goal", "sc"],
+        ["evaluate", "plain", "-m", "sc@10"],
+    ],
+    ids=lambda words: " ".join(words[:1] + words[2:4]),
+)
+def test_without_categories_a_goal_of_categories_is_one_sentence(shop: Path, words: list[str]) -> None:
+    before = (shop / "plain" / "config.toml").read_bytes()
+    found = recprism(*words)
+    assert found.code == 2
+    assert found.err.rstrip().splitlines()[-1].startswith("error:")
+    assert "categories" in found.err or "what the items are about" in found.err
+    assert (shop / "plain" / "config.toml").read_bytes() == before
+
+
+def test_stats_say_what_a_run_would_hold(shop: Path, tmp_path: Path) -> None:
+    for split in ("random", "leave-last"):
+        words = ["orders.csv", *COLUMNS, *ABOUT, "--threshold", "5", "--min-item", "5", "--split", split]
+        told = json.loads(ok("data", "stats", *words, "--json").out)
+        ok("train", "--data", *words, *QUICK, "-o", tmp_path / split)
+        run = Run(tmp_path / split)
+        made = run.split()
+        assert (told["users"], told["items"], told["subtopics"]) == (made.n_users, made.n_items, len(run.subtopics()))
+        assert told["split"] == {name: len(made.part(name)) for name in ("train", "validation", "test")}  # type: ignore[arg-type]
+
+
+def test_held_out_rows_of_unknown_users_and_items_are_counted(shop: Path, tmp_path: Path) -> None:
+    ok("recommend", "run", "-o", tmp_path / "lists.csv")
+    rows = [("007", "7"), ("nobody", "7"), ("a,b", "nothing"), ("nobody", "nothing")]
+    write(tmp_path / "later.csv", ("user_id", "item_id"), rows)
+    lists, later = tmp_path / "lists.csv", tmp_path / "later.csv"
+    watched = recprism("monitor", "run", "--lists", lists, "--held-out", later)
+    assert "3 of 4 rows are left out; 2 have an unknown user and 2 an unknown item" in watched.out
+    judged = ok("evaluate", lists, "--held-out", later)
+    assert "2 of 4 rows are left out; 2 have an unknown user" in judged.out, "an item that nobody lists is a miss"
+    write(later, ("user_id", "item_id"), [("nobody", "nothing")])
+    found = recprism("evaluate", lists, "--held-out", later)
+    assert found.code == 2
+    assert "no row has a known user and a known item" in found.err
+
+
+def test_a_mapped_column_that_no_file_has_is_refused(shop: Path) -> None:
+    found = recprism("data", "stats", "orders.csv", *COLUMNS, "--column", "timestamp=when")
+    assert found.code == 2
+    assert "--column timestamp=when: no file has a column 'when'; orders.csv (comma between columns) has" in found.err
+    assert "unknown name 'colour'" in recprism("evaluate", "orders.csv", "--column", "colour=x").err
+    assert "--column is for a file of lists" in recprism("evaluate", "run", "--column", "user_id=customer").err
+
+
+def test_what_was_read_of_the_categories_is_shown(shop: Path) -> None:
+    right = recprism("data", "stats", "orders.csv", *COLUMNS, *ABOUT).out
+    assert "5 categories (genres: lists written as text); 0 of 40 items have none; Drama 21, " in right
+    assert "warning" not in right
+
+
+def test_whole_number_ids_keep_their_numeric_order(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user_id": [10, 9, 100], "item_id": ["10.0", "9.0", "100.0"]})
+    frame.write_csv(tmp_path / "a.csv")
+    from recprism.data import load_files
+
+    data = load_files(tmp_path / "a.csv").interactions
+    assert data.user_ids.tolist() == data.item_ids.tolist() == [9, 10, 100]

@@ -1,0 +1,94 @@
+"""What of a run is worth showing: picked from what others found, and found again here the slow way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recprism.budget.scenario import Situation
+from recprism.cmb import CMB
+from recprism.data import Dataset
+from recprism.errors import InputError
+from recprism.explain._highlights import item_heat, telling_users, who_pays
+from recprism.explain.change import Change
+from recprism.models import BPRMF
+from recprism.runs.config import DiversifyConfig, RunConfig
+from recprism.runs.jobs.explain import Explained, explain_run
+from recprism.runs.run import Run
+
+
+@pytest.fixture(scope="module")
+def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Users' vectors moved, items' stayed."""
+    split = small.split(seed=0)
+    made = Run.create(tmp_path_factory.mktemp("runs") / "user", RunConfig())
+    made.save_data(small, split)
+    factors = BPRMF(epochs=2, dim=6).fit(split, seed=0, device="cpu")
+    made.save_factors(factors)
+    made.set_diversify(DiversifyConfig(settings={"side": "user", "iterations": 5}))
+    made.save_cmb(CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics))
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(run: Run) -> Explained:
+    return explain_run(run, draws=0)
+
+
+def test_heat_of_users_vectors_is_the_mean_part_over_the_lists_an_item_came_into(found: Explained) -> None:
+    heat, swaps = item_heat(found.explanation, 4, 3), found.explanation.swaps
+    assert heat is not None
+    assert (heat.side, heat.values.shape) == ("user", (4, 3))
+    lists = [int((swaps.came == item).sum()) for item in heat.items]
+    assert lists == sorted(lists, reverse=True)
+    assert lists[0] == np.bincount(swaps.came).max()
+    mean = swaps.parts["user"][swaps.came == heat.items[1]][:, heat.factors].mean(axis=0)
+    np.testing.assert_allclose(heat.values[1], mean)
+
+
+def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) -> None:
+    chosen = telling_users(found.explanation, found.judge, 10)
+    rows = [one.row for one in chosen]
+    assert len(set(rows)) == len(rows) == 10
+    assert set(rows) <= set(found.explanation.swaps.users.tolist())
+    assert {one.reason for one in chosen} == {"gained most", "paid most", "most swaps"}
+    values = [found.judge.values(it)["sc@10"] for it in (found.explanation.change.base, found.explanation.change.after)]
+    assert (values[1] - values[0])[rows[0]] == pytest.approx(np.max(values[1] - values[0]))
+
+
+def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
+    found = explain_run(run, "calibration@10", draws=0)
+    first = telling_users(found.explanation, found.judge)[0]
+    change = found.explanation.change
+    before, after = (found.judge.values(it)["calibration@10"] for it in (change.base, change.after))
+    assert first.reason == "gained most"
+    assert (after - before)[first.row] == pytest.approx(np.nanmin(after - before))
+
+
+def test_who_pays_adds_up(run: Run) -> None:
+    model = run.cmb()
+    situation = Situation(model.base_, run.split(), run.subtopics(), "test")
+    users, items = who_pays(situation, Change.of(model.base_, model.delta_))
+    assert users is not None
+    means = [
+        float(np.nanmean(situation.judge(it.rank(10, exclude=situation.seen)[0], ("ndcg@10",))["ndcg@10"]))
+        for it in (model.base_, model.factors_)
+    ]
+    assert [users["everyone"].before, users["everyone"].after] == pytest.approx(means)
+    assert sum(row.after for row in items.rows) == pytest.approx(1.0)
+
+
+def test_files_that_are_missing_broken_or_cut_short(tmp_path: Path) -> None:
+    fresh = Run.create(tmp_path / "run", RunConfig())
+    assert fresh.certificate() is None
+    assert fresh.events() == []
+    fresh.event("data", name="x")
+    fresh.event("epoch", epoch=1)
+    with (fresh.path / "events.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"event": "trai')
+    assert [event["event"] for event in fresh.events(without=("epoch",))] == ["data"]
+    (fresh.path / "certificate.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="recprism diversify"):
+        fresh.certificate()

@@ -1,0 +1,22 @@
+"""What a run was asked, in a file that people may edit and a kill may cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recprism.errors import InputError
+from recprism.runs.config import RunConfig, read_config, write_config
+
+
+def test_a_file_may_be_edited_and_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write_config(path, RunConfig())
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole + "\n# a word of mine\n", encoding="utf-8")
+    assert read_config(path) == RunConfig()
+    for length in (0, 1, len(whole) // 2, len(whole) - 2):
+        path.write_text(whole[:length], encoding="utf-8")
+        with pytest.raises(InputError, match=r"config\.toml: cut short"):
+            read_config(path)

@@ -1,0 +1,114 @@
+"""The verdict where the truth is known, and rankings found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from recprism.cmb import CMB
+from recprism.models.perturbation import Perturbation
+from recprism.dials.solve import bake
+from recprism.testing.planted import make_planted
+from recprism.explain.verdict import Verdict
+from recprism.models import Factors
+from recprism.rerank import Features, Optimal
+from recprism.runs.jobs.explain import checked, explain_run, stability
+from recprism.runs._control_cache import kept_checks
+from recprism.runs.run import Run
+
+NULL = {"n_planted": 0}
+
+
+def searched(**world: Any) -> tuple[CMB, Any]:
+    made = make_planted(**world)
+    base = Factors.from_arrays(made.user, made.item)
+    return CMB(diversity="sc", device="cpu").fit(base, made.split, made.subtopics), made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("world", "holds"),
+    [
+        ({"seed": 0}, True),
+        ({"seed": 1}, True),
+        ({**NULL, "unrelated": "one", "seed": 0}, False),
+        ({**NULL, "unrelated": "one", "seed": 1}, False),
+        ({**NULL, "unrelated": "half", "seed": 0}, False),
+    ],
+    ids=["planted", "planted, another", "one subtopic each", "one subtopic each, another", "half of the subtopics"],
+)
+def test_factors_are_spoken_of_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
+    """On users whom the search did not know: those it knows would say yes in a world with nothing planted, too."""
+    model, made = searched(**world)
+    controls, notes = checked(model, made.split, made.subtopics, "sc@10", draws=59)
+    verdict = Verdict.of(controls)
+    assert verdict.holds == holds, verdict.sentence()
+    assert "200 users, after a search that did not know them" in notes[0]
+    if not holds:
+        assert "explains nothing about factors" in verdict.sentence()
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -> None:
+    """In a world with nothing planted, diverse lists beat every control on the users they were made for."""
+    made = make_planted(n_users=300, n_items=200, n_planted=0, unrelated="one", seed=0)
+    base = Factors.from_arrays(made.user, made.item)
+    candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
+    wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
+    found = bake(base, wanted, side, exclude=made.split.seen_before("test"))
+    model = CMB.holding(base, found.perturbation, diversity="sc", side=side)
+    controls, _ = checked(model, made.split, made.subtopics, "sc@10", draws=49)
+    verdict = Verdict.of(controls)
+    assert verdict.reason == "known users"
+    assert "nothing about factors" in verdict.sentence()
+
+
+def test_rankings_found_again_agree_in_a_planted_world() -> None:
+    model, made = searched(seed=2)
+    found = stability(model, made.split, made.subtopics)
+    assert found is not None
+    assert found.mean > 0.3
+    assert found.n_rankings == 4
+
+
+def test_users_own_vectors_are_compared_as_they_are() -> None:
+    """No search is done again: factors that move by more in every group agree, factors that all move alike do not."""
+    made = make_planted(n_users=200, seed=3)
+    base = Factors.from_arrays(made.user, made.item)
+    moves = torch.rand(base.user.shape, generator=torch.Generator().manual_seed(0))
+    of_factor = torch.linspace(0.1, 1.0, base.dim)
+    agreeing, chance = (
+        stability(CMB.holding(base, Perturbation(user=delta), diversity="sc", side="user"), made.split, made.subtopics)
+        for delta in (moves * of_factor, moves)
+    )
+    assert agreeing is not None
+    assert chance is not None
+    assert agreeing.n_rankings == 4
+    assert agreeing.mean > 0.9
+    assert abs(chance.mean) < 0.4
+    item = CMB.holding(base, Perturbation(item=torch.ones(base.item.shape)))
+    assert stability(item, made.split, made.subtopics) is None, "no search can be done again"
+
+
+@pytest.mark.slow
+def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) -> None:
+    """``report`` after ``explain`` says the same without running them again; another question finds nothing kept."""
+    run, ran = searched_run(), list[int]()
+
+    def asked() -> Any:
+        ran.clear()
+        return explain_run(run, draws=40, on_step=lambda done, _total: ran.append(done))
+
+    first = asked()
+    assert ran
+    run.save_explanation({**first.explanation.to_dict(), **first.kept})
+    assert asked().explanation.to_dict() == first.explanation.to_dict()
+    assert not ran
+    question = first.kept["checked"]["asked"]
+    assert kept_checks(run, question) is not None
+    assert kept_checks(run, {**question, "seed": 1}) is None
+    (run.path / "explanation.json").write_text("{")
+    assert kept_checks(run, question) is None

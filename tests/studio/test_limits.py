@@ -1,0 +1,93 @@
+"""What is too much is refused, and said so; nothing that is asked ends in a 5xx."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+from recprism.studio import create_app
+from recprism.studio.limits import Bucket, Limits
+from recprism.studio.studio import MOST_WAITING, BusyError, Studio
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_bucket_lets_as_many_through_as_it_says() -> None:
+    now = 0.0
+    bucket = Bucket(per_second=10, at_once=5, clock=lambda: now)
+    assert [bucket.wait("a") > 0 for _ in range(7)] == [False] * 5 + [True] * 2
+    assert bucket.wait("b") == 0, "each address has room of its own"
+    assert bucket.wait("a") == pytest.approx(0.1)
+    now = 0.2
+    assert [bucket.wait("a") > 0 for _ in range(3)] == [False, False, True]
+
+
+def test_it_forgets_addresses_instead_of_growing() -> None:
+    bucket = Bucket(per_second=1, at_once=1)
+    for number in range(5000):
+        bucket.wait(str(number))
+    assert len(bucket._room) <= 1024
+
+
+def test_too_many_requests_are_answered_429(shelf: Path) -> None:
+    app = create_app([shelf / "empty"])
+    app.user_middleware = [it for it in app.user_middleware if it.cls is not Limits]
+    app.add_middleware(Limits, per_second=1, at_once=3)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        answers = [client.get("/api/runs") for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_a_large_request_is_refused(client: TestClient) -> None:
+    assert client.post("/api/runs/plain/paths/sc", content=b"x" * 100_000).status_code == 413
+    assert client.get("/api/runs/plain/search", params={"q": "x" * 10_000}).status_code == 414
+
+
+def test_work_that_takes_time_does_not_pile_up(shelf: Path) -> None:
+    studio, held = Studio([shelf / "empty"]), threading.Event()
+
+    async def many() -> list[Any]:
+        waiting = [asyncio.ensure_future(studio.ranked(held.wait)) for _ in range(MOST_WAITING)]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError):
+            await studio.ranked(held.wait)
+        held.set()
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(many()) == [True] * MOST_WAITING
+    studio.close()
+
+
+def test_no_question_ends_in_a_fault(client: TestClient) -> None:
+    """Made-up requests to everything that is described, sensible and not: never a 5xx."""
+    described = schemathesis.openapi.from_dict(client.get("/api/openapi.json").json())
+    asked = {"n": 0}
+    for found in described.get_all_operations():
+        operation = found.ok()
+        if operation.path.endswith("/events"):
+            continue  # goes on until one leaves
+
+        anything = st.one_of(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)
+
+        @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+        @given(case=anything)
+        def ask(case: Any) -> None:
+            given_run = {**(case.path_parameters or {}), "run": "changed"}
+            path = case.operation.path.format(**{name: quote(str(value), safe="") for name, value in given_run.items()})
+            answer = client.request(case.method, path, params=dict(case.query or {}))
+            asked["n"] += 1
+            assert answer.status_code < 500, f"{case.method} {path} {case.query}: {answer.text}"
+
+        ask()
+    assert asked["n"] > 200

@@ -1,0 +1,77 @@
+"""Who may ask, and what a browser may do with the answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from recprism.studio import create_app
+from recprism.studio.safety import is_loopback
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/runs", "/static/studio.js", "/charts/vega.min.js", "/nowhere"])
+def test_every_answer_carries_the_strict_policy(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_pages_hold_no_script_or_style_of_their_own(client: TestClient) -> None:
+    for path in ("/", "/api"):
+        text = client.get(path).text
+        assert "<style" not in text
+        assert " style=" not in text
+        assert "<script>" not in text
+        assert "http://" not in text
+        assert "https://" not in text
+
+
+def test_another_host_name_is_refused(client: TestClient) -> None:
+    assert client.get("/api/runs", headers={"host": "evil.example"}).status_code == 400
+
+
+UPWARDS = ("..", "%2e%2e", "%252e%252e", "..%2f", "..%5c", "%c0%ae%c0%ae", "....", ".%00.", "..;")
+
+
+@pytest.mark.parametrize("folder", ["static", "charts", "api/runs", "api/runs/plain/download"])
+@pytest.mark.parametrize("step", UPWARDS)
+@pytest.mark.parametrize("target", ["app.py", "etc/passwd", "plain/config.toml", "config.toml"])
+def test_no_path_leads_out_of_the_folders(client: TestClient, folder: str, step: str, target: str) -> None:
+    for steps in (1, 2, 6):
+        answer = client.get(f"/{folder}/{'/'.join([step] * steps)}/{target}")
+        assert answer.status_code in (400, 404, 405, 414)
+        assert "root:" not in answer.text
+        assert "[data]" not in answer.text
+
+
+def test_with_a_token_nothing_is_answered_without_it(shelf: Path) -> None:
+    with TestClient(create_app([shelf / "empty"], host="0.0.0.0", token="secret"), base_url="http://studio") as client:
+        for path in ("/", "/api/runs", "/static/studio.js", "/api/openapi.json"):
+            assert client.get(path).status_code == 401
+        assert client.get("/api/runs", headers={"authorization": "Bearer wrong"}).status_code == 401
+        assert client.get("/api/runs", headers={"authorization": "Bearer secret"}).status_code == 200
+        assert client.get("/?token=wrong").status_code == 401
+        arrived = client.get("/?token=secret", follow_redirects=False)
+        assert arrived.status_code == 303
+        assert "httponly" in arrived.headers["set-cookie"].lower()
+        assert client.get("/api/runs").status_code == 200, "the cookie is enough from then on"
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("x.org", False)],
+)
+def test_what_is_this_machine_alone(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_the_interface_is_described(client: TestClient) -> None:
+    described = client.get("/api/openapi.json").json()
+    for path, methods in described["paths"].items():
+        for one in methods.values():
+            assert one["description"], path
+    assert "/api/runs/{run}/lists" in described["paths"]
