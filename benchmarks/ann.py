@@ -56,7 +56,7 @@ def movielens(path: str) -> World:
     run = Run.open(path)
     context = Context.from_split(run.split(), "test", subtopics=run.subtopics())
     seen = run.split().seen_before("test")
-    return World("ML-1M", run.factors(), seen, context, ("ndcg@10", "sc@10"), (4, 14, None, 64))
+    return World("ML-1M", run.factors(), seen, context, ("ndcg@10", "subtopic_coverage@10"), (4, 14, None, 64))
 
 
 def made(n_users: int, n_items: int) -> World:
@@ -66,7 +66,7 @@ def made(n_users: int, n_items: int) -> World:
     rows = np.repeat(np.arange(n_users), SEEN)
     seen = Incidence.from_pairs(rows, best.ravel(), (n_users, n_items))
     context = Context(relevant=Incidence.empty(seen.shape), subtopics=catalogue.subtopics())
-    return World(f"{n_items:,} made items", factors, seen, context, ("sc@10",), (16, 64, None, 1024))
+    return World(f"{n_items:,} made items", factors, seen, context, ("subtopic_coverage@10",), (16, 64, None, 1024))
 
 
 def compared(world: World) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from recprism.data import Dataset, Split, load_dataset
 from recprism.explain._ranking import rank_agreement, shared
 from recprism.explain.axes import ROTATIONS, canonical
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.naming import Labels, Name, name_coordinates
 from recprism.explain.score_directions import directions
 from recprism.models import BPRMF, Factors
@@ -66,10 +66,10 @@ def turned_at_random(factors: Factors) -> Factors:
 def one_seed(factors: Factors, method: str, data: Dataset, split: Split, labels: Labels) -> dict[str, Any]:
     """What players move on these axes, and which of the axes have a name."""
     turned, about = on_axes(factors, method, data)
-    model = CMB(diversity="sc").fit(turned, split, data.subtopics)
+    model = CMB(diversity="subtopic_coverage").fit(turned, split, data.subtopics)
     change = Change.of(turned, model.delta_)
     assert change.item is not None
-    judge = Judge.on(split, "validation", turned, data.subtopics, ["sc@10", "ndcg@10"])
+    judge = Evaluator.on(split, "validation", turned, data.subtopics, ["subtopic_coverage@10", "ndcg@10"])
     before, after = judge.means(turned), judge.means(model.factors_)
     factors_named = name_coordinates(turned.item, labels)
     found = name_coordinates(directions(change, N_DIRECTIONS).items, labels)

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials.solve import Baked, bake
+from recprism.dials.solve import CompiledVectors, bake
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.rerank import Features, reranker
@@ -75,7 +75,7 @@ def overlap(lists: Any, given: Any) -> float:
     return float((lists[:, :, None] == given[:, None, :]).any(2).mean())
 
 
-def timed(factors: Factors, lists: Any, side: Any, **options: Any) -> tuple[Baked, dict[str, Any]]:
+def timed(factors: Factors, lists: Any, side: Any, **options: Any) -> tuple[CompiledVectors, dict[str, Any]]:
     start = time.perf_counter()
     baked = bake(factors, lists, side, **options)
     seconds = time.perf_counter() - start

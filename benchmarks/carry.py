@@ -6,11 +6,11 @@ Users fall into three groups (70, 15 and 15 %). BPRMF (50 factors) is trained on
 in from their training interactions. What is learned is learned from the lists that a re-ranker gives the first group,
 which is folded in again, so that all vectors come about alike. Every choice is made on first pages of the second group,
 on the validation part: the most SC that costs no more NDCG than the re-ranker. The figures are the third group's on the
-test part; all gains are over the base model in the same situation.
+test part; all gains are over the base model in the same scenario.
 
 Parts: "unseen": first pages of users without a list, from item vectors and from adapters. "pages": second pages, what
 follows when five items are consumed, and two random fifths of the catalogue out of stock; "robust" methods were fitted
-to several situations of each user, with other random masks. On two cores a set takes about ten minutes.
+to several scenarios of each user, with other random masks. On two cores a set takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class World:
 
     def judge(self, lists: Lists, group: int, part: Any) -> dict[str, float]:
         context = Context(relevant=self.split.part(part).take_rows(self.groups[group]), subtopics=self.subtopics)
-        scores = evaluate(lists, context, ["ndcg@10", "sc@10"], bootstrap=0)
-        return {"ndcg": scores["ndcg@10"].mean, "sc": scores["sc@10"].mean}
+        scores = evaluate(lists, context, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
+        return {"ndcg": scores["ndcg@10"].mean, "subtopic_coverage": scores["subtopic_coverage@10"].mean}
 
 
 @dataclass(eq=False)
@@ -98,8 +98,8 @@ class Target:
         seen = self.world.seen(0, "test")
         return self.lists(self.world.users(0), seen), seen
 
-    def situations(self, group: int, part: Any, seed: int, masks: int) -> tuple[Lists, NDArray[np.int64], Incidence]:
-        """Lists, users and exclusions of several situations of each user; each row has a random mask of its own."""
+    def scenarios(self, group: int, part: Any, seed: int, masks: int) -> tuple[Lists, NDArray[np.int64], Incidence]:
+        """Lists, users and exclusions of several scenarios of each user; each row has a random mask of its own."""
         users, seen = self.world.users(group), self.world.seen(group, part)
         generator = np.random.default_rng(seed)
         first = self.lists(users, seen)
@@ -142,7 +142,7 @@ def ranked_pages(served: Factors, seen: Incidence) -> Pages:
 
 
 def reranked_pages(target: Target, users: Factors, seen: Incidence) -> Pages:
-    """The re-ranker run again in each situation."""
+    """The re-ranker run again in each scenario."""
     first = target.lists(users, seen)
     pages = {
         "first": first,
@@ -196,7 +196,7 @@ def best_strength(target: Target, variants: dict[str, Made]) -> tuple[str, float
         for strength in STRENGTHS:
             row = gains(judged(world, first_page(made(users, strength), seen), 1, part), base)["first"]
             if row["ndcg"] >= min(bar["ndcg"], 0.0):
-                best = max(best, (row["sc"], name, strength))
+                best = max(best, (row["subtopic_coverage"], name, strength))
     return best[1:]
 
 
@@ -246,9 +246,9 @@ def user_side(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Fac
 
 
 def learned(target: Target) -> Iterator[tuple[str, Pages]]:
-    """What knows nothing of the third group, plain and fitted to several situations; strengths go by first pages."""
+    """What knows nothing of the third group, plain and fitted to several scenarios; strengths go by first pages."""
     users, seen, kind = target.world.users(2), target.world.seen(2, "test"), "network, from lists"
-    rows = target.situations(0, "test", 7, 1)
+    rows = target.scenarios(0, "test", 7, 1)
     ways: list[tuple[str, Callable[[], Made]]] = [
         ("item side", lambda: item_side(target, PRICES[0])),
         ("adapter", lambda: adapted(target, ADAPTERS[kind], kind)),
@@ -267,7 +267,7 @@ def held_by_users(target: Target) -> Iterator[tuple[str, Pages]]:
     yield "re-ranker", reranked_pages(target, users, seen)
     yield "table", table_pages(target, users, seen)
     yield "user side", ranked_pages(user_side(users, target.lists(users, seen), None, seen), seen)
-    yield "user side, robust", ranked_pages(user_side(users, *target.situations(2, "test", 8, 3)), seen)
+    yield "user side, robust", ranked_pages(user_side(users, *target.scenarios(2, "test", 8, 3)), seen)
 
 
 def pages(target: Target) -> Iterator[dict[str, Any]]:
@@ -285,7 +285,10 @@ def claims_of_unseen(rows: list[dict[str, Any]]) -> Iterable[Claim]:
             bar = row["reranker"]
             where = f"{row['set']}, {row['target']} {row['trade_off']}, {row['method']}, unseen users"
             yield Claim(
-                f"{where}: SC, share of the re-ranker's {bar['sc']:+.1f} %", row["sc"] / bar["sc"], BAR, "higher"
+                f"{where}: SC, share of the re-ranker's {bar['subtopic_coverage']:+.1f} %",
+                row["subtopic_coverage"] / bar["subtopic_coverage"],
+                BAR,
+                "higher",
             )
             yield Claim(f"{where}: NDCG loss, % (re-ranker's is the bar)", -row["ndcg"], -bar["ndcg"])
 
@@ -295,8 +298,8 @@ def claims_of_pages(rows: list[dict[str, Any]]) -> Iterable[Claim]:
     for row in rows:
         where, bar = f"{row['set']}, {row['target']}, {row['method']}", bars[row["set"], row["target"]]
         for page, figures in row["pages"].items():
-            said = f"SC {figures['sc']:+.1f} %, NDCG {figures['ndcg']:+.1f} %"
-            share = figures["sc"] / bar[page]["sc"]
+            said = f"SC {figures['subtopic_coverage']:+.1f} %, NDCG {figures['ndcg']:+.1f} %"
+            share = figures["subtopic_coverage"] / bar[page]["subtopic_coverage"]
             yield Claim(f"{where}, {page} ({said}): share of the re-ranker's SC gain", share, BAR, "higher")
 
 

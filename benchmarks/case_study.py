@@ -32,7 +32,7 @@ from recprism.runs.jobs.explain import checked
 from recprism.text.efm import item_quality, mentions_of_pairs
 from recprism.text.feature_folder import FeatureTables, tables_of_reviews
 
-GOALS = ("sc", "alpha_ndcg", "pc", "ilad")
+GOALS = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage", "ilad")
 HEAT_GOAL, HEAT_ITEMS, HEAT_FEATURES = "alpha_ndcg", 20, 15
 DRAWS, SEEDS = 199, (0, 1, 2)
 

@@ -90,7 +90,7 @@ class Ours:
     def __init__(self, world: World) -> None:
         self.space = FactorSpace(world.factors, world.split.train)
         self.context = Context.from_split(world.split, "test", subtopics=world.subtopics, vectors=world.factors.item)
-        self.objective = Objective("sc", "recall", LAMBDA1, 0.9, "sum")
+        self.objective = Objective("subtopic_coverage", "recall", LAMBDA1, 0.9, "sum")
         self.arms, self.policy = Arms(0.3, ARMS), EpsilonGreedy(EPSILON)
         self.players = Players(self.space.n_players, ARMS, 200, ties="first", zero=ARMS // 2)
         self.iteration = 0

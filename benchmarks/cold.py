@@ -30,15 +30,15 @@ from numpy.typing import NDArray
 
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at, served_at
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.data import load_dataset
 from recprism.dials.query_adapter import Adapter, AdapterSettings
 from recprism.dials.transfer import items_like
 from recprism.models import BPRMF, Factors
 from recprism.models.fold_in import fold_in
 
-GOAL, TRADE_OFF = "sc", 0.2
-NAMES = ("ndcg@10", "sc@10")
+GOAL, TRADE_OFF = "subtopic_coverage", 0.2
+NAMES = ("ndcg@10", "subtopic_coverage@10")
 DRAWS, HIDDEN, UNSEEN = 3, 0.1, 0.15
 STRENGTHS = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 ADAPTERS = {
@@ -59,14 +59,14 @@ class World:
         self.there, self.later = np.sort(order[:cut]), np.sort(order[cut:])
         self.trained = BPRMF().fit(self.split.of_users(self.there), seed=0, device="cpu")
 
-    def of(self, rows: NDArray[np.int64], vectors: Vectors, part: Any = "test") -> Situation:
+    def of(self, rows: NDArray[np.int64], vectors: Vectors, part: Any = "test") -> Scenario:
         ids = {"user_ids": self.split.user_ids[rows], "item_ids": self.split.item_ids}
         factors = Factors.from_arrays(vectors, self.trained.item, **ids)
-        return Situation(factors, self.split.of_users(rows), self.data.subtopics, part)
+        return Scenario(factors, self.split.of_users(rows), self.data.subtopics, part)
 
 
-def effect(situation: Situation, lists: Lists) -> dict[str, float]:
-    before, after = (situation.judge(it, NAMES) for it in (situation.base_lists, lists))
+def effect(scenario: Scenario, lists: Lists) -> dict[str, float]:
+    before, after = (scenario.judge(it, NAMES) for it in (scenario.base_lists, lists))
     return {
         name.partition("@")[0]: 100 * (float(np.nanmean(after[name])) / float(np.nanmean(before[name])) - 1)
         for name in NAMES
@@ -107,7 +107,7 @@ def items(world: World) -> Iterator[dict[str, Any]]:
         number = np.random.default_rng(draw).permutation(world.split.n_items)
         hidden = np.isin(np.arange(len(number)), number[: int(HIDDEN * len(number))])
         known = np.flatnonzero(~hidden)
-        fewer = Situation(
+        fewer = Scenario(
             serving.factors.of_items(known),
             serving.split.of_items(known),
             serving.subtopics.take_items(known),
@@ -132,7 +132,8 @@ def mean_rows(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for rule in dict.fromkeys(row["rule"] for row in rows):
         own = [row for row in rows if row["rule"] == rule]
         figures = {
-            name: float(np.mean([row[name] for row in own])) for name in ("ndcg", "sc", "hidden", "hidden_before")
+            name: float(np.mean([row[name] for row in own]))
+            for name in ("ndcg", "subtopic_coverage", "hidden", "hidden_before")
         }
         yield {"rule": rule, **figures}
 
@@ -156,28 +157,35 @@ def users(world: World) -> Iterator[dict[str, Any]]:
     yield {"method": "item vectors fitted for the others", **effect(later, lists)}
 
 
-def _strength(adapter: Adapter, situation: Situation, bar: float) -> float:
+def _strength(adapter: Adapter, scenario: Scenario, bar: float) -> float:
     best = (-np.inf, STRENGTHS[0])
     for strength in STRENGTHS:
-        lists, _ = adapter.with_strength(strength).applied_to(situation.factors).rank(10, exclude=situation.seen)
-        found = effect(situation, lists)
+        lists, _ = adapter.with_strength(strength).applied_to(scenario.factors).rank(10, exclude=scenario.seen)
+        found = effect(scenario, lists)
         if found["ndcg"] >= min(bar, 0.0):
-            best = max(best, (found["sc"], strength))
+            best = max(best, (found["subtopic_coverage"], strength))
     return best[1]
 
 
 def claims(parts: dict[str, list[dict[str, Any]]]) -> Iterator[Claim]:
     rows = {row["rule"]: row for row in mean_rows(parts.get("items", []))}
     for rule, row in rows.items():
-        none, own = rows["no change"]["sc"], rows["its own change from a fit that knew it"]["sc"]
-        said = f"SC {row['sc']:+.1f} %, NDCG {row['ndcg']:+.1f} %, hidden items hold {row['hidden']:.3f} of the places"
-        share = (row["sc"] - none) / (own - none)
+        none, own = (
+            rows["no change"]["subtopic_coverage"],
+            rows["its own change from a fit that knew it"]["subtopic_coverage"],
+        )
+        gains = f"SC {row['subtopic_coverage']:+.1f} %, NDCG {row['ndcg']:+.1f} %"
+        said = f"{gains}, hidden items hold {row['hidden']:.3f} of the places"
+        share = (row["subtopic_coverage"] - none) / (own - none)
         yield Claim(f"items: {rule} ({said}): share of what their own change would add", share, 0.5, "higher")
-    gain = next((row["sc"] for row in parts.get("users", [])), 1.0)
+    gain = next((row["subtopic_coverage"] for row in parts.get("users", [])), 1.0)
     for row in parts.get("users", []):
-        said = f"SC {row['sc']:+.1f} %, NDCG {row['ndcg']:+.1f} %"
+        said = f"SC {row['subtopic_coverage']:+.1f} %, NDCG {row['ndcg']:+.1f} %"
         yield Claim(
-            f"users: {row['method']} ({said}): share of the re-ranker's SC gain", row["sc"] / gain, 0.6, "higher"
+            f"users: {row['method']} ({said}): share of the re-ranker's SC gain",
+            row["subtopic_coverage"] / gain,
+            0.6,
+            "higher",
         )
 
 

@@ -20,7 +20,7 @@ from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.models.perturbation import Perturbation
 
-METRICS = ["ndcg@10", "sc@10", "ilad_subtopics@10", "pc@10"]
+METRICS = ["ndcg@10", "subtopic_coverage@10", "ilad_subtopics@10", "catalogue_coverage@10"]
 LEARNERS: dict[str, dict[str, Any]] = {
     "shared": {"preset": "shared"},
     "marginal, item side": {},
@@ -61,10 +61,12 @@ def main() -> None:
         return {"learner": name, "goal": str(goal), **change, "permuted": others, "zeros": round(zeros, 3)}
 
     rows = [
-        row(name, goal, **settings) for goal in ("sc", "ilad_subtopics", "pc") for name, settings in LEARNERS.items()
+        row(name, goal, **settings)
+        for goal in ("subtopic_coverage", "ilad_subtopics", "catalogue_coverage")
+        for name, settings in LEARNERS.items()
     ]
-    rows += [row(f"marginal, item side, lambda1 = {price}", "sc", lambda1=price) for price in PRICES]
-    rows += [row("marginal, user side, two goals", {"sc": 1.0, "pc": 1.0}, side="user")]
+    rows += [row(f"marginal, item side, lambda1 = {price}", "subtopic_coverage", lambda1=price) for price in PRICES]
+    rows += [row("marginal, user side, two goals", {"subtopic_coverage": 1.0, "catalogue_coverage": 1.0}, side="user")]
     claims = [
         Claim(f"{it['learner']}, {it['goal']}: gain in its goal, %", it.get(f"{it['goal']}@10"), None) for it in rows
     ]

@@ -20,11 +20,11 @@ from harness import Claim, parser, report
 from recprism.cmb import CMB
 from recprism.data import Split, load_dataset
 from recprism.explain.erasure import BY, WHICH
-from recprism.explain.evaluator import METRICS, Judge
+from recprism.explain.evaluator import METRICS, Evaluator
 from recprism.models import BPRMF, Factors
-from recprism.runs.jobs.erasure import Checked, check, divided_users, learned_promotion, refitted
+from recprism.runs.jobs.erasure import ErasureReport, check, divided_users, learned_promotion, refitted
 
-GOALS = ("sc", "alpha_ndcg", "pc", "ilad_subtopics")
+GOALS = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage", "ilad_subtopics")
 KINDS: dict[str, dict[str, Any]] = {
     "marginal": {"preset": "default"},
     "shared": {"preset": "shared"},
@@ -55,7 +55,7 @@ def main() -> None:
         model.base_ = base
         objective = f"{settings['diversity']}@10"
         metrics = tuple(dict.fromkeys((objective, *METRICS)))
-        judge = Judge.on(split, "test", base, data.subtopics, metrics, judged)
+        judge = Evaluator.on(split, "test", base, data.subtopics, metrics, judged)
         change = refitted(model, split, data.subtopics, seen)
         if shuffled:
             change = change.replaced(
@@ -80,7 +80,7 @@ def trained(split: Split, kept: Path | None) -> Factors:
     return factors
 
 
-def figures(name: str, found: Checked) -> dict[str, Any]:
+def figures(name: str, found: ErasureReport) -> dict[str, Any]:
     """Percent throughout: metrics of the base, erasure and controls of the gain."""
     erasure, verdict = found.erasure, found.verdict
     before, after = (dict(zip(erasure.metrics, ends.tolist(), strict=True)) for ends in (erasure.base, erasure.learned))

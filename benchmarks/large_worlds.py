@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recprism.data import Subtopics
 from recprism.models import Factors
 
-TOPICS, CLUSTERS, TASTES = 20, 4000, 4
+TOPICS, CLUSTERS, HISTORY_WEIGHTS = 20, 4000, 4
 BLOCK = 250_000
 Vectors = NDArray[np.float32]
 
@@ -57,7 +57,7 @@ class Catalogue:
             some = made[start : start + BLOCK]
             rng.standard_normal(out=some, dtype=np.float32)
             some *= np.float32(0.3)
-            some += self._themes[1][rng.integers(0, CLUSTERS, (len(some), TASTES))].mean(1)
+            some += self._themes[1][rng.integers(0, CLUSTERS, (len(some), HISTORY_WEIGHTS))].mean(1)
         return made
 
     def factors(self) -> Factors:

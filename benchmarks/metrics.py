@@ -22,7 +22,7 @@ from recprism.ranking import topk
 
 N_USERS, N_ITEMS, N_SUBTOPICS, DIM = 5950, 3125, 18, 50
 SEEN, HELD_OUT, K = 77, 11, 20
-LEFT_OUT = {"alpha_ndcg_gated", "ilad_subtopics", "ilad_attributes", "mild_subtopics", "mild_attributes"}
+LEFT_OUT = {"alpha_ndcg_gated", "ilad_subtopics", "ilad_attributes", "min_ild_subtopics", "min_ild_attributes"}
 NAMES = [name for name in METRICS if name not in LEFT_OUT]
 ALL = [f"{name}@{k}" for k in (10, 20) for name in NAMES]
 

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from gpu import PARTS, _arrays, unpack
 from harness import Claim, machine, parser, report
 from recprism.budget.path import served_at
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Split, Subtopics
 from recprism.models import BPRMF, Factors, LightGCN
 
-METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad@10", "pc@10")
+METRICS = ("ndcg@10", "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad@10", "catalogue_coverage@10")
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -72,27 +72,29 @@ def results(path: Path) -> Arrays:
 
 
 def served(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
-    situation = Situation(factors, split, subtopics, "test")
-    return {"lists": situation.base_lists, "metrics": means(situation, situation.base_lists)}
+    scenario = Scenario(factors, split, subtopics, "test")
+    return {"lists": scenario.base_lists, "metrics": means(scenario, scenario.base_lists)}
 
 
 def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
-    situation = Situation(factors, split, subtopics, "test")
+    scenario = Scenario(factors, split, subtopics, "test")
     found = served(factors, split, subtopics)
-    for goal in ("sc", "alpha_ndcg", "pc"):
-        baked, lists = served_at(situation, goal, 0.2)
-        found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(situation, lists)}
+    for goal in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage"):
+        baked, lists = served_at(scenario, goal, 0.2)
+        found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(scenario, lists)}
         found[f"optimal for {goal}: vectors"] = baked.perturbation.applied_to(factors).user
     for side in ("item", "user"):
-        model = CMB(diversity="sc", side=side, iterations=20, device="cpu").fit(factors, split, subtopics)
-        lists = np.asarray(model.factors_.rank(10, exclude=situation.seen)[0], np.int64)
-        found |= {f"players, {side} side: lists": lists, f"players, {side} side: metrics": means(situation, lists)}
+        model = CMB(diversity="subtopic_coverage", side=side, iterations=20, device="cpu").fit(
+            factors, split, subtopics
+        )
+        lists = np.asarray(model.factors_.rank(10, exclude=scenario.seen)[0], np.int64)
+        found |= {f"players, {side} side: lists": lists, f"players, {side} side: metrics": means(scenario, lists)}
         found[f"players, {side} side: vectors"] = getattr(model.factors_, side)
     return found
 
 
-def means(situation: Situation, lists: NDArray[Any]) -> NDArray[np.float64]:
-    return np.array([np.nanmean(values) for values in situation.judge(lists, METRICS).values()])
+def means(scenario: Scenario, lists: NDArray[Any]) -> NDArray[np.float64]:
+    return np.array([np.nanmean(values) for values in scenario.judge(lists, METRICS).values()])
 
 
 def compared(here: Arrays, others: list[Arrays]) -> list[Claim]:

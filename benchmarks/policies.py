@@ -20,8 +20,8 @@ from recprism.models import BPRMF, Factors
 from recprism.models.perturbation import Perturbation
 
 OBJECTIVES = {
-    "SC alone": {"diversity": "sc", "lambda1": 0.0},
-    "SC-Recall, λ1 = 5": {"diversity": "sc", "accuracy": "recall"},
+    "SC alone": {"diversity": "subtopic_coverage", "lambda1": 0.0},
+    "SC-Recall, λ1 = 5": {"diversity": "subtopic_coverage", "accuracy": "recall"},
 }
 POLICIES: dict[str, dict[str, Any]] = {
     "ε-greedy, first of equals": {},
@@ -37,7 +37,10 @@ POLICIES: dict[str, dict[str, Any]] = {
 def judge(factors: Factors, split: Any, data: Dataset) -> dict[str, float]:
     lists, _ = factors.rank(20, exclude=split.train)
     context = Context.from_split(split, "test", subtopics=data.subtopics)
-    return {score.name: score.mean for score in evaluate(lists, context, ["sc@10", "recall@10"], bootstrap=0).scores}
+    return {
+        score.name: score.mean
+        for score in evaluate(lists, context, ["subtopic_coverage@10", "recall@10"], bootstrap=0).scores
+    }
 
 
 def one_seed(data: Dataset, seed: int, device: str) -> Iterable[dict[str, Any]]:
@@ -57,8 +60,8 @@ def one_seed(data: Dataset, seed: int, device: str) -> Iterable[dict[str, Any]]:
             yield {
                 "objective": objective,
                 "policy": policy,
-                "sc": 100 * (after["sc@10"] / base["sc@10"] - 1),
-                "sc_permuted": 100 * (control["sc@10"] / base["sc@10"] - 1),
+                "subtopic_coverage": 100 * (after["subtopic_coverage@10"] / base["subtopic_coverage@10"] - 1),
+                "sc_permuted": 100 * (control["subtopic_coverage@10"] / base["subtopic_coverage@10"] - 1),
                 "recall": 100 * (after["recall@10"] / base["recall@10"] - 1),
                 "psi": psi,
             }
@@ -69,8 +72,10 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     made = []
     for objective, policy in keys:
         own = [row for row in rows if (row["objective"], row["policy"]) == (objective, policy)]
-        means = {name: float(np.mean([row[name] for row in own])) for name in ("sc", "sc_permuted", "recall")}
-        deviation = float(np.std([row["sc"] for row in own], ddof=1)) if len(own) > 1 else 0.0
+        means = {
+            name: float(np.mean([row[name] for row in own])) for name in ("subtopic_coverage", "sc_permuted", "recall")
+        }
+        deviation = float(np.std([row["subtopic_coverage"] for row in own], ddof=1)) if len(own) > 1 else 0.0
         psi = np.mean([row["psi"] for row in own], axis=0).tolist()
         made.append(
             {"objective": objective, "policy": policy, **means, "sc_std": deviation, "psi": psi, "seeds": len(own)}
@@ -86,7 +91,7 @@ def main() -> None:
     words = options.parse_args()
     data = load_dataset("ml-1m", preset="paper", data_root=words.data_root)
     rows = summary([row for seed in range(words.seeds) for row in one_seed(data, seed, words.device)])
-    found = {(row["objective"], row["policy"]): row["sc"] for row in rows}
+    found = {(row["objective"], row["policy"]): row["subtopic_coverage"] for row in rows}
     greedy, ucb = (found["SC alone", f"{name}, first of equals"] for name in ("ε-greedy", "UCB"))
     claims = [
         Claim(

@@ -1,6 +1,6 @@
 """Does the test keep what validation promised?
 
-    python benchmarks/promise.py [--seeds 20] [--budgets 0.02 0.05] [--goal sc] [--json]
+    python benchmarks/promise.py [--seeds 20] [--budgets 0.02 0.05] [--goal subtopic_coverage] [--json]
 
 Real data (the embedded MovieLens, split and trained anew for every seed): the budget is certified on the validation
 part, and the vectors that are kept are then measured on the test part, which had no say. A test of some 600 users is
@@ -19,7 +19,7 @@ from scipy.stats import binom, t
 
 from harness import Claim, parser, report
 from recprism.budget.path import within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.models import BPRMF
 from recprism.runs.config import DataConfig
@@ -33,7 +33,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--seeds", type=int, default=20)
     options.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.05])
-    options.add_argument("--goal", default="sc")
+    options.add_argument("--goal", default="subtopic_coverage")
     chosen = options.parse_args()
     data = open_data(DataConfig())
     rows = [row for seed in range(chosen.seeds) for row in kept_promises(data, seed, chosen.goal, chosen.budgets)]
@@ -45,17 +45,17 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     """Of one split and one trained model: what was promised and what the test says, for every certified budget."""
     split = data.split(seed=seed)
     factors = BPRMF().fit(split, seed=seed, device="cpu")
-    situation = Situation(factors, split, data.subtopics, "test")
-    names = (COST, f"{goal.partition('+')[0]}@{situation.k}")
-    base = situation.judge(situation.base_lists, names)
+    scenario = Scenario(factors, split, data.subtopics, "test")
+    names = (COST, f"{goal.partition('+')[0]}@{scenario.k}")
+    base = scenario.judge(scenario.base_lists, names)
     rows = []
     for budget in budgets:
-        kept = within_budget(situation, goal, {COST: budget})
+        kept = within_budget(scenario, goal, {COST: budget})
         if kept.baked is None:
             continue
         assert kept.certificate.part == "validation"
-        served, _ = kept.perturbation.applied_to(factors).rank(situation.k, exclude=situation.seen)
-        now = situation.judge(np.asarray(served, np.int64), names)
+        served, _ = kept.perturbation.applied_to(factors).rank(scenario.k, exclude=scenario.seen)
+        now = scenario.judge(np.asarray(served, np.int64), names)
         change = {name: float(np.nanmean(now[name]) / np.nanmean(base[name]) - 1) for name in names}
         promised = kept.certificate.figures()[COST]
         facts = {"seed": seed, "budget": budget, "trade_off": kept.trade_off}

@@ -25,14 +25,14 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at, within_budget
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
 from recprism.deploy.refit import Before, churn, refit
 from recprism.dials.solve import bake
 from recprism.dials.transfer import carried
 from recprism.models import BPRMF, Factors
 
-GOAL, COST = "sc", "ndcg@10"
+GOAL, COST = "subtopic_coverage", "ndcg@10"
 BOUNDS = {"user": (0.2, 0.1), "item": ()}
 """On churn. The item side can be bounded as well, in minutes: each attempt is a bake of all users' wishes."""
 EARLY = 0.9
@@ -45,12 +45,12 @@ class World:
     """A retraining: the old model about to serve, and the new one."""
 
     name: str
-    old: Situation
-    new: Situation
+    old: Scenario
+    new: Scenario
 
     def effect(self, lists: Lists) -> dict[str, float]:
         """NDCG and SC in per cent of the new base lists."""
-        names = (COST, "sc@10")
+        names = (COST, "subtopic_coverage@10")
         before, after = (self.new.judge(it, names) for it in (self.new.base_lists, lists))
         means = {name: (float(np.nanmean(before[name])), float(np.nanmean(after[name]))) for name in names}
         return {name.partition("@")[0]: 100 * (b / a - 1) for name, (a, b) in means.items()}
@@ -85,7 +85,7 @@ def trained(split: Split, seed: int, kept: Path | None) -> Factors:
 def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iterator[World]:
     data = load_dataset("ml-1m", preset="paper", data_root=data_root)
     whole = data.split(seed=0)
-    made: dict[tuple[bool, int], Situation] = {}
+    made: dict[tuple[bool, int], Scenario] = {}
     for name in names:
         early, old_seed, new_seed = RETRAINED[name]
         for key in ((early, old_seed), (False, new_seed)):
@@ -94,7 +94,7 @@ def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iter
                 items = np.flatnonzero(np.isin(whole.item_ids, split.item_ids))
                 topics = data.subtopics.take_items(items)
                 kept = None if models is None else models / f"{'early' if key[0] else 'whole'}-{key[1]}.safetensors"
-                made[key] = Situation(trained(split, key[1], kept), split, topics, "test")
+                made[key] = Scenario(trained(split, key[1], kept), split, topics, "test")
         yield World(name, made[early, old_seed], made[False, new_seed])
 
 
@@ -158,9 +158,14 @@ def claims(found: list[dict[str, Any]]) -> Iterator[Claim]:
     for row in found:
         first = firsts[row["retrained"], row["side"]]
         where = f"{row['retrained']}, {row['side']} side, {row['way']}"
-        said = f"SC {row['sc']:+.1f} %, NDCG {row['ndcg']:+.1f} %, churn {row['churn']:.3f}"
+        said = f"SC {row['subtopic_coverage']:+.1f} %, NDCG {row['ndcg']:+.1f} %, churn {row['churn']:.3f}"
         if row is not first:
-            yield Claim(f"{where} ({said}): share of the first fit's SC gain", row["sc"] / first["sc"], 0.9, "higher")
+            yield Claim(
+                f"{where} ({said}): share of the first fit's SC gain",
+                row["subtopic_coverage"] / first["subtopic_coverage"],
+                0.9,
+                "higher",
+            )
         if row["way"].startswith("refit, churn"):
             yield Claim(f"{where}: churn (bar: the bound)", row["churn"], float(row["way"].split()[-1]))
         if row["way"] == "refit":

@@ -21,7 +21,7 @@ from recprism.cmb import CMB
 from recprism.cmb._sampling import ALL_UP_TO, AUTO_SAMPLE
 from recprism.runs.run import Run
 
-METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad@10", "pc@10")
+METRICS = ("ndcg@10", "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad@10", "catalogue_coverage@10")
 SIZES = (300, 1000, 2000, 3000, 4000)
 BAR = 0.01
 
@@ -30,7 +30,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--run", required=True, help="a run on ML-1M")
     options.add_argument("--seeds", type=int, default=3)
-    options.add_argument("--goals", nargs="+", default=["sc", "ilad_subtopics"])
+    options.add_argument("--goals", nargs="+", default=["subtopic_coverage", "ilad_subtopics"])
     chosen = options.parse_args()
     run = Run.open(chosen.run)
     claims, details = [], {}

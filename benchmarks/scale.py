@@ -22,7 +22,7 @@ import torch
 from cmb import ARMS, EPSILON, LAMBDA1, SHAPES, K, World, make
 from harness import Claim, interleaved, parser, report
 from recprism.cmb import MarginalCredit
-from recprism.cmb._marginal_players import Climber, Climbers, ClimbSettings, Pay
+from recprism.cmb._marginal_players import DualAveragingSettings, MarginalPlayers, MarginalWorker, Pay
 from recprism.cmb._ray_crew import RayCrew
 from recprism.cmb._shards import Shard, sharded
 from recprism.cmb.credit.marginal import joint_deviation
@@ -54,7 +54,7 @@ class Search:
 
     def __init__(self, world: World, ray: Any, workers: int, users: int | None = None, member: Any = None) -> None:
         self.space, context = space_of(world, users), context_of(world, users)
-        self.objective = Objective("sc", "recall", LAMBDA1, 0.9, "sum")
+        self.objective = Objective("subtopic_coverage", "recall", LAMBDA1, 0.9, "sum")
         metrics = [metric for _, metric in self.objective.metrics]
         settings = SearchSettings(ITERATIONS, K, "first", "last")
         play = partial(Play, self.space.n_players, EpsilonGreedy(EPSILON), Arms(0.3, ARMS), settings, 0, "cpu")
@@ -74,13 +74,17 @@ class Learner:
 
     def __init__(self, world: World, ray: Any, workers: int) -> None:
         self.space, context = space_of(world), context_of(world)
-        self.objective, self.arms, self.settings = Objective("sc"), Arms(0.05, 2001), ClimbSettings(40, K)
+        self.objective, self.arms, self.settings = (
+            Objective("subtopic_coverage"),
+            Arms(0.05, 2001),
+            DualAveragingSettings(40, K),
+        )
         credit = MarginalCredit(self.objective.goals, 0.7, 90, 0.5)
         shards = sharded(self.space, context, [metric for _, metric in self.objective.metrics], False, workers)
-        self.crew = RayCrew(ray, partial(Climbers, credit, self.arms, self.settings), shards)
+        self.crew = RayCrew(ray, partial(MarginalWorker, credit, self.arms, self.settings), shards)
         self.crew.start([None] * workers)
         nothing = torch.zeros(self.space.n_players)
-        self.players, self.number = Climber(nothing, nothing), 0
+        self.players, self.number = MarginalPlayers(nothing, nothing), 0
 
     def __call__(self) -> None:
         values = self.crew.post(self.players.best_arms(self.arms, self.settings))

@@ -66,11 +66,17 @@ def quality(world: World, index: Index, effort: int, swapped: Vectors, base: Lis
     exact_base, exact = world.lists
     lists = index.lists(swapped, world, effort)
     there, new = found_in(exact, lists), ~found_in(exact, exact_base)
-    gain, sc = world.sc(exact) - world.sc(exact_base), world.sc(lists)
+    gain, subtopic_coverage = (
+        world.subtopic_coverage(exact) - world.subtopic_coverage(exact_base),
+        world.subtopic_coverage(lists),
+    )
     return {
         "overlap": float(there.mean()),
         "overlap of base": float(found_in(exact_base, base).mean()),
-        "share of the gain": min(sc - world.sc(exact_base), sc - world.sc(base)) / gain,
+        "share of the gain": min(
+            subtopic_coverage - world.subtopic_coverage(exact_base), subtopic_coverage - world.subtopic_coverage(base)
+        )
+        / gain,
         "recall of swapped in": float(there[new].mean()),
         "recall of others": float(there[~new].mean()),
     }

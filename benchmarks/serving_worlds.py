@@ -58,8 +58,8 @@ class World:
         """User vectors for the same lists, as `recprism export --margin` and `--for-index` make them."""
         return hold(self.served, K, exclude=self.seen, margin=margin, decoded=decoded)[0].user
 
-    def sc(self, lists: Lists) -> float:
-        return float(evaluate(lists, self.context, ["sc@10"], bootstrap=0)["sc@10"].mean)
+    def subtopic_coverage(self, lists: Lists) -> float:
+        return float(evaluate(lists, self.context, ["subtopic_coverage@10"], bootstrap=0)["subtopic_coverage@10"].mean)
 
 
 def movielens(path: str) -> World:

@@ -26,7 +26,7 @@ from harness import Claim, parser, report
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 
-GOAL = "sc"
+GOAL = "subtopic_coverage"
 
 
 async def one_client(port: int, ask: Callable[[], str], until: float, taken: list[float], wrong: list[str]) -> None:

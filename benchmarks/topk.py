@@ -24,7 +24,7 @@ from harness import Claim, interleaved, parser, report
 from recprism.data.incidence import Incidence
 from recprism.ranking import topk
 
-DIM, K, TASTES = 50, 20, 20
+DIM, K, HISTORY_WEIGHTS = 50, 20, 20
 Factors = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
@@ -112,15 +112,17 @@ def peak_bytes() -> int:
 
 
 def interactions(shape: Shape) -> Incidence:
-    """Users with a few tastes each; within a taste few items are popular and many are not."""
+    """Users with a few tastes each; within a history_weight few items are popular and many are not."""
     rng = np.random.default_rng(0)
     counts = 10 + rng.geometric(1 / (1.15 * shape.seen - 9), shape.n_users)  # some pairs are drawn twice
     user = np.repeat(np.arange(shape.n_users), counts)
-    tastes = rng.integers(TASTES, size=(shape.n_users, 4))
-    taste = tastes[user, rng.integers(4, size=len(user))]
-    rank = (shape.n_items // TASTES) * rng.random(len(user)) ** 2
+    tastes = rng.integers(HISTORY_WEIGHTS, size=(shape.n_users, 4))
+    history_weight = tastes[user, rng.integers(4, size=len(user))]
+    rank = (shape.n_items // HISTORY_WEIGHTS) * rng.random(len(user)) ** 2
     catalogue = rng.permutation(shape.n_items)  # popular items may stand anywhere
-    return Incidence.from_pairs(user, catalogue[rank.astype(int) * TASTES + taste], (shape.n_users, shape.n_items))
+    return Incidence.from_pairs(
+        user, catalogue[rank.astype(int) * HISTORY_WEIGHTS + history_weight], (shape.n_users, shape.n_items)
+    )
 
 
 def random_factors(shape: Shape) -> Factors:

@@ -70,7 +70,7 @@ class EnoughError(Exception):
     """Ends a rival's training from inside its callback."""
 
 
-Judge = Callable[[NDArray[np.float32], NDArray[np.float32]], float]
+Evaluator = Callable[[NDArray[np.float32], NDArray[np.float32]], float]
 
 
 def our_courses(split: Split, quick: bool) -> Iterator[Course]:
@@ -92,7 +92,7 @@ def our_courses(split: Split, quick: bool) -> Iterator[Course]:
         yield course
 
 
-def implicit_courses(split: Split, judge: Judge, limit: float, quick: bool) -> Iterator[Course]:
+def implicit_courses(split: Split, judge: Evaluator, limit: float, quick: bool) -> Iterator[Course]:
     """implicit's BPR over a small grid."""
     train = csr_matrix(split.train.to_scipy())
     grid = [(0.005, 0.001)] if quick else [(rate, l2) for rate in (0.003, 0.005, 0.01) for l2 in (1e-4, 1e-3, 1e-2)]
@@ -113,7 +113,7 @@ def implicit_courses(split: Split, judge: Judge, limit: float, quick: bool) -> I
         yield course
 
 
-def recbole_courses(split: Split, judge: Judge, limit: float, quick: bool) -> Iterator[Course]:
+def recbole_courses(split: Split, judge: Evaluator, limit: float, quick: bool) -> Iterator[Course]:
     """RecBole's BPR and LightGCN, with its default settings and with faster ones."""
     python = recbole_python()
     settings: dict[str, list[dict[str, Any]]] = {
@@ -131,7 +131,7 @@ def recbole_courses(split: Split, judge: Judge, limit: float, quick: bool) -> It
 
 
 def follow_recbole(
-    python: Path, model: str, folder: Path, course: Course, split: Split, judge: Judge, limit: float
+    python: Path, model: str, folder: Path, course: Course, split: Split, judge: Evaluator, limit: float
 ) -> None:
     asked = {
         "model": model,
@@ -180,7 +180,7 @@ def recbole_python() -> Path:
     return python
 
 
-def make_judge(split: Split) -> Judge:
+def make_judge(split: Split) -> Evaluator:
     """recprism's validation NDCG@10 for plain arrays; called once so that compilation is on nobody's clock."""
     ndcg = ValidationNdcg(split, torch.device("cpu"))
 

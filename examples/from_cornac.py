@@ -15,7 +15,7 @@ from recprism.report import write_report
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
-from recprism.runs.jobs.train import situation_of
+from recprism.runs.jobs.train import scenario_of
 
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)
@@ -25,7 +25,7 @@ model = BPR(k=32, max_iter=100, learning_rate=0.05, lambda_reg=0.01, seed=0, ver
 
 factors = from_cornac(model)  # it never saw one of the items: the run goes without it, and says so
 run = run_from_factors("runs/cornac", factors, data, split, overwrite=True)
-print(*sentences(cost_of_diversity(situation_of(run), ["sc"])), sep="\n")  # the audit
-print(diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.05})).certificate.sentence())
+print(*sentences(cost_of_diversity(scenario_of(run), ["subtopic_coverage"])), sep="\n")  # the audit
+print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/cornac/report.html; with draws=199 it runs the controls of its factors, too

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recprism import Situation, load_dataset
+from recprism import Scenario, load_dataset
 from recprism.budget.path import lists_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.dials.query_adapter import Adapter, AdapterSettings
@@ -144,14 +144,14 @@ class SessionModel(nn.Module):
         return torch.cat(parts)[torch.arange(len(rows)), lengths - 1].numpy()
 
 
-def serving(model: SessionModel, sessions: Sessions, subtopics: Subtopics) -> Situation:
+def serving(model: SessionModel, sessions: Sessions, subtopics: Subtopics) -> Scenario:
     """The model about to answer these sessions' requests; what they took so far is not shown again."""
     item = model.items.weight[:-1].detach().numpy()
     shape = (len(sessions.so_far), len(item))
     so_far, then = (_incidence(part, shape) for part in (sessions.so_far, sessions.then))
     factors = Factors.from_arrays(model.vectors(sessions.so_far), item)
     split = Split(so_far, Incidence.empty(shape), then, factors.user_ids, factors.item_ids)
-    return Situation(factors, split, subtopics, "test")
+    return Scenario(factors, split, subtopics, "test")
 
 
 def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> Incidence:
@@ -160,20 +160,20 @@ def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> Inciden
     )
 
 
-def judged(situation: Situation, lists: NDArray[np.int64]) -> dict[str, float]:
-    found = situation.judge(lists, ("ndcg@10", "sc@10"))
+def judged(scenario: Scenario, lists: NDArray[np.int64]) -> dict[str, float]:
+    found = scenario.judge(lists, ("ndcg@10", "subtopic_coverage@10"))
     return {name: float(np.nanmean(values)) for name, values in found.items()}
 
 
-def adapted(situation: Situation, adapter: Adapter) -> NDArray[np.int64]:
-    return adapter.applied_to(situation.factors).rank(10, exclude=situation.seen)[0]
+def adapted(scenario: Scenario, adapter: Adapter) -> NDArray[np.int64]:
+    return adapter.applied_to(scenario.factors).rank(10, exclude=scenario.seen)[0]
 
 
-def strongest(adapter: Adapter, early: Situation) -> Adapter:
+def strongest(adapter: Adapter, early: Scenario) -> Adapter:
     """The strength with the most SC among those that cost early sessions no more NDCG than the budget."""
     bar = (1 - BUDGET) * judged(early, early.base_lists)["ndcg@10"]
     tried = [(judged(early, adapted(early, it)), it) for it in map(adapter.with_strength, STRENGTHS)]
-    allowed = [(found["sc@10"], it) for found, it in tried if found["ndcg@10"] >= bar]
+    allowed = [(found["subtopic_coverage@10"], it) for found, it in tried if found["ndcg@10"] >= bar]
     return max(allowed, key=lambda pair: pair[0])[1] if allowed else adapter.with_strength(0.0)
 
 
@@ -186,14 +186,17 @@ def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
 
     def quality() -> float:
         some = Sessions(early.so_far[:JUDGED], early.then[:JUDGED])
-        situation = serving(model, some, subtopics)
-        return judged(situation, situation.base_lists)["ndcg@10"]
+        scenario = serving(model, some, subtopics)
+        return judged(scenario, scenario.base_lists)["ndcg@10"]
 
     model.learn(early.so_far, epochs, quality)
     before, now = serving(model, early, subtopics), serving(model, late, subtopics)
     print(f"{len(early.so_far):,} early sessions, {len(late.so_far):,} later ones, {len(catalogue):,} items")
-    found = {"base": judged(now, now.base_lists), "re-ranker": judged(now, lists_at(now, "sc", TRADE_OFF))}
-    taught = lists_at(before, "sc", TRADE_OFF)
+    found = {
+        "base": judged(now, now.base_lists),
+        "re-ranker": judged(now, lists_at(now, "subtopic_coverage", TRADE_OFF)),
+    }
+    taught = lists_at(before, "subtopic_coverage", TRADE_OFF)
     for name, hidden in (("adapter, linear", 0), ("adapter, small network", 128)):
         settings = AdapterSettings(steps=300, temperature=0.2, hidden=hidden)
         adapter = strongest(Adapter(settings).fit_lists(before.factors, taught, exclude=before.seen), before)

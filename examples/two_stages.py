@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from recprism import BPRMF, Situation, load_dataset
-from recprism.budget.path import TASTE, served_at
+from recprism import BPRMF, Scenario, load_dataset
+from recprism.budget.path import HISTORY_WEIGHT, served_at
 from recprism.data import Dataset
 from recprism.data.split import Part
 from recprism.models import Factors
@@ -35,16 +35,16 @@ class Stage:
     columns: NDArray[np.float32]
 
 
-def fetch(vectors: Factors, scored_by: Factors, situation: Situation, depth: int) -> Stage:
+def fetch(vectors: Factors, scored_by: Factors, scenario: Scenario, depth: int) -> Stage:
     """The best ``depth`` of ``vectors``; the score that the ranker sees is that of ``scored_by``."""
-    items, _ = vectors.rank(min(depth, vectors.n_items), exclude=situation.seen)
+    items, _ = vectors.rank(min(depth, vectors.n_items), exclude=scenario.seen)
     safe = np.maximum(items, 0)
     user, item = scored_by.search_vectors
     score = np.einsum("ud,und->un", user, item[safe])
-    popularity = np.log1p(situation.split.train.col_counts)[safe]
-    tastes, topics = subtopic_probabilities(situation.seen, situation.subtopics), situation.subtopics.dense()
+    popularity = np.log1p(scenario.split.train.col_counts)[safe]
+    tastes, topics = subtopic_probabilities(scenario.seen, scenario.subtopics), scenario.subtopics.dense()
     affinity = np.einsum("us,uns->un", np.asarray(tastes), topics[safe])
-    activity = np.broadcast_to(np.log1p(situation.seen.row_counts)[:, None], items.shape)
+    activity = np.broadcast_to(np.log1p(scenario.seen.row_counts)[:, None], items.shape)
     columns = [score, score - score.mean(1, keepdims=True), popularity, affinity, activity, topics.sum(1)[safe]]
     return Stage(items, np.stack(columns, 2).astype(np.float32))
 
@@ -52,9 +52,9 @@ def fetch(vectors: Factors, scored_by: Factors, situation: Situation, depth: int
 class Ranker:
     """A gradient-boosted ranker: how likely is it that the user takes the candidate?"""
 
-    def __init__(self, stage: Stage, situation: Situation) -> None:
+    def __init__(self, stage: Stage, scenario: Scenario) -> None:
         users = np.arange(len(stage.items))[:, None]
-        labels = np.isin(users * situation.factors.n_items + stage.items, situation.split.part(situation.part).keys)
+        labels = np.isin(users * scenario.factors.n_items + stage.items, scenario.split.part(scenario.part).keys)
         chosen = labels | (np.random.default_rng(0).random(labels.shape) < 0.1)  # a tenth of what was not taken
         chosen &= stage.items >= 0
         self.model = HistGradientBoostingClassifier(
@@ -71,26 +71,26 @@ class Ranker:
         return np.take_along_axis(stage.items, best, 1), np.take_along_axis(scores, best, 1)
 
 
-def means(situation: Situation, lists: Lists, names: tuple[str, ...]) -> dict[str, float]:
-    return {name: float(np.nanmean(values)) for name, values in situation.judge(lists, names).items()}
+def means(scenario: Scenario, lists: Lists, names: tuple[str, ...]) -> dict[str, float]:
+    return {name: float(np.nanmean(values)) for name, values in scenario.judge(lists, names).items()}
 
 
-def reranked(situation: Situation, items: Lists, scores: NDArray[np.float64]) -> Lists:
+def reranked(scenario: Scenario, items: Lists, scores: NDArray[np.float64]) -> Lists:
     """Lists optimal for SC from the ranker's hundred best."""
-    method = Optimal(trade_off=TRADE_OFF, taste=TASTE)
-    return np.asarray(method(items[:, :100], scores[:, :100], 10, features=situation.features))
+    method = Optimal(trade_off=TRADE_OFF, history_weight=HISTORY_WEIGHT)
+    return np.asarray(method(items[:, :100], scores[:, :100], 10, features=scenario.features))
 
 
 def compare(data: Dataset) -> list[dict[str, float | str]]:
     split = data.split(seed=0)
     base = BPRMF().fit(split, seed=0, device="cpu")
     parts: tuple[Part, Part] = ("validation", "test")
-    learning, serving = (Situation(base, split, data.subtopics, part) for part in parts)
+    learning, serving = (Scenario(base, split, data.subtopics, part) for part in parts)
     taught = Ranker(fetch(base, base, learning, TAUGHT_ON), learning)
     served: dict[str, tuple[Factors, Ranker, Factors]] = {"base vectors": (base, taught, base)}
     for side in ("user", "item"):
-        vectors = served_at(serving, "sc", TRADE_OFF, side=side)[0].applied_to(base)
-        then = served_at(learning, "sc", TRADE_OFF, side=side)[0].applied_to(base)
+        vectors = served_at(serving, "subtopic_coverage", TRADE_OFF, side=side)[0].applied_to(base)
+        then = served_at(learning, "subtopic_coverage", TRADE_OFF, side=side)[0].applied_to(base)
         served[f"{side} vectors, ranker sees base scores"] = (vectors, taught, base)
         served[f"{side} vectors, ranker sees their scores"] = (vectors, taught, vectors)
         own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)
@@ -100,18 +100,26 @@ def compare(data: Dataset) -> list[dict[str, float | str]]:
     first |= {f"{side} vectors": served[f"{side} vectors, ranker learned on them"][0] for side in ("user", "item")}
     for name, vectors in first.items():
         lists, _ = vectors.rank(10, exclude=serving.seen)
-        rows.append({"stage": "first", "what": f"{name}, no ranker", **means(serving, lists, ("ndcg@10", "sc@10"))})
+        rows.append(
+            {
+                "stage": "first",
+                "what": f"{name}, no ranker",
+                **means(serving, lists, ("ndcg@10", "subtopic_coverage@10")),
+            }
+        )
     for depth in DEPTHS:
-        names = tuple(f"{metric}@{depth}" for metric in ("recall", "sc", "ilad_subtopics", "pc"))
+        names = tuple(
+            f"{metric}@{depth}" for metric in ("recall", "subtopic_coverage", "ilad_subtopics", "catalogue_coverage")
+        )
         for name, vectors in first.items():
             items = fetch(vectors, base, serving, depth).items
             rows.append({"stage": "candidates", "what": f"{name}, {depth}", **means(serving, items, names)})
         for name, (vectors, ranker, scored_by) in served.items():
             items, scores = ranker.order(fetch(vectors, scored_by, serving, depth))
-            found = means(serving, items[:, :10], ("ndcg@10", "sc@10"))
+            found = means(serving, items[:, :10], ("ndcg@10", "subtopic_coverage@10"))
             rows.append({"stage": "ranked", "what": f"{name}, {depth}", **found})
             if name == "base vectors":
-                found = means(serving, reranked(serving, items, scores), ("ndcg@10", "sc@10"))
+                found = means(serving, reranked(serving, items, scores), ("ndcg@10", "subtopic_coverage@10"))
                 rows.append({"stage": "ranked", "what": f"base vectors, re-ranker behind the ranker, {depth}", **found})
     return rows
 

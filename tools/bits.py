@@ -6,8 +6,8 @@ python tools/bits.py compare bits.json [--names names.json]
 Everything goes through the command line, so that modules, classes and functions may change their names and places. The
 figures of every ``--json`` answer, the tensors and tables of the run directories and the numbers on the report's page
 are kept: numbers and words as they are, arrays as hashes of their bits. ``names.json`` maps old names to new ones, for
-keys of JSON, metrics and file names that were renamed: {"sc": "subtopic_coverage"}. The exit code of ``compare`` is 1
-if anything differs. Run both on the same machine with the same packages.
+keys of JSON, metrics and file names that were renamed: {"sc": "subtopic_coverage"}. The exit code of
+``compare`` is 1 if anything differs. Run both on the same machine with the same packages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STEPS: dict[str, list[str]] = {
     "train lightgcn": ["train", "-o", "gcn", "--model", "lightgcn", *FAST, "--json"],
     "evaluate": ["evaluate", "films", "--json"],
     "audit": ["audit", "films", "--json"],
-    "diversify": ["diversify", "films", "--budget", "0.1", "--goal", "sc", "--json"],
+    "diversify": ["diversify", "films", "--budget", "0.1", "--goal", "subtopic_coverage", "--json"],
     "explain": ["explain", "films", "--draws", "49", "--json"],
     "explain user": ["explain", "films", "--user", "1", "--json"],
     "check": ["check", "films", "--max-ndcg-loss", "0.2", "--json"],
@@ -47,7 +47,7 @@ STEPS: dict[str, list[str]] = {
         "--budget",
         "0.1",
         "--goal",
-        "sc",
+        "subtopic_coverage",
         "--side",
         "item",
         "--name",
@@ -56,7 +56,7 @@ STEPS: dict[str, list[str]] = {
     ],
     "players": ["diversify", "gcn", "--set", "iterations=10", "--json"],
     "erase": ["erase", "gcn", "--draws", "19", "--json"],
-    "frontier": ["frontier", "gcn", "--goal", "sc", "--rivals", "mmr,xquad", "--json"],
+    "frontier": ["frontier", "gcn", "--goal", "subtopic_coverage", "--rivals", "mmr,xquad", "--json"],
 }
 CHANGING = re.compile(
     r"second|time|date|path|folder|version|fingerprint|made_from|^run$|sentence|^this report$|^what happened$",

@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
-TITLES = {"sc": "SC", "alpha_ndcg": "α-nDCG", "pc": "PC", "ilad": "ILAD"}
+TITLES = {"subtopic_coverage": "SC", "alpha_ndcg": "α-nDCG", "catalogue_coverage": "PC", "ilad": "ILAD"}
 CELL_WIDTH, CELL_HEIGHT, LEFT, TOP = 34, 18, 220, 84
 RAISED, LOWERED = "#15803d", "#c2410c"
 

@@ -16,7 +16,7 @@ from typing import Any
 from charts import Points, scatter_chart
 
 from recprism.budget.path import lists_at
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.cmb._control_perturbations import control_perturbations
 from recprism.data import load_dataset
@@ -48,10 +48,10 @@ def measure(data_root: str | None) -> None:
     seen = split.seen_before("test")
 
     def change(lists: Any) -> tuple[float, float]:
-        scores = evaluate(lists, context, ["ndcg@10", "sc@10"], bootstrap=0)
-        return tuple(100 * (scores[n].mean / base[n].mean - 1) for n in ("ndcg@10", "sc@10"))  # type: ignore[return-value]
+        scores = evaluate(lists, context, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
+        return tuple(100 * (scores[n].mean / base[n].mean - 1) for n in ("ndcg@10", "subtopic_coverage@10"))  # type: ignore[return-value]
 
-    base = evaluate(factors.rank(10, exclude=seen)[0], context, ["ndcg@10", "sc@10"], bootstrap=0)
+    base = evaluate(factors.rank(10, exclude=seen)[0], context, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
     items, scores = factors.rank(100, exclude=seen)
     features = Features(vectors=factors.item, subtopics=data.subtopics)
     fronts = {
@@ -61,10 +61,10 @@ def measure(data_root: str | None) -> None:
         ]
         for title, name in RERANKERS.items()
     }
-    model = CMB.preset("paper", diversity="sc", accuracy="ndcg", reward_on="validation").fit(
+    model = CMB.preset("paper", diversity="subtopic_coverage", accuracy="ndcg", reward_on="validation").fit(
         factors, split, data.subtopics
     )
-    alone = CMB.preset("shared", diversity="sc").fit(factors, split, data.subtopics)
+    alone = CMB.preset("shared", diversity="subtopic_coverage").fit(factors, split, data.subtopics)
     points = {
         "CMB, the paper's settings": [change(model.factors_.rank(10, exclude=seen)[0])],
         "the same, permuted": [
@@ -72,16 +72,20 @@ def measure(data_root: str | None) -> None:
         ],
         "CMB, shared credit": [change(alone.factors_.rank(10, exclude=seen)[0])],
     }
-    test = Situation(factors, split, data.subtopics, "test")
+    test = Scenario(factors, split, data.subtopics, "test")
     fronts = {
         "ours, in the user vectors": [
-            change(served_by_vectors(test, lists_at(test, "sc", t))[0]) for t in (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+            change(served_by_vectors(test, lists_at(test, "subtopic_coverage", t))[0])
+            for t in (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
         ],
         **fronts,
     }
-    players = CMB("sc", side="item").fit(factors, split, data.subtopics)
+    players = CMB("subtopic_coverage", side="item").fit(factors, split, data.subtopics)
     points["CMB, marginal credit"] = [change(players.factors_.rank(10, exclude=seen)[0])]
-    recorded = {"base": {n: base[n].mean for n in ("ndcg@10", "sc@10")}, "change_in_percent": {**fronts, **points}}
+    recorded = {
+        "base": {n: base[n].mean for n in ("ndcg@10", "subtopic_coverage@10")},
+        "change_in_percent": {**fronts, **points},
+    }
     (DOCS / "front.json").write_text(json.dumps(recorded, indent=1), encoding="utf-8")
 
 

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
-TITLES = {"sc@10": "SC", "alpha_ndcg@10": "α-nDCG", "ilad_subtopics@10": "ILAD", "pc@10": "PC"}
+TITLES = {
+    "subtopic_coverage@10": "SC",
+    "alpha_ndcg@10": "α-nDCG",
+    "ilad_subtopics@10": "ILAD",
+    "catalogue_coverage@10": "PC",
+}
 Cell = dict[str, Any]
 
 

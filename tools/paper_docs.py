@@ -27,8 +27,15 @@ from scipy import stats
 from recprism.paper.tables import SINGLE_OBJECTIVES, TABLES, Row, rows_of
 
 DOCS = Path(__file__).parents[1] / "docs"
-METRICS = ("recall", "ndcg", "alpha_ndcg", "sc", "pc", "ilad")
-TITLES = {"recall": "Recall", "ndcg": "NDCG", "alpha_ndcg": "α-nDCG", "sc": "SC", "pc": "PC", "ilad": "ILAD"}
+METRICS = ("recall", "ndcg", "alpha_ndcg", "subtopic_coverage", "catalogue_coverage", "ilad")
+TITLES = {
+    "recall": "Recall",
+    "ndcg": "NDCG",
+    "alpha_ndcg": "α-nDCG",
+    "subtopic_coverage": "SC",
+    "catalogue_coverage": "PC",
+    "ilad": "ILAD",
+}
 Cell = dict[str, Any]
 
 
@@ -150,7 +157,9 @@ def _policy_table() -> str:
     lines = ["| objective | policy | " + " | ".join(columns) + " |", "|---" * (len(columns) + 2) + "|"]
     for row in recorded:
         psi = " | ".join(f"{value:.4f}" for value in row["psi"])
-        change = f"{row['sc']:+.1f} ± {row['sc_std']:.1f} | {row['sc_permuted']:+.1f} | {row['recall']:+.1f}"
+        change = (
+            f"{row['subtopic_coverage']:+.1f} ± {row['sc_std']:.1f} | {row['sc_permuted']:+.1f} | {row['recall']:+.1f}"
+        )
         lines.append(f"| {row['objective']} | {row['policy']} | {change} | {psi} | {row['seeds']} |")
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 from recprism._version import __version__ as __version__
 from recprism.api.estimator import Diversifier as Diversifier
 from recprism.budget.path import within_budget as within_budget
-from recprism.budget.scenario import Situation as Situation
+from recprism.budget.scenario import Scenario as Scenario
 from recprism.cmb.cmb import CMB as CMB
 from recprism.data.datasets import load_dataset as load_dataset
 from recprism.data.datasets import load_files as load_files

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
-from recprism import BPRMF, Diversifier, Situation, within_budget
+from recprism import BPRMF, Diversifier, Scenario, within_budget
 from recprism.data import Dataset, Interactions
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -74,7 +74,7 @@ def fitted(data: Dataset) -> Diversifier:
 def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> None:
     split = data.split(seed=0)
     factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
-    kept = within_budget(Situation(factors, split, data.subtopics, "test"), "sc", {"ndcg@10": 0.3})
+    kept = within_budget(Scenario(factors, split, data.subtopics, "test"), "subtopic_coverage", {"ndcg@10": 0.3})
     assert kept.baked is not None, "else the test says little"
     assert fitted.certificate_ == kept.certificate
     np.testing.assert_array_equal(fitted.base_.user, factors.user)
@@ -123,10 +123,14 @@ def test_transform_makes_the_lists_of_any_vector_more_diverse(fitted: Diversifie
     swapped = fitted.transform(fitted.base_.user)
     assert swapped.shape == fitted.base_.user.shape and swapped.dtype == np.float32
     seen = fitted.split_.seen_before("test")
-    situation = Situation(fitted.base_, fitted.split_, fitted.subtopics_, "test")
+    scenario = Scenario(fitted.base_, fitted.split_, fitted.subtopics_, "test")
 
     def covered(factors: Factors) -> float:
-        return float(np.nanmean(situation.judge(factors.rank(10, exclude=seen)[0], ("sc@10",))["sc@10"]))
+        return float(
+            np.nanmean(
+                scenario.judge(factors.rank(10, exclude=seen)[0], ("subtopic_coverage@10",))["subtopic_coverage@10"]
+            )
+        )
 
     assert covered(fitted.base_.with_vectors(user=swapped)) > covered(fitted.base_)
     by_items = clone(fitted).set_params(side="item", subtopics=fitted.subtopics_).fit(fitted.base_, fitted.split_)
@@ -145,7 +149,7 @@ def test_score_is_the_metric_on_interactions_it_did_not_see(data: Dataset, rows:
         if taken:
             recalls.append(len(taken & set(model.predict([user])[0].tolist())) / len(taken))
     assert found == pytest.approx(np.mean(recalls))
-    assert model.score(rows[held_out]) == pytest.approx(model.score(rows[held_out], metric="sc@10"))
+    assert model.score(rows[held_out]) == pytest.approx(model.score(rows[held_out], metric="subtopic_coverage@10"))
 
 
 def data_table(data: Dataset) -> pl.DataFrame:
@@ -156,8 +160,8 @@ def data_table(data: Dataset) -> pl.DataFrame:
 
 def test_explain(fitted: Diversifier) -> None:
     found = fitted.explain(draws=0)
-    assert found.objective == "sc@10"
-    assert found.after["sc@10"] > found.base["sc@10"]
+    assert found.objective == "subtopic_coverage@10"
+    assert found.after["subtopic_coverage@10"] > found.base["subtopic_coverage@10"]
 
 
 def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[str]]) -> None:
@@ -174,10 +178,10 @@ def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[st
 
 
 def test_parameters_as_scikit_learn_has_them() -> None:
-    model = Diversifier("pc", 0.02, guards={"recall@20": 0.1}, seed=4)
+    model = Diversifier("catalogue_coverage", 0.02, guards={"recall@20": 0.1}, seed=4)
     again = clone(model)
     assert again is not model and again.get_params() == model.get_params()
-    assert repr(model) == "Diversifier(goal='pc', budget=0.02, guards={'recall@20': 0.1}, seed=4)"
+    assert repr(model) == "Diversifier(goal='catalogue_coverage', budget=0.02, guards={'recall@20': 0.1}, seed=4)"
     assert model.set_params(k=5) is model and model.k == 5
     with pytest.raises(ValueError, match="Invalid parameter 'lists' for estimator Diversifier"):
         model.set_params(lists=1)

@@ -106,13 +106,13 @@ def test_it_fits_and_never_complains(browser: Any, studio: str, width: int, sche
 
 def test_the_budget_moves_lists_figures_and_the_front(page: Any, shelf: Path) -> None:
     choose(page, "plain")
-    path = stored_path(Run.open(shelf / "plain"), "sc")
+    path = stored_path(Run.open(shelf / "plain"), "subtopic_coverage")
     drag(page, "budget", 0)
     page.uncheck("#certified")
     drag(page, "budget", 10)
     reached = path.reach(0.1, certified=False)
     says(page.locator("#stops tr.here td").first).to_have_text(str(reached))
-    gained = f"+{100 * (path.change('sc@10', reached) or 0):.1f} %"
+    gained = f"+{100 * (path.change('subtopic_coverage@10', reached) or 0):.1f} %"
     assert gained in page.inner_text("#sentence")
     assert "not certified" in page.inner_text("#sentence")
     page.wait_for_selector("#after .entry.new")
@@ -235,7 +235,7 @@ def test_a_goal_that_is_chosen_early_opens_the_whole_page(page: Any) -> None:
     def hold(route: Any) -> None:
         held.append(route)
 
-    page.route("**/paths/sc?*", hold)
+    page.route("**/paths/subtopic_coverage?*", hold)
     page.select_option("#run", "plain")
     says(page.locator("#budget-section")).to_be_visible()
     page.select_option("#goal", "ilad_subtopics")
@@ -249,7 +249,11 @@ def test_a_goal_that_is_chosen_early_opens_the_whole_page(page: Any) -> None:
 
 def test_vectors_lists_and_the_report_are_downloads(page: Any) -> None:
     choose(page, "changed")
-    for link, name in (("get-lists", "lists-sc-"), ("get-vectors", "vectors-sc-"), ("get-report", "report.html")):
+    for link, name in (
+        ("get-lists", "lists-subtopic_coverage-"),
+        ("get-vectors", "vectors-subtopic_coverage-"),
+        ("get-report", "report.html"),
+    ):
         with page.expect_download() as started:
             page.click(f"#{link}")
         assert started.value.suggested_filename.startswith(name)

@@ -9,11 +9,11 @@ import pytest
 
 from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.budget.path import check_goal, steps_towards, walk, within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.data import Dataset, Incidence
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.paper.tuning import RIVALS, Yardstick, best_within, planned, tune
+from recprism.paper.tuning import RIVALS, TuningObjective, best_within, planned, tune
 
 
 @pytest.fixture(scope="module")
@@ -22,140 +22,151 @@ def factors(small: Dataset) -> Factors:
 
 
 @pytest.fixture(scope="module")
-def situation(small: Dataset, factors: Factors) -> Situation:
+def scenario(small: Dataset, factors: Factors) -> Scenario:
     assert small.subtopics is not None
-    return Situation(factors, small.split(seed=0), small.subtopics, "test")
+    return Scenario(factors, small.split(seed=0), small.subtopics, "test")
 
 
-def test_the_path_climbs(situation: Situation) -> None:
-    path = walk(situation, "sc", ("ndcg@10", "sc@10"), (0.1, 0.3))
-    gains = [path.change(point, "sc@10") or 0.0 for point in path.points]
+def test_the_path_climbs(scenario: Scenario) -> None:
+    path = walk(scenario, "subtopic_coverage", ("ndcg@10", "subtopic_coverage@10"), (0.1, 0.3))
+    gains = [path.change(point, "subtopic_coverage@10") or 0.0 for point in path.points]
     assert 0 < gains[0] < gains[1]
-    assert np.array_equal(path.base.lists, situation.base_lists)
+    assert np.array_equal(path.base.lists, scenario.base_lists)
     with pytest.raises(InputError, match="no path towards 'fun'"):
-        check_goal("sc+fun")
+        check_goal("subtopic_coverage+fun")
 
 
-def test_the_path_does_not_look_at_labels(situation: Situation) -> None:
-    nothing = Incidence.empty(situation.split.train.shape)
+def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:
+    nothing = Incidence.empty(scenario.split.train.shape)
     # The same users with other labels: validation stays known as seen, the test is gone.
-    blind = Situation(situation.factors, replace(situation.split, test=nothing), situation.subtopics, "test")
-    with_labels, without = (walk(it, "sc", ("sc@10",), (0.2,)).points[0].lists for it in (situation, blind))
+    blind = Scenario(scenario.factors, replace(scenario.split, test=nothing), scenario.subtopics, "test")
+    with_labels, without = (
+        walk(it, "subtopic_coverage", ("subtopic_coverage@10",), (0.2,)).points[0].lists for it in (scenario, blind)
+    )
     assert np.array_equal(with_labels, without)
 
 
 @pytest.mark.parametrize("side", ["user", "item"])
-def test_a_budget_is_kept_by_the_vectors(situation: Situation, side: str) -> None:
+def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, side: str) -> None:
     few = {"side": side, "trade_offs": (0.1, 0.2), "certify_on": "test"}
-    kept = within_budget(situation, "sc", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
     assert kept.baked is not None
-    vectors = kept.perturbation.applied_to(situation.factors)
-    served, _ = vectors.rank(10, exclude=situation.seen)
-    after, before = (situation.judge(lists, ("ndcg@10", "sc@10")) for lists in (served, situation.base_lists))
+    vectors = kept.perturbation.applied_to(scenario.factors)
+    served, _ = vectors.rank(10, exclude=scenario.seen)
+    after, before = (
+        scenario.judge(lists, ("ndcg@10", "subtopic_coverage@10")) for lists in (served, scenario.base_lists)
+    )
     last = kept.certificate.last
     assert last is not None
     check = kept.certificate.points[last].checks[0]
     assert check.new == pytest.approx(np.nanmean(after["ndcg@10"]))
     assert check.upper <= 0.1
-    assert np.nanmean(after["sc@10"]) > 1.05 * np.nanmean(before["sc@10"])
+    assert np.nanmean(after["subtopic_coverage@10"]) > 1.05 * np.nanmean(before["subtopic_coverage@10"])
     assert kept.to_dict()["certificate"]["last"] == last
 
 
-def test_validation_decides_where_there_is_one(situation: Situation) -> None:
+def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
     """It decides by the lists that would have been served before it; what is kept are vectors to serve after it."""
-    kept = within_budget(situation, "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
     assert kept.baked is not None
     assert "of the validation part" in kept.certificate.sentence()
-    earlier = within_budget(situation.on("validation"), "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+    earlier = within_budget(scenario.on("validation"), "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
     assert earlier.certificate == kept.certificate
     assert not np.array_equal(earlier.perturbation.user, kept.perturbation.user)
-    none = Incidence.empty(situation.split.train.shape)
-    held_out = Situation(situation.factors, replace(situation.split, validation=none), situation.subtopics, "test")
-    assert "of the test part" in within_budget(held_out, "sc", {"ndcg@10": 0.1}).certificate.sentence()
+    none = Incidence.empty(scenario.split.train.shape)
+    held_out = Scenario(scenario.factors, replace(scenario.split, validation=none), scenario.subtopics, "test")
+    assert "of the test part" in within_budget(held_out, "subtopic_coverage", {"ndcg@10": 0.1}).certificate.sentence()
 
 
-def test_a_budget_too_small_to_certify_changes_nothing(situation: Situation) -> None:
-    kept = within_budget(situation, "sc", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
+def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> None:
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
     assert kept.baked is None
     assert kept.perturbation.user is None
     assert "No step beyond the base is certified" in kept.certificate.sentence()
 
 
-def test_guards_can_only_hold_back(situation: Situation) -> None:
-    free = within_budget(situation, "sc", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.3))
-    guarded = within_budget(situation, "sc", {"ndcg@10": 0.1, "recall@20": 0.02}, trade_offs=(0.1, 0.3))
+def test_guards_can_only_hold_back(scenario: Scenario) -> None:
+    free = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.3))
+    guarded = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1, "recall@20": 0.02}, trade_offs=(0.1, 0.3))
     assert guarded.trade_off <= free.trade_off
 
 
-def test_the_cost_of_diversity(situation: Situation) -> None:
-    found = cost_of_diversity(situation, ("sc",), (0.05, 0.2), show=0.2)
+def test_the_cost_of_diversity(scenario: Scenario) -> None:
+    found = cost_of_diversity(scenario, ("subtopic_coverage",), (0.05, 0.2), show=0.2)
     assert found.certified
     assert found.payers is not None
     assert {"light", "heavy", "niche", "mainstream"} <= {row.segment for row in found.payers.rows}
     assert found.exposure is not None
-    reach = found.reaches["sc"][1]
+    reach = found.reaches["subtopic_coverage"][1]
     assert reach.certified is not None
     assert reach.measured is not None
     assert reach.certified.trade_off <= reach.measured.trade_off
     plain = found.to_dict()
-    assert len(plain["fronts"]["sc"]["points"]) == 8
+    assert len(plain["fronts"]["subtopic_coverage"]["points"]) == 8
     assert any("certified" in words for words in sentences(found))
 
 
 @pytest.mark.parametrize("budget", [0.02, 0.05, 0.2])
-def test_an_audit_and_what_it_leads_to_agree(situation: Situation, budget: float) -> None:
-    reach = cost_of_diversity(situation, ("sc",), (budget,)).reaches["sc"][0]
-    kept = within_budget(situation, "sc", {"ndcg@10": budget})
+def test_an_audit_and_what_it_leads_to_agree(scenario: Scenario, budget: float) -> None:
+    reach = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,)).reaches["subtopic_coverage"][0]
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
     assert (0.0 if reach.certified is None else reach.certified.trade_off) == kept.trade_off
     assert reach.certificate is not None
     assert reach.certificate.part == "validation"
 
 
-def test_without_labels_nothing_is_certified(small: Dataset, situation: Situation) -> None:
-    none = Incidence.empty(situation.split.train.shape)
-    split = replace(situation.split, validation=none, test=none)
-    blind = Situation(situation.factors, split, situation.subtopics, "test")
-    found = cost_of_diversity(blind, ("sc",))
+def test_without_labels_nothing_is_certified(small: Dataset, scenario: Scenario) -> None:
+    none = Incidence.empty(scenario.split.train.shape)
+    split = replace(scenario.split, validation=none, test=none)
+    blind = Scenario(scenario.factors, split, scenario.subtopics, "test")
+    found = cost_of_diversity(blind, ("subtopic_coverage",))
     assert not found.certified
     assert found.payers is None
     assert "not known here" in sentences(found)[-1]
     with pytest.raises(InputError, match="a certified budget needs held-out interactions and the test part has none"):
-        within_budget(blind, "sc", {"ndcg@10": 0.01})
+        within_budget(blind, "subtopic_coverage", {"ndcg@10": 0.01})
 
 
 def test_tuning_uses_up_the_budget_and_no_more(small: Dataset, factors: Factors) -> None:
     assert small.subtopics is not None
-    validation = Situation(factors, small.split(seed=0), small.subtopics, "validation")
-    for method in (replace(RIVALS["xquad_uniform"], choices=RIVALS["xquad_uniform"].choices[1:2]), planned("sc")):
+    validation = Scenario(factors, small.split(seed=0), small.subtopics, "validation")
+    for method in (
+        replace(RIVALS["xquad_uniform"], choices=RIVALS["xquad_uniform"].choices[1:2]),
+        planned("subtopic_coverage"),
+    ):
         few = replace(method, choices=method.choices[:1])
         tried = tune(few, validation, (0.05,))
-        best = best_within(tried, 0.05, "sc@10")
+        best = best_within(tried, 0.05, "subtopic_coverage@10")
         assert best is not None
-        assert best.gains["sc@10"] > 0
+        assert best.gains["subtopic_coverage@10"] > 0
         assert best.loss <= 0.05
         # Judged again it is what was noted.
-        means = Yardstick().means(validation, few(validation, best.trade_off, best.choice))
-        base = Yardstick().means(validation, validation.base_lists)
-        assert means["sc@10"] / base["sc@10"] - 1 == pytest.approx(best.gains["sc@10"])
-    assert best_within(tried, -1.0, "sc@10") is None
+        means = TuningObjective().means(validation, few(validation, best.trade_off, best.choice))
+        base = TuningObjective().means(validation, validation.base_lists)
+        assert means["subtopic_coverage@10"] / base["subtopic_coverage@10"] - 1 == pytest.approx(
+            best.gains["subtopic_coverage@10"]
+        )
+    assert best_within(tried, -1.0, "subtopic_coverage@10") is None
 
 
-def test_lists_are_filled_up_for_deeper_guards(situation: Situation) -> None:
-    chosen = situation.base_lists[:, ::-1].copy()
-    longer = situation.filled_up(chosen, ("recall@20",))
+def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:
+    chosen = scenario.base_lists[:, ::-1].copy()
+    longer = scenario.filled_up(chosen, ("recall@20",))
     assert longer.shape == (len(chosen), 20)
-    assert np.array_equal(longer[:, 10:], situation.candidates[0][:, 10:20])
+    assert np.array_equal(longer[:, 10:], scenario.candidates[0][:, 10:20])
 
 
-@pytest.mark.parametrize("goal", ["sc", "pc"])
-def test_an_audit_reports_every_point(situation: Situation, goal: str) -> None:
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "catalogue_coverage"])
+def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
     told: list[tuple[str, int, int]] = []
-    cost_of_diversity(situation, (goal,), on_step=lambda *step: told.append(step))
+    cost_of_diversity(scenario, (goal,), on_step=lambda *step: told.append(step))
     total = 2 * len(steps_towards(goal))  # judged on the test part, certified on the validation part
     assert sorted(told) == [("walking the paths", done, total) for done in range(total + 1)]
 
 
-def test_a_search_within_a_budget_reports_every_point(situation: Situation) -> None:
+def test_a_search_within_a_budget_reports_every_point(scenario: Scenario) -> None:
     told: list[tuple[str, int, int]] = []
-    within_budget(situation, "sc", {"ndcg@10": 0.1}, trade_offs=(0.1,), on_step=lambda *step: told.append(step))
+    within_budget(
+        scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1,), on_step=lambda *step: told.append(step)
+    )
     assert told == [("walking the path", 0, 2), ("walking the path", 1, 2), ("walking the path", 2, 2)]

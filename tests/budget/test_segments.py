@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from recprism.budget.segments import (
-    appetite,
     by_segment,
     exposure_by_segment,
+    history_breadth,
     item_segments,
     mean_popularity,
     outer_thirds,
@@ -46,8 +46,8 @@ def test_users_are_sorted_by_what_they_did() -> None:
 def test_appetite_is_the_entropy_of_the_history() -> None:
     """An item of two subtopics gives half to each."""
     expected = [stats.entropy([1.5, 0.5, 1, 1]), stats.entropy([1.5, 0.5]), 0.0]
-    assert appetite(TRAIN, TOPICS) == pytest.approx(np.array(expected) / np.log(4))
-    nothing = appetite(Incidence.coerce(np.array([[0, 0, 0, 0, 1, 0], [0] * 6])), TOPICS)
+    assert history_breadth(TRAIN, TOPICS) == pytest.approx(np.array(expected) / np.log(4))
+    nothing = history_breadth(Incidence.coerce(np.array([[0, 0, 0, 0, 1, 0], [0] * 6])), TOPICS)
     assert np.isnan(nothing).all(), "one user has an item without subtopics, the other has none"
 
 
@@ -137,7 +137,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="show no item"):
         exposure_by_segment([[-1]], [[0]], item_segments(TRAIN))
     with pytest.raises(InputError, match="of 6 items and the split has 2"):
-        appetite(Incidence.empty((2, 2)), TOPICS)
+        history_breadth(Incidence.empty((2, 2)), TOPICS)
 
 
 def test_without_training_interactions_there_are_no_segments_of_items() -> None:

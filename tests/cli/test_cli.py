@@ -61,7 +61,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     assert re.search(r"ndcg@10\s+0\.\d+", outcome.out)
     assert "in words:" in outcome.out
-    assert re.search(r"For 5 % of NDCG@10, certified: \+\d+\.\d % sc@10", outcome.out)
+    assert re.search(r"For 5 % of NDCG@10, certified: \+\d+\.\d % subtopic_coverage@10", outcome.out)
     assert f"the report: {tmp_path / 'demo' / 'report.html'}" in outcome.out
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {
@@ -83,11 +83,25 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
 
 
 def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
-    words = ("evaluate", trained, "--json", "-m", "ndcg@10,sc@20,pc@10", "--bootstrap", 50, "--seed", 3)
+    words = (
+        "evaluate",
+        trained,
+        "--json",
+        "-m",
+        "ndcg@10,subtopic_coverage@20,catalogue_coverage@10",
+        "--bootstrap",
+        50,
+        "--seed",
+        3,
+    )
     result = recprism(*words, "-o", tmp_path / "metrics.csv")
-    assert pl.read_csv(tmp_path / "metrics.csv")["metric"].to_list() == ["ndcg", "sc", "pc"]
+    assert pl.read_csv(tmp_path / "metrics.csv")["metric"].to_list() == [
+        "ndcg",
+        "subtopic_coverage",
+        "catalogue_coverage",
+    ]
     scores = {row["metric"]: row for row in result.json["scores"]}  # type: ignore[attr-defined]
-    assert set(scores) == {"ndcg", "sc", "pc"}
+    assert set(scores) == {"ndcg", "subtopic_coverage", "catalogue_coverage"}
     assert 0 < scores["ndcg"]["low"] < scores["ndcg"]["mean"] < scores["ndcg"]["high"] < 1
     assert pl.read_parquet(trained / "metrics.parquet").height == 3
 
@@ -103,7 +117,7 @@ def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: P
 
 def test_a_file_of_lists_is_judged_as_the_run_itself(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     recprism("recommend", trained, "-k", 10, "-o", tmp_path / "lists.parquet")
-    wanted = "ndcg@10,recall@10,sc@10,pc@10,ilad@10,alpha_ndcg@10"
+    wanted = "ndcg@10,recall@10,subtopic_coverage@10,catalogue_coverage@10,ilad@10,alpha_ndcg@10"
     own = recprism("evaluate", trained, "--json", "-m", wanted, "--bootstrap", 0).json
     foreign = recprism(
         "evaluate", tmp_path / "lists.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0
@@ -127,13 +141,13 @@ def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> Non
     (tmp_path / "items.csv").write_text("item_id,genres\nx,g|h\ny,g\nz,h\nw,k\n")
     outcome = recprism(
         *("evaluate", tmp_path / "lists.csv", "--held-out", tmp_path / "test.csv", "--items", tmp_path / "items.csv"),
-        *("--subtopic-column", "genres", "--json", "-m", "recall@2,sc@2,pc@2,mrr@2"),
+        *("--subtopic-column", "genres", "--json", "-m", "recall@2,subtopic_coverage@2,catalogue_coverage@2,mrr@2"),
     )
     scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}  # type: ignore[attr-defined]
     assert scores == {
         "recall": pytest.approx(0.75),
-        "sc": pytest.approx(2 / 3),
-        "pc": pytest.approx(0.75),
+        "subtopic_coverage": pytest.approx(2 / 3),
+        "catalogue_coverage": pytest.approx(0.75),
         "mrr": pytest.approx(0.5),
     }
 
@@ -157,11 +171,13 @@ def test_bad_lists(content: str, message: str, recprism: Recprism, tmp_path: Pat
 
 def test_two_runs_compare_with_a_paired_test(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     assert recprism("train", "-o", tmp_path / "other", "--set", "dim=4", *QUICK).code == 0
-    outcome = recprism("evaluate", tmp_path / "other", "--against", trained, "--json", "-m", "ndcg@10,pc@10")
+    outcome = recprism(
+        "evaluate", tmp_path / "other", "--against", trained, "--json", "-m", "ndcg@10,catalogue_coverage@10"
+    )
     rows = {row["metric"]: row for row in outcome.json["rows"]}  # type: ignore[attr-defined]
     assert rows["ndcg"]["difference"] == pytest.approx(rows["ndcg"]["b"] - rows["ndcg"]["a"])
     assert 0 <= rows["ndcg"]["p_value"] <= 1
-    assert rows["pc"]["p_value"] is None
+    assert rows["catalogue_coverage"]["p_value"] is None
 
 
 def test_stats_as_json(recprism: Recprism) -> None:
@@ -240,8 +256,8 @@ def test_every_command_explains_itself(recprism: Recprism) -> None:
         (["audit", "run", "--show", "1.5"], "did you mean 1.5%?"),
         (["check", "run", "--max-ndcg-loss", "1.5"], "did you mean 1.5%?"),
         (
-            ["check", "run", "--min-gain", "pc@10=5"],
-            "--min-gain pc@10: 5 is not a share above 0; did you mean 5%?",
+            ["check", "run", "--min-gain", "catalogue_coverage@10=5"],
+            "--min-gain catalogue_coverage@10: 5 is not a share above 0; did you mean 5%?",
         ),
         (["monitor", "run", "--lists", "x.csv", "--floor", "80"], "did you mean 80%?"),
         (["experiment", "run", "--alpha", "5"], "--alpha: 5 is not a share from 0.0001 to 0.5; did you mean 5%?"),
@@ -322,10 +338,19 @@ def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, 
 
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    words = ("diversify", run, "--diversity", "pc", "--set", "iterations=5", "-m", "ndcg@10,pc@10")
+    words = (
+        "diversify",
+        run,
+        "--diversity",
+        "catalogue_coverage",
+        "--set",
+        "iterations=5",
+        "-m",
+        "ndcg@10,catalogue_coverage@10",
+    )
     outcome = recprism(*words, "--json")
     assert outcome.code == 0, outcome.err
-    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "pc"}  # type: ignore[index,call-overload]
+    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "catalogue_coverage"}  # type: ignore[index,call-overload]
     assert set(outcome.json["controls"]) == {"permuted", "noise", "popularity"}  # type: ignore[call-overload]
     assert (run / "delta.safetensors").exists()
     again = recprism(*words)
@@ -338,14 +363,14 @@ def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, 
 
 def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in trained.iterdir()}
-    outcome = recprism("audit", trained, "--goal", "sc", "--guard", "recall@20=0.1", "--json")
+    outcome = recprism("audit", trained, "--goal", "subtopic_coverage", "--guard", "recall@20=0.1", "--json")
     assert outcome.code == 0, outcome.err
-    front = outcome.json["fronts"]["sc"]  # type: ignore[index]
+    front = outcome.json["fronts"]["subtopic_coverage"]  # type: ignore[index]
     assert len(front["points"]) == 8
     assert [row["budget"] for row in front["budgets"]] == [0.005, 0.01, 0.02, 0.05, 0.1]
     assert outcome.json["payers"] is not None
     assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before, "an audit changes nothing"
-    shown = recprism("audit", trained, "--goal", "sc", "--show", "0.1")
+    shown = recprism("audit", trained, "--goal", "subtopic_coverage", "--show", "0.1")
     assert "who pays" in shown.out
     assert shown.err.rstrip().splitlines()[-1].startswith("  or: recprism frontier")
 
@@ -362,15 +387,25 @@ def test_audit_of_lists(recprism: Recprism, trained: Path, tmp_path: Path) -> No
 def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    outcome = recprism("diversify", run, "--budget", "0.1", "--goal", "sc", "-m", "ndcg@10,sc@10", "--json")
+    outcome = recprism(
+        "diversify",
+        run,
+        "--budget",
+        "0.1",
+        "--goal",
+        "subtopic_coverage",
+        "-m",
+        "ndcg@10,subtopic_coverage@10",
+        "--json",
+    )
     assert outcome.code == 0, outcome.err
     changes = {row["metric"]: row["relative"] for row in outcome.json["change"]["rows"]}  # type: ignore[index]
-    assert changes["sc"] > 0.05
+    assert changes["subtopic_coverage"] > 0.05
     assert changes["ndcg"] > -0.1
     stored = json.loads((run / "certificate.json").read_text())
     assert stored["certificate"]["points"][stored["certificate"]["last"]]["certified"]
-    served = recprism("evaluate", run, "-m", "sc@10", "--json")
-    base = recprism("evaluate", run, "-m", "sc@10", "--json", "--base")
+    served = recprism("evaluate", run, "-m", "subtopic_coverage@10", "--json")
+    base = recprism("evaluate", run, "-m", "subtopic_coverage@10", "--json", "--base")
     assert served.json["scores"][0]["mean"] > base.json["scores"][0]["mean"]  # type: ignore[index]
     refused = recprism("diversify", run, "--budget", "0.1")
     assert refused.code == 2
@@ -394,9 +429,20 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
     run = tmp_path / "run"
     shutil.copytree(trained, run)
     rules = ["--ban", "296,593", "--pin", "1=318", "--max-share", "Drama=0.5"]
-    outcome = recprism("diversify", run, "--budget", "0.4", "--goal", "sc", "-m", "sc@10", *rules, "--json")
+    outcome = recprism(
+        "diversify",
+        run,
+        "--budget",
+        "0.4",
+        "--goal",
+        "subtopic_coverage",
+        "-m",
+        "subtopic_coverage@10",
+        *rules,
+        "--json",
+    )
     assert outcome.code == 0, outcome.err
-    rows = {row["constraint"]: row for row in outcome.json["rules"]["constraints"]}  # type: ignore[index]
+    rows = {row["constraint"]: row for row in outcome.json["violations"]["constraints"]}  # type: ignore[index]
     assert rows["banned items"]["lists"] == 0
     recprism("recommend", run, "-o", tmp_path / "lists.csv")
     lists = pl.read_csv(tmp_path / "lists.csv")
@@ -410,17 +456,17 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
 def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    assert recprism("diversify", run, "--diversity", "sc", "--set", "iterations=5").code == 0
-    outcome = recprism("adjust", run, "-f", "0=0", "-f", "3=2", "-m", "sc@10,ndcg@10", "--json")
+    assert recprism("diversify", run, "--diversity", "subtopic_coverage", "--set", "iterations=5").code == 0
+    outcome = recprism("adjust", run, "-f", "0=0", "-f", "3=2", "-m", "subtopic_coverage@10,ndcg@10", "--json")
     assert outcome.code == 0, outcome.err
-    assert [row["metric"] for row in outcome.json["change"]["rows"]] == ["sc", "ndcg"]  # type: ignore[index]
+    assert [row["metric"] for row in outcome.json["change"]["rows"]] == ["subtopic_coverage", "ndcg"]  # type: ignore[index]
     assert recprism("adjust", run, "-f", "99=0").code == 2
     assert recprism("adjust", run, "-f", "one=0").code == 2
 
 
 @pytest.mark.slow
 def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
-    outcome = recprism("frontier", trained, "--goal", "pc", "--rivals", "exposure", "--json")
+    outcome = recprism("frontier", trained, "--goal", "catalogue_coverage", "--rivals", "exposure", "--json")
     assert outcome.code == 0, outcome.err
     ours, theirs, popular = outcome.json["fronts"]  # type: ignore[misc]
     assert (ours["method"], theirs["method"], popular["method"]) == ("optimal_pc", "exposure", "popularity")
@@ -435,7 +481,7 @@ def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path:
     import shutil
 
     command = [sys.executable, "-m", "recprism", "diversify"]
-    options = ["--diversity", "sc", "--set", "iterations=150", "-m", "sc@10"]
+    options = ["--diversity", "subtopic_coverage", "--set", "iterations=150", "-m", "subtopic_coverage@10"]
     for name in ("whole", "cut"):
         shutil.copytree(trained, tmp_path / name)
     subprocess.run([*command, tmp_path / "whole", *options], check=True, capture_output=True)
@@ -446,7 +492,9 @@ def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path:
     process.kill()
     process.communicate(timeout=300)
     assert not (tmp_path / "cut" / "delta.safetensors").exists()
-    subprocess.run([*command, "--resume", tmp_path / "cut", "-m", "sc@10"], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "--resume", tmp_path / "cut", "-m", "subtopic_coverage@10"], check=True, capture_output=True
+    )
     whole, cut = ((tmp_path / name / "delta.safetensors").read_bytes() for name in ("whole", "cut"))
     assert whole == cut
 

@@ -22,8 +22,8 @@ def test_the_exit_code_follows_the_measured_change(
     diversified: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int], tmp_path: Path
 ) -> None:
     """Limits just within and just beyond what ``effect`` measures on the same labels."""
-    change = effect(diversified, ("sc@10", "ndcg@10"), controls=False).change
-    gain, loss = change["sc@10"].relative, -change["ndcg@10"].relative
+    change = effect(diversified, ("subtopic_coverage@10", "ndcg@10"), controls=False).change
+    gain, loss = change["subtopic_coverage@10"].relative, -change["ndcg@10"].relative
     assert gain > 0.02
     kept = ("--min-sc-gain", gain - 0.01, "--max-ndcg-loss", max(loss, 0) + 0.01)
     assert call("check", diversified.path, *kept) == 0
@@ -38,7 +38,7 @@ def test_the_exit_code_follows_the_measured_change(
 def test_confidence_asks_for_more(
     diversified: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    row = effect(diversified, ("sc@10",), controls=False).change["sc@10"]
+    row = effect(diversified, ("subtopic_coverage@10",), controls=False).change["subtopic_coverage@10"]
     between = (row.relative + row.low / row.a) / 2
     assert call("check", diversified.path, "--min-sc-gain", between, "--json") == 0
     assert json.loads(capsys.readouterr().out)["passed"]
@@ -48,7 +48,11 @@ def test_confidence_asks_for_more(
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
-    [((), "nothing to check"), (("--max-loss", "ndgc@10=0.1"), "did you mean"), (("--min-gain", "sc@10=x"), "share")],
+    [
+        ((), "nothing to check"),
+        (("--max-loss", "ndgc@10=0.1"), "did you mean"),
+        (("--min-gain", "subtopic_coverage@10=x"), "share"),
+    ],
 )
 def test_wrong_questions(
     diversified: Run,

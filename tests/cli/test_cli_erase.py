@@ -13,7 +13,7 @@ import pytest
 from recprism.cmb import CMB
 from recprism.errors import InputError
 from recprism.models.perturbation import Perturbation
-from recprism.runs.jobs.erasure import check_run, divided_users, own_objective
+from recprism.runs.jobs.erasure import divided_users, erase_run, own_objective
 from recprism.runs.run import Run
 
 FEW = ("--draws", "2", "--controls", "3")
@@ -22,7 +22,7 @@ FEW = ("--draws", "2", "--controls", "3")
 @pytest.fixture(scope="module")
 def diversified(searched_run: Callable[..., Run]) -> Path:
     """With a quickly found perturbation of PC."""
-    return searched_run(2, 16, diversity="pc", iterations=6).path
+    return searched_run(2, 16, diversity="catalogue_coverage", iterations=6).path
 
 
 def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
@@ -32,7 +32,7 @@ def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str],
     assert out.count("matched") == 4  # two ways, two numbers of features
     assert "shuffled within items" in out
     assert "Erasing the 5 largest entries of every row takes back" in out
-    assert "Of the change of pc@10" in out
+    assert "Of the change of catalogue_coverage@10" in out
     assert "so few draws of the controls cannot show a gain beyond chance" in out
     assert err.rstrip().splitlines()[-2].startswith("next: recprism")
 
@@ -40,10 +40,10 @@ def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str],
 def test_json_on_users_that_were_held_out(
     diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    words = ("--objective", "sc@10", "--features", "3", "--held-out-users", "0.2", "--json")
+    words = ("--objective", "subtopic_coverage@10", "--features", "3", "--held-out-users", "0.2", "--json")
     assert call("erase", diversified, *FEW, *words) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["objective"] == "sc@10"
+    assert found["objective"] == "subtopic_coverage@10"
     assert found["held_out_users"] == 120
     assert {row["features"] for row in found["erasure"]["rows"]} >= {0, 3, 5, 10, 16}
     assert found["verdict"]["holds"] is False
@@ -86,13 +86,13 @@ def test_bad_words(
 def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
     base, model = run.factors(), run.cmb()
-    run.save_cmb(CMB.holding(base, model.delta_, diversity="pc"))
+    run.save_cmb(CMB.holding(base, model.delta_, diversity="catalogue_coverage"))
     with pytest.raises(InputError, match="baked from lists"):
-        check_run(run, held_out=0.2)
+        erase_run(run, held_out=0.2)
     model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(base.user.shape))
     run.save_cmb(model)
     with pytest.raises(InputError, match="side=user: users that were never seen"):
-        check_run(run, held_out=0.2)
+        erase_run(run, held_out=0.2)
 
 
 def test_users_are_divided_once() -> None:
@@ -104,6 +104,6 @@ def test_users_are_divided_once() -> None:
 
 
 def test_the_objective_is_what_the_run_was_diversified_for() -> None:
-    assert own_objective(CMB(diversity="pc")) == "pc@10"
-    assert own_objective(CMB(diversity={"alpha_ndcg": 1.0, "pc": 1.0})) == "alpha_ndcg@10"
-    assert own_objective(CMB(diversity="sc")) == "sc@10"
+    assert own_objective(CMB(diversity="catalogue_coverage")) == "catalogue_coverage@10"
+    assert own_objective(CMB(diversity={"alpha_ndcg": 1.0, "catalogue_coverage": 1.0})) == "alpha_ndcg@10"
+    assert own_objective(CMB(diversity="subtopic_coverage")) == "subtopic_coverage@10"

@@ -27,7 +27,7 @@ def test_the_whole_story_then_one_user(
     out, err = capsys.readouterr()
     assert "promotion alone" in out
     assert "shuffled within items" in out
-    assert "Of the change of sc@10" in out
+    assert "Of the change of subtopic_coverage@10" in out
     assert "rank correlation" in out
     assert "next: recprism explain" in err
     kept = json.loads((diversified / "explanation.json").read_text(encoding="utf-8"))

@@ -160,12 +160,12 @@ def test_set_aside_warns_and_the_card_says_so(recprism: Recprism, world: Path, t
 
 
 LABELLED = {
-    "evaluate": ["-m", "ndcg@10,sc@10"],
-    "frontier": ["--goal", "sc", "--rivals", "mmr"],
+    "evaluate": ["-m", "ndcg@10,subtopic_coverage@10"],
+    "frontier": ["--goal", "subtopic_coverage", "--rivals", "mmr"],
     "diversify": ["--budget", "0.2", "--goal", "ilad_subtopics"],
 }
 ALWAYS = {
-    "audit": ["--goal", "pc"],
+    "audit": ["--goal", "catalogue_coverage"],
     "recommend": ["-k", "5"],
     "evaluate": [],
     "diversify": ["--diversity", "ilad", "--set", "iterations=2"],
@@ -181,7 +181,7 @@ def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path
         assert outcome.code == 0, f"{command}: {outcome.err}"
     lists = tmp_path / "lists.csv"
     commands: list[list[object]] = [
-        ["audit", run, "--goal", "sc"],
+        ["audit", run, "--goal", "subtopic_coverage"],
         ["recommend", run, "-k", "10", "-o", lists],
         ["evaluate", lists, "--held-out", run.parent / "taken.csv"],
         ["explain", run, "--draws", "0"],
@@ -211,9 +211,9 @@ def test_without_labels_what_needs_none_works(recprism: Recprism, run: Path, tmp
     assert recprism("export", run, "-o", tmp_path / "vectors").code == 0
     assert recprism("adjust", run, "-f", "1=0").code == 0
     for words in (
-        ["diversify", run, "--overwrite", "--budget", "0.1", "--goal", "pc"],
+        ["diversify", run, "--overwrite", "--budget", "0.1", "--goal", "catalogue_coverage"],
         ["evaluate", run, "-m", "ndcg@10"],
-        ["frontier", run, "--goal", "pc"],
+        ["frontier", run, "--goal", "catalogue_coverage"],
         ["experiment", run, "--budget", "0.1"],
     ):
         outcome = recprism(*words)
@@ -343,7 +343,7 @@ def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Pat
         for copy in copies:
             summary = _ready(client, copy.name)
             assert summary["phase"] == "ready", summary
-            goal = "ilad" if copy.name == BARE else "sc"
+            goal = "ilad" if copy.name == BARE else "subtopic_coverage"
             answer = client.get(f"/api/runs/{copy.name}/lists", params={"user": USERS[3], "goal": goal})
             assert answer.status_code == 200, answer.text
 

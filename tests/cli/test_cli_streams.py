@@ -71,10 +71,14 @@ TABLES = [
     ("recommend diverse --users 1", r"diverse: unseen items for the test part", r""),
     ("recommend diverse", r"601 lists of up to 10 items -> ", r""),
     ("check diverse --max-ndcg-loss 50%", r"diverse: limits, on the test part", r"holds: loss of ndcg@10"),
-    ("explain diverse --draws 0", r"diverse: what changed in sc@10, on the test part", r""),
+    ("explain diverse --draws 0", r"diverse: what changed in subtopic_coverage@10, on the test part", r""),
     ("explain diverse --user 1", r"diverse: what changed for user 1", r"Not checked against controls"),
     ("experiment diverse", r"diverse: an A/B test, planned from the test part", r"guardrails"),
-    ("monitor diverse --lists lists.csv", r"diverse: what is alive of its gain in sc@10", r"of the promised gain"),
+    (
+        "monitor diverse --lists lists.csv",
+        r"diverse: what is alive of its gain in subtopic_coverage@10",
+        r"of the promised gain",
+    ),
     ("interleave mixed.csv --clicks clicks.csv", r"clicks of clicks\.csv on the lists of mixed\.csv", r"users clicked"),
     ("interleave diverse -o again.csv", r"601 lists of up to 10 items -> again\.csv", r""),
     ("export diverse --to npz -o vectors", r"-> vectors", r"Item vectors are those of the trained model"),
@@ -100,7 +104,7 @@ def test_a_result_is_whole_on_stdout(
 
 def test_an_audit_is_a_report_by_itself(runs: Path) -> None:
     """As a shell gives it: a table keeps its lines however narrow the screen is."""
-    command = [sys.executable, "-m", "recprism", "audit", "base", "--goal", "sc"]
+    command = [sys.executable, "-m", "recprism", "audit", "base", "--goal", "subtopic_coverage"]
     environment = {**os.environ, "COLUMNS": "40"}
     done = subprocess.run(command, cwd=runs, capture_output=True, text=True, check=True, env=environment)
     lines = done.stdout.splitlines()
@@ -115,7 +119,7 @@ def test_an_audit_is_a_report_by_itself(runs: Path) -> None:
 
 
 JSON = [
-    "audit base --goal sc",
+    "audit base --goal subtopic_coverage",
     "evaluate diverse --bootstrap 0",
     "evaluate diverse --against base --bootstrap 0",
     "recommend diverse",
@@ -183,7 +187,7 @@ def on_a_terminal(words: list[str], folder: Path, python: tuple[str, ...] = ("-m
 
 @pytest.mark.parametrize(
     ("line", "doing"),
-    [("audit run --goal sc", "walking the paths"), ("diversify run --budget 10%", "walking the path")],
+    [("audit run --goal subtopic_coverage", "walking the paths"), ("diversify run --budget 10%", "walking the path")],
 )
 def test_a_terminal_shows_a_bar_with_the_time_left(line: str, doing: str, runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "base", tmp_path / "run")

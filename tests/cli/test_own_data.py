@@ -74,7 +74,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-DIVERSIFIED = ["--diversity", "sc", "--set", "iterations=5", "--set", "side=item"]
+DIVERSIFIED = ["--diversity", "subtopic_coverage", "--set", "iterations=5", "--set", "side=item"]
 
 
 def write(path: Path, header: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
@@ -179,8 +179,8 @@ def test_banned_ids_never_appear_and_pinned_ones_do(shop: Path) -> None:
     ok("diversify", "run", "--budget", "0.4", "--ban", '"a,b",007', "--pin", "1=🎬 film", "--overwrite")
     asked = Run(shop / "run").config.diversify
     assert asked is not None and asked.within is not None
-    assert asked.within.rules.banned == ["a,b", "007"]
-    assert asked.within.rules.pinned == {"1": "🎬 film"}
+    assert asked.within.constraints.banned == ["a,b", "007"]
+    assert asked.within.constraints.pinned == {"1": "🎬 film"}
     ok("diversify", "run", *DIVERSIFIED, "--overwrite")
 
 
@@ -193,24 +193,24 @@ WITHOUT_CATEGORIES = {
     "check": ["check", "plain", "--max-ndcg-loss", "0.99"],
     "export": ["export", "plain", "-o", "plain-out"],
     "report": ["report", "plain"],
-    "frontier": ["frontier", "plain", "--goal", "pc", "--rivals", "mmr"],
+    "frontier": ["frontier", "plain", "--goal", "catalogue_coverage", "--rivals", "mmr"],
 }
 
 
 def test_without_categories_every_command_works(shop: Path) -> None:
     for words in WITHOUT_CATEGORIES.values():
         ok(*words)
-    assert "ilad (distance of vectors) and pc (catalogue coverage)" in recprism("audit", "plain").err
+    assert "ilad (distance of vectors) and catalogue_coverage (catalogue coverage)" in recprism("audit", "plain").err
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["audit", "plain", "--goal", "sc"],
-        ["diversify", "plain", "--budget", "0.1", "--goal", "sc", "--overwrite"],
-        ["diversify", "plain", "--diversity", "sc", "--overwrite"],
-        ["frontier", "plain", "--goal", "sc"],
-        ["evaluate", "plain", "-m", "sc@10"],
+        ["audit", "plain", "--goal", "subtopic_coverage"],
+        ["diversify", "plain", "--budget", "0.1", "--goal", "subtopic_coverage", "--overwrite"],
+        ["diversify", "plain", "--diversity", "subtopic_coverage", "--overwrite"],
+        ["frontier", "plain", "--goal", "subtopic_coverage"],
+        ["evaluate", "plain", "-m", "subtopic_coverage@10"],
     ],
     ids=lambda words: " ".join(words[:1] + words[2:4]),
 )

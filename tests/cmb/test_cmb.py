@@ -26,7 +26,7 @@ from recprism.metrics import Context, Lists, evaluate
 from recprism.models import Factors
 
 
-def shared(diversity: object = "sc", accuracy: object = None, **settings: object) -> CMB:
+def shared(diversity: object = "subtopic_coverage", accuracy: object = None, **settings: object) -> CMB:
     """Players with one reward for all; tests of marginal credit are in test_credit.py."""
     return CMB.preset("shared", diversity=diversity, accuracy=accuracy, **settings)
 
@@ -50,7 +50,7 @@ def test_the_search_finds_the_best_perturbation_of_a_little_world() -> None:
     held_out = Incidence.coerce(np.eye(2, 3))
     split = Split(nothing, held_out, held_out, factors.user_ids, factors.item_ids)
     context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
-    space, objective, arms = FactorSpace(factors, nothing), Objective("sc", lambda1=0.1), Arms(0.3, 3)
+    space, objective, arms = FactorSpace(factors, nothing), Objective("subtopic_coverage", lambda1=0.1), Arms(0.3, 3)
     rewards = {
         combination: judge(space, context, objective, arms.values[list(combination)], 1).reward
         for combination in itertools.product(range(3), repeat=3)
@@ -89,7 +89,9 @@ def test_a_common_shift_of_all_items_leaves_every_list_as_it_was(seed: int) -> N
 def test_delta_and_factors_are_in_the_models_own_units() -> None:
     factors, split, subtopics = world(1)
     for scaling, unit in (("global", np.abs(factors.item).max()), ("factor", np.abs(factors.item).max(0))):
-        model = shared("sc", iterations=5, scaling=scaling, seed=1, keep="last").fit(factors, split, subtopics)  # type: ignore[arg-type]
+        model = shared("subtopic_coverage", iterations=5, scaling=scaling, seed=1, keep="last").fit(
+            factors, split, subtopics
+        )  # type: ignore[arg-type]
         assert model.delta_.item is not None
         delta = model.delta_.item.numpy()
         assert np.allclose(model.factors_.item - factors.item, delta, atol=1e-6)
@@ -102,7 +104,7 @@ def test_delta_and_factors_are_in_the_models_own_units() -> None:
 @pytest.mark.parametrize("side", ["item", "user", "both"])
 def test_every_policy_on_every_side(policy: str, side: str) -> None:
     factors, split, subtopics = world(2)
-    model = shared("sc", "recall", lambda1=0.1, policy=policy, side=side, iterations=12, k=5).fit(
+    model = shared("subtopic_coverage", "recall", lambda1=0.1, policy=policy, side=side, iterations=12, k=5).fit(
         factors, split, subtopics
     )  # type: ignore[arg-type]
     assert len(model.history_) == 12
@@ -112,13 +114,15 @@ def test_every_policy_on_every_side(policy: str, side: str) -> None:
 
 def test_the_history_tells_the_truth() -> None:
     factors, split, subtopics = world(3)
-    model = shared("sc", "ndcg", lambda1=2.0, lambda2=0.7, penalty="mean", iterations=8, k=5, keep="last")
+    model = shared(
+        "subtopic_coverage", "ndcg", lambda1=2.0, lambda2=0.7, penalty="mean", iterations=8, k=5, keep="last"
+    )
     model.fit(factors, split, subtopics)
     last = model.history_[-1]
     items, _ = model.factors_.rank(5, exclude=split.train)
     context = Context.from_split(split, "validation", subtopics=subtopics)
-    result = evaluate(items, context, ["sc@5", "ndcg@5"], bootstrap=0)
-    assert last.psi == pytest.approx(0.7 * result["ndcg@5"].mean + 0.3 * result["sc@5"].mean)
+    result = evaluate(items, context, ["subtopic_coverage@5", "ndcg@5"], bootstrap=0)
+    assert last.psi == pytest.approx(0.7 * result["ndcg@5"].mean + 0.3 * result["subtopic_coverage@5"].mean)
     unit = np.abs(factors.item).max()
     assert model.delta_.item is not None
     assert last.size == pytest.approx(np.abs(model.delta_.item.numpy() / unit).sum(), rel=1e-4)
@@ -128,7 +132,7 @@ def test_the_history_tells_the_truth() -> None:
 @pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", "gradient"])
 def test_resumed_at_any_iteration_it_ends_with_the_same_bits(policy: str) -> None:
     factors, split, subtopics = world(4)
-    diversity = "ilad" if policy == "gradient" else "sc"
+    diversity = "ilad" if policy == "gradient" else "subtopic_coverage"
 
     def model() -> CMB:
         return shared(diversity, policy=policy, iterations=9, k=5, seed=3)
@@ -137,7 +141,7 @@ def test_resumed_at_any_iteration_it_ends_with_the_same_bits(policy: str) -> Non
     whole = model().fit(factors, split, subtopics, follow=seen.append)
     assert whole.delta_.item is not None
     for progress in seen:
-        stored = Progress.from_json(progress.to_json(), progress.arrays, progress.begun_with)
+        stored = Progress.from_json(progress.to_json(), progress.arrays, progress.checkpoint_key)
         again = model().fit(factors, split, subtopics, resume=stored)
         assert again.delta_.item is not None
         assert torch.equal(again.delta_.item, whole.delta_.item)
@@ -155,7 +159,9 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
             torch.set_num_threads(threads)
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
             results.append(
-                shared("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(factors, split, subtopics)
+                shared("subtopic_coverage", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(
+                    factors, split, subtopics
+                )
             )
     finally:
         torch.set_num_threads(before[0])
@@ -164,7 +170,9 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
     assert first is not None
     assert second is not None
     assert torch.equal(first, second)
-    other = shared("sc", "recall", lambda1=0.1, iterations=20, k=5, seed=10).fit(factors, split, subtopics)
+    other = shared("subtopic_coverage", "recall", lambda1=0.1, iterations=20, k=5, seed=10).fit(
+        factors, split, subtopics
+    )
     assert other.delta_.item is not None
     assert not torch.equal(first, other.delta_.item)
 
@@ -172,7 +180,7 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
 def test_what_is_kept() -> None:
     factors, split, subtopics = world(6)
     fitted = {
-        keep: shared("sc", iterations=30, k=5, keep=keep, lambda1=0.05).fit(factors, split, subtopics)  # type: ignore[arg-type]
+        keep: shared("subtopic_coverage", iterations=30, k=5, keep=keep, lambda1=0.05).fit(factors, split, subtopics)  # type: ignore[arg-type]
         for keep in ("last", "greedy", "best")
     }
     histories = {model.history_ for model in fitted.values()}
@@ -183,12 +191,14 @@ def test_what_is_kept() -> None:
         ("best", max(fitted["best"].history_, key=lambda s: s.reward)),
     ):
         items, _ = fitted[keep].factors_.rank(5, exclude=split.train)
-        assert evaluate(items, context, ["sc@5"], bootstrap=0)["sc@5"].mean == pytest.approx(wanted.psi)
+        assert evaluate(items, context, ["subtopic_coverage@5"], bootstrap=0)[
+            "subtopic_coverage@5"
+        ].mean == pytest.approx(wanted.psi)
 
 
 def test_it_stops_when_nothing_gets_better() -> None:
     factors, split, subtopics = world(7)
-    model = shared("pc", iterations=500, k=5, patience=10).fit(factors, split, subtopics)
+    model = shared("catalogue_coverage", iterations=500, k=5, patience=10).fit(factors, split, subtopics)
     assert model.converged_
     assert len(model.history_) < 500
     best = max(range(len(model.history_)), key=lambda i: model.history_[i].reward)
@@ -212,7 +222,7 @@ def test_a_metric_that_nobody_ships() -> None:
     assert max(step.psi for step in model.history_) > float(before)
     assert model.settings()["diversity"] == "at_least_one"
     with pytest.raises(InputError, match="needed but not given: what the items are about"):
-        shared("sc", iterations=1).fit(factors, split)
+        shared("subtopic_coverage", iterations=1).fit(factors, split)
 
 
 def test_the_gradient_variant_raises_ilad() -> None:
@@ -222,7 +232,7 @@ def test_the_gradient_variant_raises_ilad() -> None:
     assert model.delta_.item is not None
     assert model.delta_.item.abs().max() <= 0.3 * np.abs(factors.item).max() * 1.0001
     with pytest.raises(InputError, match="differentiable objective"):
-        shared("sc", policy="gradient", iterations=1).fit(factors, split, subtopics)
+        shared("subtopic_coverage", policy="gradient", iterations=1).fit(factors, split, subtopics)
 
 
 def test_soft_ilad_is_ilad() -> None:
@@ -236,7 +246,7 @@ def test_soft_ilad_is_ilad() -> None:
 def test_the_item_bias_is_never_perturbed() -> None:
     factors, split, subtopics = world(11)
     biased = Factors.from_arrays(factors.user, factors.item, item_bias=np.linspace(-3, 3, 25))
-    model = shared("sc", iterations=5, k=5).fit(biased, split, subtopics)
+    model = shared("subtopic_coverage", iterations=5, k=5).fit(biased, split, subtopics)
     assert (model.factors_.item_bias == biased.item_bias).all()  # type: ignore[union-attr,operator]
     space = FactorSpace(biased, split.train)
     assert (space.lists(torch.zeros(space.n_players), 5).numpy() == biased.rank(5, exclude=split.train)[0]).all()
@@ -244,8 +254,8 @@ def test_the_item_bias_is_never_perturbed() -> None:
 
 def test_the_dial() -> None:
     factors, split, subtopics = world(12)
-    model = shared("sc", iterations=5, k=5, keep="last").fit(factors, split, subtopics)
-    metrics = ["sc@5", "ndcg@5"]
+    model = shared("subtopic_coverage", iterations=5, k=5, keep="last").fit(factors, split, subtopics)
+    metrics = ["subtopic_coverage@5", "ndcg@5"]
 
     def turn(dial: dict[int, float]) -> Adjusted:
         return model.adjust(dial, split, subtopics, metrics)
@@ -278,15 +288,15 @@ def test_the_gradient_variant_gives_the_same_bits_every_time(small: Dataset) -> 
 
 def test_save_and_load(tmp_path: Path) -> None:
     factors, split, subtopics = world(13)
-    model = shared("sc", "recall", iterations=5, k=5, side="both").fit(factors, split, subtopics)
+    model = shared("subtopic_coverage", "recall", iterations=5, k=5, side="both").fit(factors, split, subtopics)
     model.save(tmp_path)
     loaded = CMB.load(tmp_path)
     assert loaded.settings() == model.settings()
     assert loaded.history_ == model.history_
     assert (loaded.factors_.item == model.factors_.item).all()
     assert (loaded.factors_.user == model.factors_.user).all()
-    before, after = loaded.evaluate(split, subtopics, ["sc@5", "ndcg@5"], bootstrap=0)
-    assert before["sc@5"].mean != after["sc@5"].mean
+    before, after = loaded.evaluate(split, subtopics, ["subtopic_coverage@5", "ndcg@5"], bootstrap=0)
+    assert before["subtopic_coverage@5"].mean != after["subtopic_coverage@5"].mean
     assert loaded.recommend(0, 5)[0].shape == (5,)
     (tmp_path / "cmb.json").write_text("{}")
     with pytest.raises(InputError, match=r"made from another cmb\.json"):
@@ -298,8 +308,8 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 def test_the_paper_preset_is_what_the_reruns_showed() -> None:
-    model = CMB.preset("paper", diversity="sc", accuracy="recall")
-    assert (model.reach, model.n_arms, model.iterations, model.epsilon, model.k) == (0.3, 61, 200, 0.1, 20)
+    model = CMB.preset("paper", diversity="subtopic_coverage", accuracy="recall")
+    assert (model.max_step, model.n_arms, model.iterations, model.epsilon, model.k) == (0.3, 61, 200, 0.1, 20)
     assert (model.lambda1, model.lambda2, model.ties, model.keep, model.scaling) == (
         5.0,
         0.9,
@@ -321,7 +331,7 @@ def test_the_paper_preset_is_what_the_reruns_showed() -> None:
         {"lambda2": 1.5},
         {"penalty": "max"},
         {"policy": "thompson"},
-        {"reach": 0.0},
+        {"max_step": 0.0},
         {"n_arms": 1},
         {"iterations": 0},
         {"ties": "last"},
@@ -337,7 +347,7 @@ def test_bad_settings_are_refused_at_once(settings: dict[str, object]) -> None:
 def test_a_split_without_validation_cannot_pay() -> None:
     factors, split, subtopics = world(14)
     with pytest.raises(InputError, match="no validation part to take the reward from"):
-        shared("sc").fit(factors, split.refit(), subtopics)
+        shared("subtopic_coverage").fit(factors, split.refit(), subtopics)
 
 
 @given(st.integers(0, 1000))

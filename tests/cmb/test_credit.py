@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.cmb import CMB, WORTHS, MarginalCredit, worth_of
-from recprism.cmb._dual_averaging import ClimbSettings
+from recprism.cmb._dual_averaging import DualAveragingSettings
 from recprism.cmb.controls import permuted
 from recprism.cmb.credit.marginal import to_items, to_users
 from recprism.cmb.credit.worth import by_exchange
@@ -39,7 +39,11 @@ def candidates(seed: int, n_users: int = 12, n_items: int = 30, width: int = 12)
 @given(st.integers(0, 500))
 def test_the_short_way_to_coverage_is_the_exchange(seed: int) -> None:
     items, context = candidates(seed)
-    assert torch.allclose(WORTHS["sc"](items, 5, context), by_exchange(resolve("sc"))(items, 5, context), atol=1e-6)
+    assert torch.allclose(
+        WORTHS["subtopic_coverage"](items, 5, context),
+        by_exchange(resolve("subtopic_coverage"))(items, 5, context),
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("name", ["alpha_ndcg", "ilad", "ilad_subtopics"])
@@ -61,7 +65,7 @@ def test_every_registered_metric_can_be_credited(name: str) -> None:
 def test_a_worth_points_to_what_is_better() -> None:
     items, context = candidates(2)
     exposure = torch.bincount(items[:, :5].flatten(), minlength=30)
-    for name in ("gini", "exposure_entropy", "personalisation", "pc"):
+    for name in ("gini", "exposure_entropy", "personalisation", "catalogue_coverage"):
         worth = worth_of(name)(items, 5, context)[:, 5:]
         rare, common = exposure[items[:, 5:]] == 0, exposure[items[:, 5:]] >= 3
         assert worth[rare].mean() > worth[common].mean(), name
@@ -92,14 +96,19 @@ def change(model: CMB, delta: object, data: Dataset, split: Split) -> dict[str, 
     values = []
     for factors in (model.base_, delta.applied_to(model.base_)):  # type: ignore[attr-defined]
         lists, _ = factors.rank(10, exclude=split.train)
-        found = evaluate(lists, context, ["ndcg@10", "sc@10", "pc@10", "ilad_subtopics@10"], bootstrap=0)
+        found = evaluate(
+            lists,
+            context,
+            ["ndcg@10", "subtopic_coverage@10", "catalogue_coverage@10", "ilad_subtopics@10"],
+            bootstrap=0,
+        )
         values.append({score.name: score.mean for score in found.scores})
     return {name: values[1][name] / values[0][name] - 1 for name in values[0]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("side", ["item", "user", "both"])
-@pytest.mark.parametrize("goal", ["sc", "ilad_subtopics", "pc"])
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad_subtopics", "catalogue_coverage"])
 def test_players_learn_what_they_are_paid_for(trained: tuple[Dataset, Split, Factors], side: str, goal: str) -> None:
     data, split, factors = trained
     model = CMB(goal, side=side, device="cpu").fit(factors, split, data.subtopics)  # type: ignore[arg-type]
@@ -117,22 +126,24 @@ def test_players_learn_what_they_are_paid_for(trained: tuple[Dataset, Split, Fac
 
 def test_several_goals_at_once(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
-    alone = CMB("sc", side="user", device="cpu").fit(factors, split, data.subtopics)
-    both = CMB({"sc": 1.0, "pc": 1.0}, side="user", device="cpu").fit(factors, split, data.subtopics)
+    alone = CMB("subtopic_coverage", side="user", device="cpu").fit(factors, split, data.subtopics)
+    both = CMB({"subtopic_coverage": 1.0, "catalogue_coverage": 1.0}, side="user", device="cpu").fit(
+        factors, split, data.subtopics
+    )
     one, two = (change(model, model.delta_, data, split) for model in (alone, both))
-    assert two["pc@10"] > one["pc@10"] + 0.05
-    assert two["sc@10"] > 0.05
-    assert both.settings()["diversity"] == {"sc": 1.0, "pc": 1.0}
+    assert two["catalogue_coverage@10"] > one["catalogue_coverage@10"] + 0.05
+    assert two["subtopic_coverage@10"] > 0.05
+    assert both.settings()["diversity"] == {"subtopic_coverage": 1.0, "catalogue_coverage": 1.0}
 
 
 def test_a_price_buys_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     shares, gains = [], []
     for price in (0.0, 0.2, 0.6):
-        model = CMB("sc", lambda1=price, device="cpu").fit(factors, split, data.subtopics)
+        model = CMB("subtopic_coverage", lambda1=price, device="cpu").fit(factors, split, data.subtopics)
         assert model.delta_.item is not None
         shares.append(float((model.delta_.item == 0).float().mean()))
-        gains.append(change(model, model.delta_, data, split)["sc@10"])
+        gains.append(change(model, model.delta_, data, split)["subtopic_coverage@10"])
     assert shares == sorted(shares)
     assert shares[2] > 0.5
     assert gains[2] > 0
@@ -141,7 +152,7 @@ def test_a_price_buys_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> No
 @pytest.mark.parametrize("side", ["item", "both"])
 def test_only_the_named_factors_move(trained: tuple[Dataset, Split, Factors], side: str) -> None:
     data, split, factors = trained
-    model = CMB("sc", side=side, only=(3, 7), iterations=4, device="cpu")  # type: ignore[arg-type]
+    model = CMB("subtopic_coverage", side=side, only=(3, 7), iterations=4, device="cpu")  # type: ignore[arg-type]
     model.fit(factors, split, data.subtopics)
     for moved in (model.delta_.item, model.delta_.user):
         if moved is not None:
@@ -150,7 +161,7 @@ def test_only_the_named_factors_move(trained: tuple[Dataset, Split, Factors], si
             assert (moved[:, [3, 7]] != 0).any()
     for wrong in ((), (1, 1), (50,)):
         with pytest.raises(InputError, match="name distinct factors"):
-            CMB("sc", only=wrong, device="cpu").fit(factors, split, data.subtopics)
+            CMB("subtopic_coverage", only=wrong, device="cpu").fit(factors, split, data.subtopics)
 
 
 def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None:
@@ -172,7 +183,9 @@ def test_no_label_is_looked_at(trained: tuple[Dataset, Split, Factors]) -> None:
     nothing = Incidence.empty(split.train.shape)
     blind = replace(split, test=nothing, validation=nothing)
     seeing = replace(split, test=nothing)
-    one, two = (CMB("sc", iterations=5, device="cpu").fit(factors, it, data.subtopics) for it in (blind, seeing))
+    one, two = (
+        CMB("subtopic_coverage", iterations=5, device="cpu").fit(factors, it, data.subtopics) for it in (blind, seeing)
+    )
     assert torch.equal(one.delta_.item, two.delta_.item)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="looks at labels"):
         CMB("ndcg", reward_on="test").fit(factors, split, data.subtopics)
@@ -181,8 +194,8 @@ def test_no_label_is_looked_at(trained: tuple[Dataset, Split, Factors]) -> None:
 def test_an_interrupted_climb_goes_on_to_the_same_bits(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     seen: list[Progress] = []
-    whole = CMB("sc", iterations=6, device="cpu").fit(factors, split, data.subtopics, follow=seen.append)
-    again = CMB("sc", iterations=6, device="cpu").fit(factors, split, data.subtopics, resume=seen[2])
+    whole = CMB("subtopic_coverage", iterations=6, device="cpu").fit(factors, split, data.subtopics, follow=seen.append)
+    again = CMB("subtopic_coverage", iterations=6, device="cpu").fit(factors, split, data.subtopics, resume=seen[2])
     assert torch.equal(whole.delta_.item, again.delta_.item)  # type: ignore[arg-type]
     assert whole.history_ == again.history_
 
@@ -198,7 +211,7 @@ def test_an_interrupted_climb_goes_on_to_the_same_bits(trained: tuple[Dataset, S
         {"width": 0.0},
         {"rate": 0.0},
         {"diversity": {}},
-        {"diversity": {"sc": -1.0}},
+        {"diversity": {"subtopic_coverage": -1.0}},
     ],
 )
 def test_bad_settings(settings: dict[str, object]) -> None:
@@ -207,4 +220,4 @@ def test_bad_settings(settings: dict[str, object]) -> None:
     with pytest.raises(InputError):
         MarginalCredit({})
     with pytest.raises(InputError):
-        ClimbSettings(iterations=0)
+        DualAveragingSettings(iterations=0)

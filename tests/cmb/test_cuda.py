@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recprism.cmb import CMB, Arms, EpsilonGreedy, FactorSpace, MarginalCredit, Objective
-from recprism.cmb._dual_averaging import ClimbSettings, climb
+from recprism.cmb._dual_averaging import DualAveragingSettings, dual_averaging
 from recprism.cmb.credit.marginal import to_items
 from recprism.cmb.history import Progress
 from recprism.cmb.players._memory import Players, Ties
@@ -49,7 +49,9 @@ def test_the_best_arms_are_found_as_torch_finds_them(ties: Ties, n_arms: int) ->
     assert torch.equal(players.greedy(0), players._best(players.values, 0))
 
 
-@pytest.mark.parametrize("settings", [{}, {"diversity": "sc", "accuracy": "recall", "keep": "best", "ties": "zero"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"diversity": "subtopic_coverage", "accuracy": "recall", "keep": "best", "ties": "zero"}]
+)
 def test_the_papers_search_is_that_of_the_processor(settings: dict[str, Any]) -> None:
     factors, split, subtopics = world()
     found = [
@@ -65,7 +67,9 @@ def test_the_papers_search_is_that_of_the_processor(settings: dict[str, Any]) ->
 def test_marginal_credit_is_that_of_the_processor() -> None:
     factors, split, subtopics = world()
     found = [
-        CMB(diversity={"sc": 1.0, "pc": 0.5}, device=device).fit(factors, split, subtopics)
+        CMB(diversity={"subtopic_coverage": 1.0, "catalogue_coverage": 0.5}, device=device).fit(
+            factors, split, subtopics
+        )
         for device in ("cpu", "cuda")
     ]
     for one, other in zip(found[0].history_, found[1].history_, strict=True):
@@ -115,7 +119,10 @@ class _Waiter:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("objective", [Objective("sc"), Objective("sc", "recall", 5.0), Objective("alpha_ndcg")])
+@pytest.mark.parametrize(
+    "objective",
+    [Objective("subtopic_coverage"), Objective("subtopic_coverage", "recall", 5.0), Objective("alpha_ndcg")],
+)
 def test_nothing_leaves_the_gpu_while_players_search(objective: Objective) -> None:
     factors, split, subtopics = world()
     space = FactorSpace(factors, split.train, device="cuda")
@@ -126,14 +133,16 @@ def test_nothing_leaves_the_gpu_while_players_search(objective: Objective) -> No
     assert watch.calls == 10 and len(found.history) == 10
 
 
-@pytest.mark.parametrize("goal", ["sc", "pc", "ilad_subtopics", "gini"])
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "catalogue_coverage", "ilad_subtopics", "gini"])
 def test_nothing_leaves_the_gpu_while_players_climb(goal: str) -> None:
     factors, split, subtopics = world()
     space = FactorSpace(factors, split.train, side="both", device="cuda")
     context = Context(train=split.train, subtopics=subtopics, vectors=factors.item, device="cuda")
     watch = _Waiter(space)
     with watch:
-        climb(space, context, Objective(goal), MarginalCredit({goal: 1.0}), Arms(0.05, 2001), ClimbSettings(10))
+        dual_averaging(
+            space, context, Objective(goal), MarginalCredit({goal: 1.0}), Arms(0.05, 2001), DualAveragingSettings(10)
+        )
     assert watch.calls == 10
 
 

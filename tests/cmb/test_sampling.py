@@ -36,7 +36,7 @@ def world() -> tuple[Factors, Split, Subtopics]:
 def test_every_sample_of_a_size_gives_psi_its_variance_and_the_reward_on_average() -> None:
     rng = np.random.default_rng(1)
     accuracy, diversity = (torch.from_numpy(rng.random(8)) for _ in range(2))
-    objective, n_players = Objective("sc", "ndcg", lambda1=0.3, lambda2=0.6), 10
+    objective, n_players = Objective("subtopic_coverage", "ndcg", lambda1=0.3, lambda2=0.6), 10
     psi = float(0.6 * accuracy.mean() + 0.4 * diversity.mean())
     drawn = [list(rows) for rows in itertools.combinations(range(8), 3)]
     found = [objective.psi_of_sample([[(accuracy[rows],), (diversity[rows],)]], 8) for rows in drawn]
@@ -76,7 +76,7 @@ def test_a_context_of_some_users_judges_as_that_of_all(world: tuple[Factors, Spl
     context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
     items = torch.from_numpy(factors.rank(10, exclude=split.train)[0])
     rows = np.array([3, 7, 8, 41, 59])
-    for name in ("ndcg", "sc", "alpha_ndcg", "ilad"):
+    for name in ("ndcg", "subtopic_coverage", "alpha_ndcg", "ilad"):
         ((_, metric),) = Objective(name).metrics
         everybody = torch.as_tensor(metric(Lists(items, context), context))
         some = context.of_users(rows)
@@ -85,7 +85,7 @@ def test_a_context_of_some_users_judges_as_that_of_all(world: tuple[Factors, Spl
 
 SETTINGS = {
     "marginal": {"iterations": 6},
-    "shared": {"credit": "shared", "accuracy": "ndcg", "iterations": 12, "reach": 0.3, "n_arms": 11, "keep": "best"},
+    "shared": {"credit": "shared", "accuracy": "ndcg", "iterations": 12, "max_step": 0.3, "n_arms": 11, "keep": "best"},
 }
 
 
@@ -99,7 +99,7 @@ def test_steps_tell_error_and_users_and_resume_to_the_same_bits(
     assert (model.history_[0].users, model.history_[-1].users) == (5, 20)
     assert all(step.error is not None and 0 < step.error < 0.2 for step in model.history_)
     part = seen[2]
-    stored = Progress.from_json(part.to_json(), part.arrays, json.loads(json.dumps(part.begun_with)))
+    stored = Progress.from_json(part.to_json(), part.arrays, json.loads(json.dumps(part.checkpoint_key)))
     again = CMB(**SETTINGS[credit], users_per_step=20, device="cpu").fit(*world, resume=stored)
     assert again.history_ == model.history_
     assert torch.equal(again.delta_.item, model.delta_.item)
@@ -139,13 +139,16 @@ def test_large_data_is_sampled_unless_told_otherwise(
     assert CMB(iterations=4, device="cpu", users_per_step=None).fit(*world).history_[-1].users is None
     # A value of all lists together does not follow from some of them, and what a function of one's own looks at nobody
     # knows: all users, then. The paper's settings are as they were.
-    for diversity in ("pc", lambda lists, _: lists.lengths.double().mean()):
+    for diversity in ("catalogue_coverage", lambda lists, _: lists.lengths.double().mean()):
         whole = CMB.preset("shared", iterations=4, device="cpu", diversity=diversity).fit(*world)
         assert whole.history_[-1].users is None
     assert CMB.preset("paper", iterations=4, device="cpu").fit(*world).history_[-1].users is None
 
 
-@pytest.mark.parametrize("settings", [{"side": "user"}, {"diversity": "pc"}, {"diversity": {"sc": 1.0, "gini": 1.0}}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"side": "user"}, {"diversity": "catalogue_coverage"}, {"diversity": {"subtopic_coverage": 1.0, "gini": 1.0}}],
+)
 def test_where_a_sample_cannot_stand_for_all_it_is_refused(
     world: tuple[Factors, Split, Subtopics], settings: dict[str, object]
 ) -> None:
@@ -167,13 +170,13 @@ def test_settings_that_mean_nothing_are_refused(users: object) -> None:
         ({"users_per_step": None}, "users_per_step = 20 and now it is None"),
         ({"seed": 1}, "seed = 0 and now it is 1"),
         ({"iterations": 14}, r"iterations = \d+ and now it is 14"),
-        ({"diversity": "alpha_ndcg"}, "diversity = 'sc' and now it is 'alpha_ndcg'"),
+        ({"diversity": "alpha_ndcg"}, "diversity = 'subtopic_coverage' and now it is 'alpha_ndcg'"),
     ],
 )
 def test_a_search_that_was_begun_otherwise_is_not_gone_on_with(
     world: tuple[Factors, Split, Subtopics], credit: str, change: dict[str, object], said: str
 ) -> None:
-    begun = {**SETTINGS[credit], "diversity": "sc", "users_per_step": 20, "device": "cpu"}
+    begun = {**SETTINGS[credit], "diversity": "subtopic_coverage", "users_per_step": 20, "device": "cpu"}
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:

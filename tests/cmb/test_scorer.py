@@ -61,16 +61,23 @@ def test_the_network_has_learned_the_tastes(trained: tuple[TwoLayers, Split, Sub
     lists = space.lists(torch.zeros(space.n_players), 5)
     own_kind = (lists % 2) == (torch.arange(N_USERS)[:, None] % 2)
     assert own_kind.float().mean() > 0.8, "chance would be a half"
-    assert evaluate(lists, Context(subtopics=subtopics), ["sc@5"], bootstrap=0)["sc@5"].mean < 0.75
+    assert (
+        evaluate(lists, Context(subtopics=subtopics), ["subtopic_coverage@5"], bootstrap=0)["subtopic_coverage@5"].mean
+        < 0.75
+    )
 
 
 def test_players_diversify_it_through_its_scores_alone(trained: tuple[TwoLayers, Split, Subtopics]) -> None:
     model, split, subtopics = trained
     before = model.item_features.clone()
-    cmb = CMB.preset("shared", diversity="sc", iterations=60, k=5, reach=0.6).fit_scorer(model, split, subtopics)
+    cmb = CMB.preset("shared", diversity="subtopic_coverage", iterations=60, k=5, max_step=0.6).fit_scorer(
+        model, split, subtopics
+    )
     assert torch.equal(model.item_features, before), "the model itself is left alone"
     base = ScorerSpace(model, split.train).lists(torch.zeros(N_ITEMS * DIM), 5)
-    base_sc = evaluate(base, Context(subtopics=subtopics), ["sc@5"], bootstrap=0)["sc@5"].mean
+    base_sc = evaluate(base, Context(subtopics=subtopics), ["subtopic_coverage@5"], bootstrap=0)[
+        "subtopic_coverage@5"
+    ].mean
     assert max(step.psi for step in cmb.history_) > base_sc + 0.05
     with pytest.raises(InputError, match="shows only scores"):
         CMB.preset("shared", diversity="ilad", policy="gradient").fit_scorer(model, split, subtopics)

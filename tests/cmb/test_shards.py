@@ -26,7 +26,18 @@ def world(n_users: int = 67, n_items: int = 40, d: int = 4) -> tuple[Factors, Sp
 
 
 @pytest.mark.parametrize(
-    "diversity", ["sc", "pc", "personalisation", "gini", "exposure_entropy", "alpha_ndcg", "ilad", "pc@3", "novelty"]
+    "diversity",
+    [
+        "subtopic_coverage",
+        "catalogue_coverage",
+        "personalisation",
+        "gini",
+        "exposure_entropy",
+        "alpha_ndcg",
+        "ilad",
+        "catalogue_coverage@3",
+        "novelty",
+    ],
 )
 @pytest.mark.parametrize("side", ["item", "both"])
 def test_the_first_reward_of_shards_is_that_of_all_lists_at_once(diversity: str, side: str) -> None:
@@ -36,7 +47,7 @@ def test_the_first_reward_of_shards_is_that_of_all_lists_at_once(diversity: str,
     assert parts.history_[0].size == whole.history_[0].size
 
 
-@pytest.mark.parametrize("diversity", ["sc", "pc", "ilad", "ndcg@3", "calibration"])
+@pytest.mark.parametrize("diversity", ["subtopic_coverage", "catalogue_coverage", "ilad", "ndcg@3", "calibration"])
 @pytest.mark.parametrize("side", ["item", "user", "both"])
 def test_the_learner_goes_the_same_way_with_any_shards(diversity: str, side: str) -> None:
     """Sums in another order differ in their last digits, and an arm is 0.5 / 10^4 wide: one step apart, if that."""

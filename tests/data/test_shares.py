@@ -17,7 +17,7 @@ from recprism import Diversifier, Factors
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.certificate import certify
 from recprism.budget.path import within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.data.shares import share
 from recprism.deploy.refit import refit
@@ -55,23 +55,23 @@ def test_a_gain_above_one_is_written_in_percent() -> None:
 
 
 @pytest.fixture(scope="module")
-def situation(small: Dataset) -> Situation:
+def scenario(small: Dataset) -> Scenario:
     """Random vectors: what is asked for is read before anything is made of them."""
     assert small.subtopics is not None
     split, draw = small.split(seed=0), np.random.default_rng(0)
     user, item = (draw.normal(size=(n, 4)).astype(np.float32) for n in (split.n_users, split.n_items))
     factors = Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
-    return Situation(factors, split, small.subtopics, "test")
+    return Scenario(factors, split, small.subtopics, "test")
 
 
 BASE = {"ndcg@10": np.tile([0.2, 0.4, 0.6], 400)}
 POINT = {"ndcg@10": BASE["ndcg@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
 
 
-def test_python_takes_both(situation: Situation) -> None:
+def test_python_takes_both(scenario: Scenario) -> None:
     assert certify(BASE, [POINT], {"ndcg@10": "1%"}, confidence="95 %") == certify(BASE, [POINT], {"ndcg@10": 0.01})
     few = {"trade_offs": (0.1,)}
-    as_text, as_number = (within_budget(situation, "sc", {"ndcg@10": it}, **few) for it in ("5%", 0.05))  # type: ignore[arg-type]
+    as_text, as_number = (within_budget(scenario, "subtopic_coverage", {"ndcg@10": it}, **few) for it in ("5%", 0.05))  # type: ignore[arg-type]
     assert as_text.certificate == as_number.certificate
     assert Constrained(Optimal(), max_share={0: "20%"}).max_share == {0: 0.2}  # type: ignore[dict-item]
 
@@ -79,22 +79,22 @@ def test_python_takes_both(situation: Situation) -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda it: within_budget(it, "sc", {"ndcg@10": 5}),
-        lambda it: within_budget(it, "sc", {"ndcg@10": 0.05}, confidence=95),
-        lambda it: cost_of_diversity(it, ("sc",), (5,)),
-        lambda it: cost_of_diversity(it, ("sc",), show=5),
-        lambda it: cost_of_diversity(it, ("sc",), guards={"recall@20": 2}),
+        lambda it: within_budget(it, "subtopic_coverage", {"ndcg@10": 5}),
+        lambda it: within_budget(it, "subtopic_coverage", {"ndcg@10": 0.05}, confidence=95),
+        lambda it: cost_of_diversity(it, ("subtopic_coverage",), (5,)),
+        lambda it: cost_of_diversity(it, ("subtopic_coverage",), show=5),
+        lambda it: cost_of_diversity(it, ("subtopic_coverage",), guards={"recall@20": 2}),
         lambda it: Diversifier(budget=5).fit(it.factors, it.split),
         lambda _: certify(BASE, [POINT], {"ndcg@10": 5}),
         lambda _: Constrained(Optimal(), tail_floor=5, popularity=[1]),
-        lambda it: refit(it, None, "sc", {"ndcg@10": 0.05}, trade_off=0.1, max_churn=20),  # type: ignore[arg-type]
+        lambda it: refit(it, None, "subtopic_coverage", {"ndcg@10": 0.05}, trade_off=0.1, max_churn=20),  # type: ignore[arg-type]
         lambda _: BudgetConfig(budgets={"ndcg@10": 5}),
         lambda _: RunConfig.model_validate({"split": {"test": 10}}),
     ],
 )
-def test_python_asks_about_a_number_above_one(ask: Callable[[Situation], Any], situation: Situation) -> None:
+def test_python_asks_about_a_number_above_one(ask: Callable[[Scenario], Any], scenario: Scenario) -> None:
     with pytest.raises(ValueError, match=r"\b(\d+) is not a share .*; did you mean \1%\?"):
-        ask(situation)
+        ask(scenario)
 
 
 TOML = """
@@ -104,7 +104,7 @@ validation = {validation}
 [diversify.within.budgets]
 "ndcg@10" = {budget}
 
-[diversify.within.rules]
+[diversify.within.constraints]
 tail_floor = "10%"
 """
 
@@ -117,7 +117,7 @@ def test_toml_takes_both_and_names_the_place(tmp_path: Path) -> None:
     assert found.diversify is not None
     assert found.diversify.within is not None
     assert found.diversify.within.budgets == {"ndcg@10": 0.05}
-    assert found.diversify.within.rules.tail_floor == 0.1
+    assert found.diversify.within.constraints.tail_floor == 0.1
     path.write_text(TOML.format(validation="0.1", budget="5"), encoding="utf-8")
     wanted = f"{path}: diversify.within.budgets.ndcg@10: 5 is not a share above 0 and below 1; did you mean 5%?"
     with pytest.raises(InputError, match=f"^{re.escape(wanted)}$"):

@@ -56,7 +56,7 @@ def test_a_gain_is_found_as_often_as_said(power: float) -> None:
     generator = np.random.default_rng(2)
     base = generator.beta(6, 4, 700)
     new = np.clip(base + generator.normal(0.06, 0.15, 700), 0, 1)
-    size = better("sc@10", base, new, 0.5, Terms(power, 0.05, 0.5))
+    size = better("subtopic_coverage@10", base, new, 0.5, Terms(power, 0.05, 0.5))
     half_alive = new - 0.5 * (new.mean() - base.mean())
     old, other = drawn(base, size.base_users, generator), drawn(half_alive, size.new_users, generator)
     found = (ttest_ind(other, old, axis=1, equal_var=False).pvalue < 0.05).mean()
@@ -71,13 +71,15 @@ def test_what_no_number_of_users_shows() -> None:
     assert lost.users is None and "no number of users" in lost.sentence()
     lucky = not_worse("ndcg@10", new, base, 0.03, terms)
     assert lucky.distance == pytest.approx(0.03 * new.mean()), "a measured gain is no reserve"
-    assert better("sc@10", base, new, 1.0, terms).users is None
+    assert better("subtopic_coverage@10", base, new, 1.0, terms).users is None
     falling = better("gini@10", base, new, 1.0, terms)
     assert falling.users is not None, "less of gini is better"
 
 
 def test_a_huge_gain_still_needs_some_users() -> None:
-    size = better("sc@10", np.array([0.1, 0.2, 0.3]), np.array([0.8, 0.9, 0.9]), 1.0, Terms(0.8, 0.05, 0.5))
+    size = better(
+        "subtopic_coverage@10", np.array([0.1, 0.2, 0.3]), np.array([0.8, 0.9, 0.9]), 1.0, Terms(0.8, 0.05, 0.5)
+    )
     assert (size.base_users, size.new_users) == (FEWEST_USERS, FEWEST_USERS)
 
 
@@ -87,7 +89,9 @@ def test_a_huge_gain_still_needs_some_users() -> None:
 @pytest.fixture(scope="module")
 def budgeted(trained_run: Callable[..., Run]) -> Run:
     run = trained_run(epochs=3)
-    kept = diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, side="item"))
+    kept = diversify_within(
+        run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, side="item")
+    )
     assert kept.baked is not None
     return run
 
@@ -95,11 +99,11 @@ def budgeted(trained_run: Callable[..., Run]) -> Run:
 @pytest.mark.slow
 def test_the_plan_stands_on_the_runs_own_figures(budgeted: Run) -> None:
     found = plan(budgeted, power=0.9, alpha=0.02)
-    measured = effect(budgeted, ("ndcg@10", "recall@20", "sc@10"), controls=False)
+    measured = effect(budgeted, ("ndcg@10", "recall@20", "subtopic_coverage@10"), controls=False)
     assert [(size.metric, size.question, size.margin) for size in found.sizes] == [
         ("ndcg@10", "not worse", 0.4),
         ("recall@20", "not worse", 0.5),
-        ("sc@10", "better", None),
+        ("subtopic_coverage@10", "better", None),
     ]
     first = found.sizes[0]
     assert (first.base, first.new) == (measured.before["ndcg@10"].mean, measured.after["ndcg@10"].mean)
@@ -119,21 +123,25 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
         assert (rails[metric].direction, rails[metric].limit) == ("not below", -budget)
         assert rails[metric].measured == pytest.approx(found[metric].relative), "on the test part"
         assert f"{checks[metric]['upper']:.2%}" in rails[metric].why
-    goal = rails["sc@10"]
+    goal = rails["subtopic_coverage@10"]
     assert goal.measured > 0 and goal.limit == pytest.approx(0.8 * goal.measured) and goal.direction == "not below"
     assert rails["similar items"].limit is None, "item vectors moved"
 
 
 def test_without_a_budget_one_must_be_named(searched_run: Callable[..., Run]) -> None:
-    run = searched_run(iterations=3, diversity="pc")
+    run = searched_run(iterations=3, diversity="catalogue_coverage")
     with pytest.raises(InputError, match="--budget"):
         plan(run)
     found = plan(run, budgets={"ndcg@10": 0.9})
     assert "not certified" in found.guardrails[0].why
-    pc = found.sizes[-1]
-    assert pc.metric == "pc@10" and pc.users is None and "one number for all lists" in pc.why
+    catalogue_coverage = found.sizes[-1]
+    assert (
+        catalogue_coverage.metric == "catalogue_coverage@10"
+        and catalogue_coverage.users is None
+        and "one number for all lists" in catalogue_coverage.why
+    )
     assert found.users is None and "No number of users" in found.sentence()
-    assert plain_row(pc)["base_deviation"] is None
+    assert plain_row(catalogue_coverage)["base_deviation"] is None
 
 
 @pytest.mark.parametrize(
@@ -151,5 +159,5 @@ def test_on_the_command_line(budgeted: Run, capsys: pytest.CaptureFixture[str], 
     assert f"{users:,} users answer all" in text and f"{-(-users // 100):,} days" in text
     assert call("experiment", budgeted.path, "--guard", "recall@10=0.5", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert [size["metric"] for size in found["sizes"]] == ["recall@10", "sc@10"]
+    assert [size["metric"] for size in found["sizes"]] == ["recall@10", "subtopic_coverage@10"]
     assert call("experiment", budgeted.path, "--guard", "recall@10=5") == 2

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from recprism.budget.path import within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Incidence
 from recprism.deploy._adapter_export import learn_adapter, write_onnx
@@ -35,7 +35,7 @@ def base(trained_run: Callable[..., Run]) -> Run:
 def changed(base: Run, path: Path, side: str) -> Run:
     shutil.copytree(base.path, path)
     run = Run.open(path)
-    within = BudgetConfig(goal="sc", budgets={"ndcg@10": 0.2}, side=side)
+    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.2}, side=side)
     diversify_within(run, within)
     assert run.is_diversified()
     return run
@@ -190,14 +190,14 @@ def test_vectors_for_inner_product_are_refused_for_cosine(user_side: Run, tmp_pa
 @pytest.mark.parametrize("side", ["user", "item"])
 def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run, side: str) -> None:
     factors = base.factors().on_sphere()
-    situation = Situation(factors, base.split(), base.subtopics(), "test")
-    kept = within_budget(situation, "sc", {"ndcg@10": 0.3}, side=side, trade_offs=(0.1,))
+    scenario = Scenario(factors, base.split(), base.subtopics(), "test")
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.3}, side=side, trade_offs=(0.1,))
     assert kept.baked is not None
     after = kept.perturbation.applied_to(factors)
     np.testing.assert_allclose(np.linalg.norm(after.item, axis=1), 1, atol=1e-5)
     unit = after.item / np.linalg.norm(after.item, axis=1, keepdims=True)
-    by_cosine = Factors.from_arrays(after.user, unit).rank(10, exclude=situation.seen)[0]
-    same = by_cosine == after.rank(10, exclude=situation.seen)[0]
+    by_cosine = Factors.from_arrays(after.user, unit).rank(10, exclude=scenario.seen)[0]
+    same = by_cosine == after.rank(10, exclude=scenario.seen)[0]
     assert same.mean() > 0.999, "apart from items whose scores are equal but for rounding"
     assert kept.baked.kept.mean() > (0.999 if side == "user" else 0.8)
 

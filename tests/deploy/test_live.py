@@ -17,7 +17,7 @@ from recprism.deploy.monitor import monitor
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.runs.config import BudgetConfig, RulesConfig
+from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
@@ -29,7 +29,7 @@ KINDS = ("user", "item", "players", "trained")
 
 
 def within(run: Run, side: str = "user", **rules: object) -> Run:
-    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.2}, side=side, rules=RulesConfig(**rules)))
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.2}, side=side, constraints=ConstraintsConfig(**rules)))
     assert run.is_diversified()
     return run
 
@@ -40,7 +40,7 @@ def runs(trained_run: Callable[..., Run], searched_run: Callable[..., Run]) -> d
     return {
         "user": within(trained_run(3, 16)),
         "item": within(trained_run(3, 16), "item"),
-        "players": searched_run(3, 16, iterations=5, diversity="sc"),
+        "players": searched_run(3, 16, iterations=5, diversity="subtopic_coverage"),
         "trained": trained_run(3, 16),
     }
 
@@ -72,10 +72,10 @@ def test_live_lists_show_no_consumed_item_whatever_the_result_is(runs: dict[str,
 @pytest.mark.parametrize("kind", ["user", "item"])
 def test_live_lists_gain_about_what_the_judged_ones_gain(runs: dict[str, Run], kind: str) -> None:
     figures = recommend_live(runs[kind], 10)[1]
-    assert figures.metric == "sc@10"
+    assert figures.metric == "subtopic_coverage@10"
     assert figures.gain is not None
     assert figures.gain > 0.05
-    assert f"sc@10 {figures.gain:+.1%}" in figures.sentences()[1]
+    assert f"subtopic_coverage@10 {figures.gain:+.1%}" in figures.sentences()[1]
     assert "validation part; it is assumed to carry over" in figures.sentences()[2]
 
 
@@ -118,7 +118,7 @@ def test_live_vectors_are_kept_and_made_again_when_damaged_or_of_another_result(
     assert run.load_live() is None
     np.testing.assert_array_equal(live_factors(run).user, first)
     shutil.copy(kept, tmp_path / "old")
-    diversify_within(run, BudgetConfig(goal="pc", budgets={"ndcg@10": 0.2}), overwrite=True)
+    diversify_within(run, BudgetConfig(goal="catalogue_coverage", budgets={"ndcg@10": 0.2}), overwrite=True)
     assert not kept.exists()
     shutil.copy(tmp_path / "old", kept)
     assert run.load_live() is None
@@ -170,7 +170,9 @@ def test_recommend_live_prints_what_it_shows(
     assert call("recommend", run.path, "--live") == 0
     printed = capsys.readouterr().out
     assert "Consumed items shown: 0 of 6,010 places." in printed
-    assert ("those of the trained model" if kind == "trained" else "Gain of the live lists: sc@10 ") in printed
+    assert (
+        "those of the trained model" if kind == "trained" else "Gain of the live lists: subtopic_coverage@10 "
+    ) in printed
     assert ("assumed to carry over" in printed) == (kind in ("user", "item"))
     assert consumed(run, pl.read_parquet(run.path / "recommendations.live.parquet")) == 0
 
@@ -273,7 +275,9 @@ def test_banned_items_are_in_no_live_list_however_long(runs: dict[str, Run], tmp
     shutil.copytree(runs["trained"].path, path)
     run = Run.open(path)
     banned = [int(one) for one in run.factors().item_ids[run.factors().rank(1)[0][:5, 0]]]
-    asked = BudgetConfig(goal="sc", budgets={"ndcg@10": 0.0001}, rules=RulesConfig(banned=banned))
+    asked = BudgetConfig(
+        goal="subtopic_coverage", budgets={"ndcg@10": 0.0001}, constraints=ConstraintsConfig(banned=banned)
+    )
     diversify_within(run, asked)  # whether or not it is certified
     lists, _ = recommend_live(run, 30)
     assert not set(lists["item_id"].to_list()) & set(banned)

@@ -23,7 +23,7 @@ from recprism.runs.run import Run
 @pytest.fixture(scope="module")
 def run(trained_run: Callable[..., Run]) -> Run:
     made = trained_run(epochs=3)
-    assert diversify_within(made, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.3})).baked is not None
+    assert diversify_within(made, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.3})).baked is not None
     return made
 
 
@@ -54,7 +54,7 @@ def mixed(served: pl.DataFrame, base: pl.DataFrame, every: int) -> pl.DataFrame:
 def test_the_runs_own_lists_keep_the_whole_promise(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
     found = monitor(run, file(served, tmp_path))
     everyone = found.rows[0]
-    promise = effect(run, ("sc@10",), controls=False).change["sc@10"]
+    promise = effect(run, ("subtopic_coverage@10",), controls=False).change["subtopic_coverage@10"]
     assert (everyone.base, everyone.promised) == (pytest.approx(promise.a), pytest.approx(promise.b))
     assert everyone.share == pytest.approx(1) and found.passed and found.like_promised == 1.0
     assert [row.segment for row in found.segments[1:]] == ["light", "heavy", "niche", "mainstream", "focused", "broad"]
@@ -75,8 +75,8 @@ def test_half_is_alive_where_half_of_the_users_get_the_new_lists(
 ) -> None:
     found = monitor(run, file(mixed(served, base, 2), tmp_path), floor=0.4)
     row = found.rows[0]
-    gains = effect(run, ("sc@10",), controls=False)
-    gain = gains.after.values["sc@10"] - gains.before.values["sc@10"]
+    gains = effect(run, ("subtopic_coverage@10",), controls=False)
+    gain = gains.after.values["subtopic_coverage@10"] - gains.before.values["subtopic_coverage@10"]
     assert row.share == pytest.approx(gain[1::2].sum() / gain.sum()), "rows of users are in the order of their ids"
     assert row.low < row.share < row.high and row.high - row.low < 0.2
     assert found.passed and not monitor(run, file(mixed(served, base, 2), tmp_path), floor=0.7).passed
@@ -157,8 +157,8 @@ def test_too_few_lists_are_no_pass(run: Run, served: pl.DataFrame, tmp_path: Pat
 
 
 def test_what_was_not_promised_is_not_watched(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
-    """Gini is better when it is lower, pc has no value per user: both are judged by their own direction."""
-    for metric in ("gini@10", "pc@10", "ilad@10"):
+    """Gini is better when it is lower, coverage has no value per user: both are judged by their own direction."""
+    for metric in ("gini@10", "catalogue_coverage@10", "ilad@10"):
         found = monitor(run, file(served, tmp_path), metric=metric)
         row = found.rows[0]
         gained = row.promised < row.base if metric == "gini@10" else row.promised > row.base

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.path import Kept, within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.path import Diversified, within_budget
+from recprism.budget.scenario import Scenario
 from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
 from recprism.deploy.refit import GONE, Before, Keeping, churn, refit
@@ -41,22 +41,22 @@ def models(split: Split) -> tuple[Factors, Factors]:
 
 
 @pytest.fixture(scope="module")
-def first_fit(small: Dataset, split: Split, models: tuple[Factors, Factors]) -> tuple[Situation, Kept, Before]:
-    situation = Situation(models[0], split, small.subtopics, "test")
-    kept = within_budget(situation, "sc", BUDGET, trade_offs=(0.12, 0.16))
+def first_fit(small: Dataset, split: Split, models: tuple[Factors, Factors]) -> tuple[Scenario, Diversified, Before]:
+    scenario = Scenario(models[0], split, small.subtopics, "test")
+    kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
     assert kept.baked is not None
-    return situation, kept, Before(models[0], kept.perturbation.applied_to(models[0]), situation.seen)
+    return scenario, kept, Before(models[0], kept.perturbation.applied_to(models[0]), scenario.seen)
 
 
 def test_a_turned_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset, first_fit: Any) -> None:
-    situation, kept, before = first_fit
+    scenario, kept, before = first_fit
     generator = np.random.default_rng(3)
     turn, _ = np.linalg.qr(generator.normal(size=(16, 16)))
-    users = generator.permutation(situation.factors.n_users)
-    old = situation.factors
+    users = generator.permutation(scenario.factors.n_users)
+    old = scenario.factors
     copy = old.with_vectors(user=(old.user @ turn).astype(np.float32), item=(old.item @ turn).astype(np.float32))
-    again = Situation(copy.of_users(users), situation.split.of_users(users), small.subtopics, "test")
-    found = refit(again, before, "sc", BUDGET, trade_off=kept.trade_off)
+    again = Scenario(copy.of_users(users), scenario.split.of_users(users), small.subtopics, "test")
+    found = refit(again, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off)
     assert found.aligned.unlike < 1e-5
     assert found.churn.retraining < 1e-3, "float32 may turn a tie"
     assert found.churn.served < 1e-2
@@ -65,16 +65,16 @@ def test_a_turned_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset
 
 
 def test_old_lists_are_told_in_new_numbers(first_fit: Any, split: Split) -> None:
-    situation, _, before = first_fit
-    old = before.lists(situation)
-    assert (old == before.served.rank(10, exclude=situation.seen)[0]).all()
+    scenario, _, before = first_fit
+    old = before.lists(scenario)
+    assert (old == before.served.rank(10, exclude=scenario.seen)[0]).all()
     # User 0 has seen the first item since; the item that user 1 had first has left; user 2 is new.
     gone = old[1, 0]
     assert old[0, 0] != gone
     seen = Incidence.from_pairs(np.array([0]), old[:1, 0], split.train.shape)
     kept_items = np.delete(np.arange(split.n_items), gone)
     later = replace(split, train=split.train.union(seen)).of_items(kept_items)
-    now = Situation(situation.factors.of_items(kept_items), later, situation.subtopics.take_items(kept_items), "test")
+    now = Scenario(scenario.factors.of_items(kept_items), later, scenario.subtopics.take_items(kept_items), "test")
     others = np.delete(np.arange(split.n_users), 2)
     known = Before(before.base.of_users(others), before.served.of_users(others), before.seen.take_rows(others))
     told = known.lists(now)
@@ -87,10 +87,10 @@ def test_old_lists_are_told_in_new_numbers(first_fit: Any, split: Split) -> None
 
 def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    now = Situation(models[1], split, small.subtopics, "test")
-    free = refit(now, before, "sc", {"ndcg@10": 0.2}, trade_off=kept.trade_off)
+    now = Scenario(models[1], split, small.subtopics, "test")
+    free = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off)
     bound = free.churn.served / 2
-    held = refit(now, before, "sc", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=bound)
+    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=bound)
     assert held.churn.served <= bound < free.churn.retraining
     assert held.churn.free == pytest.approx(free.churn.served, abs=0.02)
     assert held.stickiness > 0
@@ -100,17 +100,17 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     # What is reported is what the vectors give.
     served, _ = held.kept.perturbation.applied_to(held.aligned.factors).rank(10, exclude=now.seen)
     assert churn(before.lists(now), served) == held.churn.served
-    loose = refit(now, before, "sc", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=1.0)
+    loose = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=1.0)
     assert loose.stickiness == 0
 
 
 def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     """Vectors that all users share do not hold every list: what counts is what they serve."""
-    situation, _, _ = first_fit
-    kept = within_budget(situation, "sc", {"ndcg@10": 0.2}, side="item", trade_offs=(0.12,))
-    before = Before(models[0], kept.perturbation.applied_to(models[0]), situation.seen)
-    now = Situation(models[1], split, small.subtopics, "test")
-    held = refit(now, before, "sc", {"ndcg@10": 0.3}, trade_off=0.12, side="item", max_churn=0.5)
+    scenario, _, _ = first_fit
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.2}, side="item", trade_offs=(0.12,))
+    before = Before(models[0], kept.perturbation.applied_to(models[0]), scenario.seen)
+    now = Scenario(models[1], split, small.subtopics, "test")
+    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.3}, trade_off=0.12, side="item", max_churn=0.5)
     assert held.churn.free is not None
     assert held.churn.served <= 0.5 < held.churn.free
     assert held.kept.perturbation.item is not None
@@ -119,15 +119,17 @@ def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, firs
 
 def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    now = Situation(models[1], split, small.subtopics, "test")
+    now = Scenario(models[1], split, small.subtopics, "test")
     left = np.setdiff1d(np.arange(split.n_items), before.lists(now)[:, 0])
-    fewer = Situation(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
+    fewer = Scenario(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
-        refit(fewer, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=0.05)
+        refit(fewer, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, max_churn=0.05)
     with pytest.raises(InputError, match="had seen every validation interaction"):
-        refit(now, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=0.4, certify_on="validation")
+        refit(
+            now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, max_churn=0.4, certify_on="validation"
+        )
     with pytest.raises(InputError, match=r"max_churn: 1\.5 is not a share from 0 to 1"):
-        refit(now, before, "sc", BUDGET, trade_off=kept.trade_off, max_churn=1.5)
+        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, max_churn=1.5)
 
 
 def test_a_few_new_labels_of_validation_do_not_decide(
@@ -138,8 +140,8 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     few = np.flatnonzero(known.row_of_entry >= 3)  # all but those of three users
     seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
     before = Before(before.base, before.served, split.train.union(seen))
-    now = Situation(models[1], split, small.subtopics, "test")
-    found = refit(now, before, "sc", {"ndcg@10": 0.4}, trade_off=kept.trade_off, max_churn=0.4)
+    now = Scenario(models[1], split, small.subtopics, "test")
+    found = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.trade_off, max_churn=0.4)
     assert found.stickiness > 0
     assert found.kept.certificate.part == "test"
 
@@ -151,9 +153,9 @@ def test_the_test_stays_unread(tight: bool, small: Dataset, models: Any, first_f
     swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
     found = []
     for it in (split, swapped):
-        now = Situation(models[1], it, small.subtopics, "test")
+        now = Scenario(models[1], it, small.subtopics, "test")
         settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None}
-        found.append(refit(now, before, "sc", {"ndcg@10": 0.4}, **settings))
+        found.append(refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, **settings))
     assert found[0].kept.baked is not None
     assert (found[0].stickiness > 0) == tight
     assert found[0].to_dict() == found[1].to_dict()
@@ -168,7 +170,7 @@ def test_what_the_old_run_asked_for_is_what_is_done(small: Dataset, models: Any,
         run.save_data(small, split)
         run.save_factors(factors)
         runs.append(run)
-    diversify_within(runs[0], BudgetConfig(goal="sc", budgets={"ndcg@10": 0.4}, certify_on="test"))
+    diversify_within(runs[0], BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4}, certify_on="test"))
     refit_run(runs[1], runs[0])
     assert runs[1].is_diversified()
     assert "| certified on | the test part |" in card(runs[1])
@@ -177,24 +179,24 @@ def test_what_the_old_run_asked_for_is_what_is_done(small: Dataset, models: Any,
 
 
 def test_labels_that_the_old_lists_could_not_hold_do_not_count(first_fit: Any, split: Split) -> None:
-    situation, _, before = first_fit
+    scenario, _, before = first_fit
     labels = split.test
-    assert (before.new_labels(situation).keys == labels.keys).all(), "the same split: all are new"
+    assert (before.new_labels(scenario).keys == labels.keys).all(), "the same split: all are new"
     first = Incidence.from_pairs(labels.row_of_entry[:1], labels.indices[:1], labels.shape)
     order = np.arange(split.n_users)[::-1]
     known = Before(before.base.of_users(order), before.served, before.seen.union(first).take_rows(order))
-    assert (known.new_labels(situation).keys == labels.keys[1:]).all()
+    assert (known.new_labels(scenario).keys == labels.keys[1:]).all()
 
 
 def test_stickiness_only_lifts_what_was_held(first_fit: Any) -> None:
-    situation, _, before = first_fit
-    held = before.lists(situation)
-    items, scores = Keeping(situation, held, 0.0).candidates
-    assert (items == situation.candidates[0][:, : items.shape[1]]).mean() > 0.999
-    assert scores == pytest.approx(situation.candidates[1][:, : items.shape[1]], abs=1e-4)
-    top = Keeping(situation, held, 4.0).candidates[0][:, :10]
+    scenario, _, before = first_fit
+    held = before.lists(scenario)
+    items, scores = Keeping(scenario, held, 0.0).candidates
+    assert (items == scenario.candidates[0][:, : items.shape[1]]).mean() > 0.999
+    assert scores == pytest.approx(scenario.candidates[1][:, : items.shape[1]], abs=1e-4)
+    top = Keeping(scenario, held, 4.0).candidates[0][:, :10]
     assert (np.sort(top, 1) == np.sort(held, 1)).all(), "whatever was on a list comes first"
-    assert all(len(set(row)) == len(row) for row in Keeping(situation, held, 0.1).candidates[0].tolist())
+    assert all(len(set(row)) == len(row) for row in Keeping(scenario, held, 0.1).candidates[0].tolist())
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism.data import Incidence
 from recprism.dials._wanted import score_spread
-from recprism.dials.solve import Baked, Pairs, Pulls, bake
+from recprism.dials.solve import CompiledVectors, Pairs, Pulls, bake
 from recprism.errors import InputError
 from recprism.models import Factors
 
@@ -51,12 +51,12 @@ def constraints(
     return pairs, item[above] - item[below], bias[above] - bias[below]
 
 
-def change_of(baked: Baked) -> NDArray[np.float32]:
+def change_of(baked: CompiledVectors) -> NDArray[np.float32]:
     assert baked.perturbation.user is not None
     return baked.perturbation.user.numpy()
 
 
-def same_bits(a: Baked, b: Baked) -> bool:
+def same_bits(a: CompiledVectors, b: CompiledVectors) -> bool:
     one, other = (it.perturbation.user if it.side == "user" else it.perturbation.item for it in (a, b))
     assert one is not None and other is not None
     return bool(torch.equal(one, other)) and np.array_equal(a.support.weight, b.support.weight)

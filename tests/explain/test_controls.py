@@ -12,14 +12,14 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.explain.change import Change
 from recprism.explain.controls import SCALES, best_mixture, run_controls
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.metrics import Context
 from recprism.models import Factors
 
 DIM = 6
 
 
-def world(seed: int, n_users: int = 60, n_items: int = 50) -> tuple[Factors, Judge]:
+def world(seed: int, n_users: int = 60, n_items: int = 50) -> tuple[Factors, Evaluator]:
     generator = np.random.default_rng(seed)
     user, item = generator.normal(size=(n_users, DIM)), generator.normal(size=(n_items, DIM))
     base = Factors.from_arrays(user, item)
@@ -28,7 +28,7 @@ def world(seed: int, n_users: int = 60, n_items: int = 50) -> tuple[Factors, Jud
         subtopics=generator.random((n_items, 15)) < 0.12,
         vectors=base.item,
     )
-    return base, Judge(context, Incidence.empty((n_users, n_items)), ("sc@5", "ndcg@5"))
+    return base, Evaluator(context, Incidence.empty((n_users, n_items)), ("subtopic_coverage@5", "ndcg@5"))
 
 
 def noise(base: Factors, seed: int, side: str = "item") -> Change:
@@ -41,7 +41,7 @@ def test_noise_is_seldom_taken_for_something_learned() -> None:
     p_values = []
     for seed in range(80):
         base, judge = world(seed, n_users=20, n_items=25)
-        found = run_controls(noise(base, seed), judge, "sc@5", "ndcg@5", draws=19, seed=seed)
+        found = run_controls(noise(base, seed), judge, "subtopic_coverage@5", "ndcg@5", draws=19, seed=seed)
         p_values.append([control.p_value for control in found.shuffled])
     assert (np.array(p_values) <= 0.05).mean() <= 0.07
     assert np.array(p_values).mean() == pytest.approx(0.5, abs=0.1)
@@ -70,7 +70,7 @@ def test_every_shuffle_keeps_what_it_says() -> None:
 def test_rows_are_named_after_what_they_are(sides: tuple[str, ...], title: str) -> None:
     base, judge = world(0)
     change = Change(base, **{side: noise(base, 0, side).sides[side] for side in sides})
-    found = run_controls(change, judge, "sc@5", "ndcg@5", draws=2)
+    found = run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=2)
     assert found["rows"].title == title
     assert found["rows"].objective.shape == (2,)
 
@@ -78,7 +78,7 @@ def test_rows_are_named_after_what_they_are(sides: tuple[str, ...], title: str) 
 def test_promotion_never_costs_more_than_the_change() -> None:
     for seed in range(5):
         base, judge = world(seed)
-        found = run_controls(noise(base, seed), judge, "sc@5", "ndcg@5", draws=1)
+        found = run_controls(noise(base, seed), judge, "subtopic_coverage@5", "ndcg@5", draws=1)
         allowed = max(found.base[1] - found.learned[1], 1e-3 * found.base[1])
         assert found.base[1] - found.bias.cost <= allowed + 1e-12
         assert found.bias.objective >= found.base[0]
@@ -119,7 +119,7 @@ def test_the_best_candidate_is_found_at_its_scale() -> None:
     topics = np.zeros((50, 15), bool)
     topics[:5] = np.eye(5, dtype=bool).repeat(3, axis=1)
     judge = replace(judge, context=Context(relevant=rich[None].repeat(60, 0), subtopics=topics, vectors=item))
-    found = run_controls(noise(base, 1), judge, "sc@5", "ndcg@5", draws=1, candidates={"rich": rich})
+    found = run_controls(noise(base, 1), judge, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"rich": rich})
     assert set(found.bias.sources) == {"rich"}
     assert max(found.bias.scales) == max(SCALES)
     assert found.bias.objective > found.learned[0]
@@ -128,8 +128,8 @@ def test_the_best_candidate_is_found_at_its_scale() -> None:
 
 def test_the_paired_test_serves_metrics_of_all_lists_together() -> None:
     base, judge = world(3)
-    found = run_controls(noise(base, 3), judge, "pc@5", "ndcg@5", draws=3)
-    assert found.objective == "pc@5"
+    found = run_controls(noise(base, 3), judge, "catalogue_coverage@5", "ndcg@5", draws=3)
+    assert found.objective == "catalogue_coverage@5"
     assert 0 < found.bias.p_value <= 1
 
 
@@ -146,7 +146,9 @@ def test_the_same_seed_gives_the_same_figures_and_progress_is_told() -> None:
     told: list[tuple[int, int]] = []
 
     def figures() -> str:
-        found = run_controls(noise(base, 5), judge, "sc@5", "ndcg@5", draws=3, on_step=lambda *it: told.append(it))
+        found = run_controls(
+            noise(base, 5), judge, "subtopic_coverage@5", "ndcg@5", draws=3, on_step=lambda *it: told.append(it)
+        )
         return json.dumps(found.to_dict())
 
     assert figures() == figures()
@@ -156,7 +158,7 @@ def test_the_same_seed_gives_the_same_figures_and_progress_is_told() -> None:
 
 def test_a_frame_of_all_controls() -> None:
     base, judge = world(6)
-    frame = run_controls(noise(base, 6), judge, "sc@5", "ndcg@5", draws=2).to_frame()
+    frame = run_controls(noise(base, 6), judge, "subtopic_coverage@5", "ndcg@5", draws=2).to_frame()
     assert frame["control"].to_list() == [
         "learned",
         "shuffled among all",
@@ -171,6 +173,6 @@ def test_what_cannot_be_tried_is_refused() -> None:
     with pytest.raises(InputError, match="at least one draw"):
         run_controls(noise(base, 0), judge, draws=0)
     with pytest.raises(InputError, match="candidate 'short' has shape"):
-        run_controls(noise(base, 0), judge, "sc@5", "ndcg@5", draws=1, candidates={"short": np.zeros(3)})
+        run_controls(noise(base, 0), judge, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"short": np.zeros(3)})
     with pytest.raises(InputError, match="no control shuffles within 'items'"):
-        run_controls(noise(base, 0), judge, "sc@5", "ndcg@5", draws=1)["items"]
+        run_controls(noise(base, 0), judge, "subtopic_coverage@5", "ndcg@5", draws=1)["items"]

@@ -24,7 +24,7 @@ from recprism.explain.erasure import (
     shared_sizes,
     usual_features,
 )
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -40,10 +40,10 @@ def a_change(seed: int = 0, sides: tuple[str, ...] = ("item",)) -> Change:
     return Change(base, **{side: values.astype(np.float32) for side, values in zeroed.items()})
 
 
-def a_judge(base: Factors, metrics: tuple[str, ...] = ("sc@5", "ndcg@5")) -> Judge:
+def a_judge(base: Factors, metrics: tuple[str, ...] = ("subtopic_coverage@5", "ndcg@5")) -> Evaluator:
     generator = np.random.default_rng(5)
     topics, relevant = generator.random((base.n_items, 12)) < 0.15, generator.random((base.n_users, base.n_items)) < 0.2
-    return Judge(Context(relevant=relevant, subtopics=topics, vectors=base.item), nothing_seen(base), metrics)
+    return Evaluator(Context(relevant=relevant, subtopics=topics, vectors=base.item), nothing_seen(base), metrics)
 
 
 def nothing_seen(base: Factors) -> Incidence:
@@ -113,7 +113,7 @@ def test_nothing_erased_is_the_change_and_all_erased_is_the_base(by: By) -> None
         np.testing.assert_allclose(erased(change, which, by, DIM).item, 0, atol=1e-6)
 
 
-def planted() -> tuple[Change, Judge]:
+def planted() -> tuple[Change, Evaluator]:
     """Ten dull items that everybody gets; factor 0 of the thirty others brings them into the lists.
 
     Factors 1 to 7 of the change are nearly as large, and no user looks at them.
@@ -128,13 +128,13 @@ def planted() -> tuple[Change, Judge]:
     delta[:, 0] = np.where(np.arange(N_ITEMS) < 10, 0.0, generator.uniform(0.7, 0.9, N_ITEMS))
     topics = np.zeros((N_ITEMS, 12), bool)
     topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
-    judge = Judge(Context(subtopics=topics, vectors=item), nothing_seen(base), ("sc@5",))
+    judge = Evaluator(Context(subtopics=topics, vectors=item), nothing_seen(base), ("subtopic_coverage@5",))
     return Change(base, item=delta.astype(np.float32)), judge
 
 
 def test_where_only_one_factor_matters_erasing_it_takes_back_everything() -> None:
     change, judge = planted()
-    found = erase(change, judge, "sc@5", features=range(DIM + 1), draws=20)
+    found = erase(change, judge, "subtopic_coverage@5", features=range(DIM + 1), draws=20)
     for by in BY:
         assert found.taken_back(by, "top", 1) == pytest.approx(1)
         assert found.taken_back(by, "least", 1) == pytest.approx(0)
@@ -162,7 +162,7 @@ def test_where_all_entries_are_alike_the_ranking_knows_nothing() -> None:
 
 def some_erasure() -> Erasure:
     change = a_change()
-    return erase(change, a_judge(change.base), "sc@5", draws=2)
+    return erase(change, a_judge(change.base), "subtopic_coverage@5", draws=2)
 
 
 def test_curves_run_from_the_change_to_the_base() -> None:
@@ -192,13 +192,22 @@ def test_a_frame_and_plain_values() -> None:
 def test_progress_is_told_after_every_curve() -> None:
     told: list[tuple[int, int]] = []
     change = a_change()
-    erase(change, a_judge(change.base), "sc@5", features=[2], draws=2, on_step=lambda *step: told.append(step))
+    erase(
+        change,
+        a_judge(change.base),
+        "subtopic_coverage@5",
+        features=[2],
+        draws=2,
+        on_step=lambda *step: told.append(step),
+    )
     assert told == [(n, 16) for n in range(1, 17)]
 
 
 def test_no_gain_no_shares() -> None:
     change = a_change()
-    found = erase(change.replaced(item=np.zeros_like(change.item)), a_judge(change.base), "sc@5", draws=1)
+    found = erase(
+        change.replaced(item=np.zeros_like(change.item)), a_judge(change.base), "subtopic_coverage@5", draws=1
+    )
     assert found.faithfulness("shared") is None
     assert found.taken_back("shared", "top", 5) is None
     assert "hardly changed" in found.sentence("shared", 5)
@@ -219,7 +228,7 @@ def test_what_cannot_be_erased_is_refused() -> None:
     with pytest.raises(InputError, match="top, least, random, matched, squares"):
         erased(change, "best", "shared", 1)  # type: ignore[arg-type]
     found = some_erasure()
-    with pytest.raises(InputError, match="pc@5 was not judged"):
-        found.values("shared", "top", "pc@5")
+    with pytest.raises(InputError, match="catalogue_coverage@5 was not judged"):
+        found.values("shared", "top", "catalogue_coverage@5")
     with pytest.raises(InputError, match="7 features were not erased"):
         found.taken_back("shared", "top", 7)

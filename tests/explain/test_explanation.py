@@ -11,34 +11,36 @@ import pytest
 
 from recprism.cmb import CMB
 from recprism.errors import InputError
-from recprism.explain import Change, Explanation, Judge, Labels, explain, explain_lists, view_item, view_user
+from recprism.explain import Change, Evaluator, Explanation, Labels, explain, explain_lists, view_item, view_user
 from recprism.explain.axes import canonical
 from recprism.explain.controls import run_controls
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
 from recprism.testing.planted import make_planted
 
-METRICS = ("ndcg@10", "sc@10", "pc@10")
+METRICS = ("ndcg@10", "subtopic_coverage@10", "catalogue_coverage@10")
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[Factors, Judge, Labels, np.ndarray, Change]:
+def world() -> tuple[Factors, Evaluator, Labels, np.ndarray, Change]:
     """Four of twenty factors are planted; players have moved the items for SC, and know the first 800 users only."""
     made = make_planted(seed=3)
     base = Factors.from_arrays(made.user, made.item)
     known = np.arange(800)
-    model = CMB(diversity="sc", device="cpu").fit(base.of_users(known), made.split.of_users(known), made.subtopics)
-    judge = Judge.on(made.split, "test", base, made.subtopics, METRICS)
+    model = CMB(diversity="subtopic_coverage", device="cpu").fit(
+        base.of_users(known), made.split.of_users(known), made.subtopics
+    )
+    judge = Evaluator.on(made.split, "test", base, made.subtopics, METRICS)
     return base, judge, Labels.of(made.subtopics), made.planted, Change.of(base, model.delta_)
 
 
 @pytest.fixture(scope="module")
-def found(world: tuple[Factors, Judge, Labels, np.ndarray, Change]) -> Explanation:
+def found(world: tuple[Factors, Evaluator, Labels, np.ndarray, Change]) -> Explanation:
     base, judge, labels, _, change = world
     others = np.arange(800, 1000)
-    unseen = Judge.on(make_planted(seed=3).split, "test", base, judge.subtopics, METRICS, others)
+    unseen = Evaluator.on(make_planted(seed=3).split, "test", base, judge.subtopics, METRICS, others)
     controls = run_controls(change, unseen, draws=99, unseen=True)
-    return explain(change, judge, "sc@10", axes="raw", labels=labels, controls=controls)
+    return explain(change, judge, "subtopic_coverage@10", axes="raw", labels=labels, controls=controls)
 
 
 def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explanation) -> None:
@@ -79,12 +81,12 @@ def test_what_a_factor_takes_back_is_what_erasing_it_does(world: Any, found: Exp
     erased[:, row.number] = 0
     values = judge.means(replace(change, item=erased).after)
     assert row.erased == pytest.approx(values)
-    base, after = judge.means(change.base)["sc@10"], judge.means(change.after)["sc@10"]
-    assert found.taken_back(row.erased) == pytest.approx((after - values["sc@10"]) / (after - base))
+    base, after = judge.means(change.base)["subtopic_coverage@10"], judge.means(change.after)["subtopic_coverage@10"]
+    assert found.taken_back(row.erased) == pytest.approx((after - values["subtopic_coverage@10"]) / (after - base))
     assert found.shared()[row.number] == pytest.approx(row.size)
     assert found.shared().argmax() == row.number
     lines = found.sentences()
-    assert lines[0].startswith("Of the change of sc@10"), "promotion first"
+    assert lines[0].startswith("Of the change of subtopic_coverage@10"), "promotion first"
     assert any(line.startswith(f"Factor {row.number} (") and "Erasing it alone takes back" in line for line in lines)
 
 
@@ -115,9 +117,9 @@ def test_on_known_users_it_is_arithmetic(world: Any) -> None:
 
 def test_what_is_not_there_is_not_judged(world: Any) -> None:
     base, _, _, _, change = world
-    bare = Judge.on(make_planted(seed=3).split, "test", base, metrics=(*METRICS, "ilad"))
-    assert bare.metrics == ("ndcg@10", "pc@10", "ilad@10"), "no subtopics, no coverage of them"
-    assert explain(change, bare, "PC", draws=0).objective == "pc@10"
+    bare = Evaluator.on(make_planted(seed=3).split, "test", base, metrics=(*METRICS, "ilad"))
+    assert bare.metrics == ("ndcg@10", "catalogue_coverage@10", "ilad@10"), "no subtopics, no coverage of them"
+    assert explain(change, bare, "PC", draws=0).objective == "catalogue_coverage@10"
 
 
 def test_json_frames_and_html(found: Explanation) -> None:
@@ -151,7 +153,7 @@ def test_a_user_and_an_item(world: Any, found: Explanation) -> None:
     score = {name: factors.user[user] @ factors.item.T for name, factors in (("a", change.base), ("b", change.after))}
     came, went = int(first.came), int(first.went)
     assert first.rise == pytest.approx((score["b"] - score["a"])[came] - (score["b"] - score["a"])[went], abs=1e-5)
-    assert set(first.effects) == {"ndcg@10", "sc@10"}, "metrics of all lists together have no list"
+    assert set(first.effects) == {"ndcg@10", "subtopic_coverage@10"}, "metrics of all lists together have no list"
     item = view_item(found, came)
     assert item.entered == (found.swaps.came == came).sum()
     assert json.dumps([view.to_dict(), item.to_dict()])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
@@ -54,7 +54,10 @@ def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) ->
     assert len(set(rows)) == len(rows) == 10
     assert set(rows) <= set(found.explanation.swaps.users.tolist())
     assert {one.reason for one in chosen} == {"gained most", "paid most", "most swaps"}
-    values = [found.judge.values(it)["sc@10"] for it in (found.explanation.change.base, found.explanation.change.after)]
+    values = [
+        found.judge.values(it)["subtopic_coverage@10"]
+        for it in (found.explanation.change.base, found.explanation.change.after)
+    ]
     assert (values[1] - values[0])[rows[0]] == pytest.approx(np.max(values[1] - values[0]))
 
 
@@ -69,11 +72,11 @@ def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
 
 def test_who_pays_adds_up(run: Run) -> None:
     model = run.cmb()
-    situation = Situation(model.base_, run.split(), run.subtopics(), "test")
-    users, items = who_pays(situation, Change.of(model.base_, model.delta_))
+    scenario = Scenario(model.base_, run.split(), run.subtopics(), "test")
+    users, items = who_pays(scenario, Change.of(model.base_, model.delta_))
     assert users is not None
     means = [
-        float(np.nanmean(situation.judge(it.rank(10, exclude=situation.seen)[0], ("ndcg@10",))["ndcg@10"]))
+        float(np.nanmean(scenario.judge(it.rank(10, exclude=scenario.seen)[0], ("ndcg@10",))["ndcg@10"]))
         for it in (model.base_, model.factors_)
     ]
     assert [users["everyone"].before, users["everyone"].after] == pytest.approx(means)

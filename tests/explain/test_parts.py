@@ -10,17 +10,17 @@ import pytest
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.parts import PartsOfOne, bias_and_rest, is_small
 from recprism.metrics import Context
 from recprism.models import Factors
 
 
-def world(user: np.ndarray, item: np.ndarray, delta: np.ndarray) -> tuple[Change, Judge]:
+def world(user: np.ndarray, item: np.ndarray, delta: np.ndarray) -> tuple[Change, Evaluator]:
     base = Factors.from_arrays(user, item)
     topics = np.eye(len(item), dtype=bool)[:, :10]
     context = Context(subtopics=topics, vectors=item, n_items=len(item))
-    judge = Judge(context, Incidence.empty((len(user), len(item))), ("pc@3", "sc@3"))
+    judge = Evaluator(context, Incidence.empty((len(user), len(item))), ("catalogue_coverage@3", "subtopic_coverage@3"))
     return Change(base, item=delta.astype(np.float32)), judge
 
 
@@ -33,7 +33,7 @@ def test_a_promotion_that_is_the_same_for_all_is_all_bias() -> None:
     for row in parts.rows:
         assert row.bias == pytest.approx(row.full)
         assert row.rest == pytest.approx(0)
-    assert parts["sc@3"].bias_share == pytest.approx(1)
+    assert parts["subtopic_coverage@3"].bias_share == pytest.approx(1)
 
 
 def test_what_one_half_gains_and_the_other_loses_is_no_bias() -> None:
@@ -44,16 +44,16 @@ def test_what_one_half_gains_and_the_other_loses_is_no_bias() -> None:
     delta = np.zeros((30, 2))
     delta[:, 0] = 3 * generator.normal(size=30)
     parts = bias_and_rest(*world(user, item, delta))
-    row = parts["pc@3"]
+    row = parts["catalogue_coverage@3"]
     assert row.full == pytest.approx(0.1)
     assert row.bias_share == pytest.approx(0)
     assert row.rest_share == pytest.approx(1)
-    assert "plain promotion of items alone makes 0% and the rest alone 100%" in parts.sentence("pc@3")
-    assert "need not add up" in parts.sentence("pc@3")
+    assert "plain promotion of items alone makes 0% and the rest alone 100%" in parts.sentence("catalogue_coverage@3")
+    assert "need not add up" in parts.sentence("catalogue_coverage@3")
 
 
 def test_no_shares_of_nothing() -> None:
-    row = PartsOfOne("sc@10", 0.5, 1e-5, 0.1, 0.2)
+    row = PartsOfOne("subtopic_coverage@10", 0.5, 1e-5, 0.1, 0.2)
     assert row.bias_share is None
     assert row.rest_share is None
     assert "did not change enough to be divided" in row.sentence()
@@ -67,7 +67,10 @@ def test_plain_values_and_a_frame() -> None:
     parts = bias_and_rest(
         *world(*(generator.normal(size=shape) for shape in ((20, 4), (30, 4))), generator.normal(size=(30, 4)))
     )
-    assert [row["metric"] for row in json.loads(json.dumps(parts.to_dict()))["rows"]] == ["pc@3", "sc@3"]
+    assert [row["metric"] for row in json.loads(json.dumps(parts.to_dict()))["rows"]] == [
+        "catalogue_coverage@3",
+        "subtopic_coverage@3",
+    ]
     assert parts.to_frame()["bias_share"].len() == 2
     with pytest.raises(InputError, match="ndcg@3 was not judged"):
         parts["ndcg@3"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.swaps import find_swaps
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
@@ -73,15 +73,15 @@ def test_a_swap_is_judged_alone_in_its_list() -> None:
     generator = np.random.default_rng(0)
     subtopics = Subtopics.from_pairs(np.arange(30), np.array(list("abcdef"))[generator.integers(0, 6, 30)], 30)
     context = Context(relevant=generator.random((20, 30)) < 0.2, subtopics=subtopics, vectors=change.base.item)
-    judge = Judge(context, Incidence.empty((20, 30)), ("ndcg@6", "sc@6", "pc@6"))
+    judge = Evaluator(context, Incidence.empty((20, 30)), ("ndcg@6", "subtopic_coverage@6", "catalogue_coverage@6"))
     found = find_swaps(change, 6)
     effects = found.effects(judge)
-    assert set(effects) == {"ndcg@6", "sc@6"}  # pc belongs to all lists together
-    before = evaluate(found.base_lists, context, ["ndcg@6", "sc@6"], bootstrap=0).values
+    assert set(effects) == {"ndcg@6", "subtopic_coverage@6"}  # catalogue_coverage belongs to all lists together
+    before = evaluate(found.base_lists, context, ["ndcg@6", "subtopic_coverage@6"], bootstrap=0).values
     for number in range(len(found)):
         lists = found.base_lists.copy()
         lists[found.users[number], found.rank_out[number]] = found.came[number]
-        after = evaluate(lists, context, ["ndcg@6", "sc@6"], bootstrap=0).values
+        after = evaluate(lists, context, ["ndcg@6", "subtopic_coverage@6"], bootstrap=0).values
         for metric, values in effects.items():
             user = found.users[number]
             assert values[number] == pytest.approx(after[metric][user] - before[metric][user], nan_ok=True)
@@ -98,5 +98,5 @@ def test_a_change_too_small_for_any_swap_is_no_accident() -> None:
     found = find_swaps(made(0, size=1e-7), 5)
     assert len(found) == 0
     assert found.mean_parts()["item"].tolist() == [0.0] * 5
-    judge = Judge(Context(relevant=np.eye(20, 30)), Incidence.empty((20, 30)), ("ndcg@5",))
+    judge = Evaluator(Context(relevant=np.eye(20, 30)), Incidence.empty((20, 30)), ("ndcg@5",))
     assert found.effects(judge)["ndcg@5"].shape == (0,)

@@ -10,7 +10,7 @@ import pytest
 from recprism.data.incidence import Incidence
 from recprism.explain.change import Change
 from recprism.explain.controls import run_controls
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.verdict import Verdict
 from recprism.metrics import Context
 from recprism.models import Factors
@@ -19,7 +19,7 @@ N_USERS, N_ITEMS, DIM = 80, 60, 30
 GROUP = np.where(np.arange(N_USERS) < 40, 1.0, -1.0)  # two groups that look at factor 0 in opposite ways
 
 
-def world(labels: bool = True) -> tuple[Factors, Judge]:
+def world(labels: bool = True) -> tuple[Factors, Evaluator]:
     """Everybody gets items 0 to 9, all of subtopic 0; the others hold all the other subtopics."""
     generator = np.random.default_rng(0)
     user = generator.normal(0, 0.02, (N_USERS, DIM))  # what is shuffled away from factors 0 and 1 does nothing
@@ -32,7 +32,7 @@ def world(labels: bool = True) -> tuple[Factors, Judge]:
     context = Context(
         relevant=labels & (generator.random((N_USERS, N_ITEMS)) < 0.2), subtopics=topics, vectors=base.item
     )
-    return base, Judge(context, Incidence.empty((N_USERS, N_ITEMS)), ("sc@5", "ndcg@5"))
+    return base, Evaluator(context, Incidence.empty((N_USERS, N_ITEMS)), ("subtopic_coverage@5", "ndcg@5"))
 
 
 def for_each_group_its_own() -> np.ndarray:
@@ -45,7 +45,7 @@ def for_each_group_its_own() -> np.ndarray:
 def verdict_on(delta: np.ndarray, draws: int = 99) -> Verdict:
     base, judge = world()
     change = Change(base, item=delta.astype(np.float32))
-    return Verdict.of(run_controls(change, judge, "sc@5", "ndcg@5", draws=draws, unseen=True))
+    return Verdict.of(run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=draws, unseen=True))
 
 
 def test_a_change_for_some_users_only_is_about_factors() -> None:
@@ -103,7 +103,7 @@ def test_few_draws_can_not_hold() -> None:
 def test_nothing_is_claimed_on_the_users_it_was_made_for() -> None:
     base, judge = world()
     change = Change(base, item=for_each_group_its_own().astype(np.float32))
-    verdict = Verdict.of(run_controls(change, judge, "sc@5", "ndcg@5", draws=99))
+    verdict = Verdict.of(run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=99))
     assert verdict.reason == "known users"
     assert not verdict.holds
     assert "says nothing about factors in general" in verdict.sentence()
@@ -115,7 +115,7 @@ def test_without_labels_promotion_is_still_a_rival() -> None:
     delta = np.zeros((N_ITEMS, DIM))
     delta[13:18, 1] = 1.2
     change = Change(base, item=delta.astype(np.float32))
-    controls = run_controls(change, judge, "sc@5", "ndcg@5", draws=59, unseen=True)
+    controls = run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=59, unseen=True)
     assert not Verdict.of(controls).holds
     assert "none" not in controls.bias.sources
 
@@ -137,5 +137,5 @@ def test_plain_values() -> None:
 def test_the_level_is_a_choice(level: float) -> None:
     base, judge = world()
     change = Change(base, item=for_each_group_its_own().astype(np.float32))
-    controls = run_controls(change, judge, "sc@5", "ndcg@5", draws=9, unseen=True)
+    controls = run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=9, unseen=True)
     assert Verdict.of(controls, level).holds == (level > 0.2), "nine draws are enough for a lax level alone"

@@ -62,7 +62,7 @@ def readers(run: Path) -> Iterator[Reader]:
     from recprism.models import Factors
     from recprism.models.adapters.arrays import from_files
     from recprism.runs.config import read_config
-    from recprism.runs.jobs.list_files import Beside, audit_lists
+    from recprism.runs.jobs.list_files import SideFiles, audit_lists
     from recprism.runs.run import Run
     from recprism.text.feature_files import features_from_file, read_attributes, read_mentions
     from recprism.text.reviews import read_reviews
@@ -89,7 +89,7 @@ def readers(run: Path) -> Iterator[Reader]:
     packed = gzip.compress(reviews)
     yield Reader("json lines, gzip", {"r.json.gz": packed}, "r.json.gz", lambda path: read_reviews(path / "r.json.gz"))
     yield Reader(
-        "lists", {"l.csv": lists}, "l.csv", lambda path: audit_lists(path / "l.csv", Beside(), None, bootstrap=0)
+        "lists", {"l.csv": lists}, "l.csv", lambda path: audit_lists(path / "l.csv", SideFiles(), None, bootstrap=0)
     )
     yield Reader("mentions", {"m.csv": _mentions()}, "m.csv", lambda path: read_mentions(path / "m.csv"))
     yield Reader("attributes", {"i.csv": items}, "i.csv", lambda path: read_attributes(path / "i.csv"))
@@ -114,7 +114,7 @@ def readers(run: Path) -> Iterator[Reader]:
 def _whole_run(run: Any) -> None:
     """All that a run directory holds, as commands read it."""
     run.split(), run.subtopics(), run.items(), run.factors()
-    run.events(), run.certificate(), run.explanation(), run.load_checkpoint(), run.load_path("sc")
+    run.events(), run.certificate(), run.explanation(), run.load_checkpoint(), run.load_path("subtopic_coverage")
     if run.is_diversified():
         run.cmb()
     if (run.path / "metrics.parquet").exists():
@@ -367,7 +367,7 @@ def valid_run(folder: Path) -> Path:
     run.save_explanation({"verdict": None})
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1})
     run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
-    stored_path(run, "sc")
+    stored_path(run, "subtopic_coverage")
     users = run.factors().user
     Adapter().fit(users, 0.1 * users).save(run.path / "adapter.safetensors")
     for to in ("npz", "safetensors", "parquet", "csv", "faiss"):

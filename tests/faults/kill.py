@@ -30,7 +30,7 @@ from commands import finish, has_stopped, phases, start
 
 MODEL = ("--device", "cpu", "--set", "epochs=6", "--set", "dim=8", "--min-user", "1", "--min-item", "1")
 ITEMS = ("--items", "ITEMS", "--subtopic-column", "kind")
-BUDGET = ("--budget", "0.3", "--goal", "sc")
+BUDGET = ("--budget", "0.3", "--goal", "subtopic_coverage")
 TRAINED = ("factors.safetensors", "factors.json", "split.parquet", "items.parquet", "subtopics.parquet")
 FOUND = ("delta.safetensors", "cmb.json")
 

@@ -32,7 +32,14 @@ from numpy.typing import NDArray
 MIB = 2**20
 WARM_UP = 0.2
 BLOCK = 8
-ASKED = ("lists?user={user}&budget=0.05", "served?user={user}", "search?q=1", "features", "paths/sc", "download/lists")
+ASKED = (
+    "lists?user={user}&budget=0.05",
+    "served?user={user}",
+    "search?q=1",
+    "features",
+    "paths/subtopic_coverage",
+    "download/lists",
+)
 
 
 @dataclass(frozen=True)

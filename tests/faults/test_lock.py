@@ -64,9 +64,9 @@ def test_a_second_writer_is_told_who_is_there_and_readers_read(
             said = capsys.readouterr().err
             assert f"process {other.pid}" in said, words
             assert "wait until it has ended" in said
-        assert call("evaluate", run.path, "--bootstrap", 20, "-m", "sc@5", "--json") == 0
+        assert call("evaluate", run.path, "--bootstrap", 20, "-m", "subtopic_coverage@5", "--json") == 0
         said = capsys.readouterr()
-        assert '"metric": "sc"' in said.out, "figures are shown"
+        assert '"metric": "subtopic_coverage"' in said.out, "figures are shown"
         assert f"not kept: {run.path}: process {other.pid} is writing" in said.err
         assert call("recommend", run.path, "--users", run.split().user_ids[0]) == 0
         assert call("recommend", run.path) == 1, "a file in the run is all that it makes"
@@ -76,7 +76,7 @@ def test_a_second_writer_is_told_who_is_there_and_readers_read(
         other.kill()
         other.wait()
         assert (run.path / LOCK).exists(), "the killed one could not clean up"
-        assert call("diversify", run.path, "--set", "iterations=2", "-m", "sc@5") == 0
+        assert call("diversify", run.path, "--set", "iterations=2", "-m", "subtopic_coverage@5") == 0
     assert not (run.path / LOCK).exists()
 
 

@@ -39,7 +39,7 @@ def test_everything_that_a_run_can_hold_is_there(reading: Reading) -> None:
 
     listed = {line.split()[0] for line in (run.__doc__ or "").splitlines() if line and "." in line.split()[0]}
     held = {Path(name).name for name in reading.files("whole")} | {"delta.safetensors"}
-    missing = {name for name in listed if name.replace("GOAL", "sc") not in held and "*" not in name}
+    missing = {name for name in listed if name.replace("GOAL", "subtopic_coverage") not in held and "*" not in name}
     assert missing == set()
     assert any("checkpoint" in name for name in reading.files("searching"))
     assert any("checkpoint" in name for name in reading.files("training"))

@@ -46,7 +46,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "recommend": ("recommend", "RUN", "-o", "OUT/lists.csv"),
 }
 GOING_ON = {
-    "searching": ("diversify", "--resume", "RUN", "-m", "sc@5", "--json"),
+    "searching": ("diversify", "--resume", "RUN", "-m", "subtopic_coverage@5", "--json"),
     "training": ("train", "--resume", "RUN", "--json"),
 }
 
@@ -98,7 +98,10 @@ def open_in_studio(run: Path) -> Answer:
             time.sleep(0.02)
         if state["phase"] == "broken":
             return 2, "", f"error: {state['message']}\n"
-        asked = [client.get(f"/api/runs/{run.name}/{it}") for it in ("features", "paths/sc", "download/report")]
+        asked = [
+            client.get(f"/api/runs/{run.name}/{it}")
+            for it in ("features", "paths/subtopic_coverage", "download/report")
+        ]
     refused = [it.json()["detail"] for it in asked if it.status_code in (404, 409)]
     if refused:
         return 2, "", f"error: {refused[0]}\n"

@@ -15,9 +15,9 @@ from recprism.metrics import METRICS, Context, Lists
 
 DEPTH = 20
 ORDER_FREE = {  # metrics of the set of items, not of its order
-    *("recall", "precision", "hit_rate", "sc", "sc_shared", "subtopic_entropy"),
-    *("ilad", "ilad_subtopics", "ilad_attributes", "ilad_paper", "mild", "mild_subtopics", "mild_attributes"),
-    *("pc", "gini", "exposure_entropy", "personalisation", "tail_share", "novelty", "calibration"),
+    *("recall", "precision", "hit_rate", "subtopic_coverage", "subtopic_coverage_shared", "subtopic_entropy"),
+    *("ilad", "ilad_subtopics", "ilad_attributes", "ilad_paper", "min_ild", "min_ild_subtopics", "min_ild_attributes"),
+    *("catalogue_coverage", "gini", "exposure_entropy", "personalisation", "tail_share", "novelty", "calibration"),
 }
 Values = dict[str, NDArray[np.float64]]
 

@@ -64,8 +64,8 @@ def test_cuts_share_what_was_computed(
 
     monkeypatch.setattr(lists, "_kernels", Counting())
     for k in (1, 2, 4):
-        METRICS["sc"](lists.at(k))
-        METRICS["sc_shared"](lists.at(k))
+        METRICS["subtopic_coverage"](lists.at(k))
+        METRICS["subtopic_coverage_shared"](lists.at(k))
     assert calls == ["growth"]
 
 
@@ -131,7 +131,9 @@ def test_sparse_dense_and_named_input_mean_the_same() -> None:
     named = Subtopics(("a", "b"), incidence, weights[incidence.row_of_entry, incidence.indices])
     relevant = np.array([[1, 0, 1, 0]])
     found = [
-        evaluate([[2, 1, 3]], Context(relevant=r, subtopics=s), ["sc_shared@3", "recall@3"], bootstrap=0).to_dict()
+        evaluate(
+            [[2, 1, 3]], Context(relevant=r, subtopics=s), ["subtopic_coverage_shared@3", "recall@3"], bootstrap=0
+        ).to_dict()
         for r, s in (
             (relevant, weights),
             (csr_array(relevant), csr_array(weights)),
@@ -144,7 +146,12 @@ def test_sparse_dense_and_named_input_mean_the_same() -> None:
 
 def test_a_subtopic_nobody_has_does_not_count() -> None:
     named = Subtopics(("a", "b", "nobody's"), Incidence.from_pairs(np.array([0, 1]), np.array([0, 1]), (2, 3)))
-    result = evaluate([[0, 1]], Context(subtopics=named), ["sc", "sc_shared", "subtopic_entropy"], bootstrap=0)
+    result = evaluate(
+        [[0, 1]],
+        Context(subtopics=named),
+        ["subtopic_coverage", "subtopic_coverage_shared", "subtopic_entropy"],
+        bootstrap=0,
+    )
     assert [score.mean for score in result.scores] == pytest.approx([1, 1, 1])
 
 

@@ -35,14 +35,14 @@ def test_names_find_metrics_however_they_are_spelt() -> None:
     for text in ("alpha_ndcg@10", "alpha-nDCG@10", " Alpha nDCG@10 "):
         metric, k = parse(text)
         assert (metric.name, k) == ("alpha_ndcg", 10)
-    assert parse("pc") == (METRICS["pc"], None)
+    assert parse("catalogue_coverage") == (METRICS["catalogue_coverage"], None)
 
 
 def test_aliases_lead_to_one_canonical_name(world: Context, items: NDArray[np.int64]) -> None:
     assert all(target in METRICS and alias not in METRICS for alias, target in ALIASES.items())
-    result = evaluate(items, world, ["coverage@4", "pc@4", "personalization@4"], bootstrap=0)
-    assert [score.name for score in result.scores] == ["pc@4", "personalisation@4"]
-    assert result["coverage@4"] == result["pc@4"]
+    result = evaluate(items, world, ["coverage@4", "catalogue_coverage@4", "personalization@4"], bootstrap=0)
+    assert [score.name for score in result.scores] == ["catalogue_coverage@4", "personalisation@4"]
+    assert result["coverage@4"] == result["catalogue_coverage@4"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,9 @@ def judged(seed: int, lift: float) -> Evaluation:
         free = np.flatnonzero(items[user] >= 10)
         if len(missed) and len(free):
             items[user, free[0]] = missed[0]
-    return evaluate(items, Context(relevant=relevant), ["recall@10", "ndcg@10", "gini@10", "pc@10"], bootstrap=100)
+    return evaluate(
+        items, Context(relevant=relevant), ["recall@10", "ndcg@10", "gini@10", "catalogue_coverage@10"], bootstrap=100
+    )
 
 
 @pytest.mark.parametrize("test", ["permutation", "wilcoxon"])
@@ -124,7 +126,7 @@ def test_values_of_all_lists_together_have_a_difference_only() -> None:
     assert (row.low, row.high, row.p_value) == (None, None, None)
     assert len(comparison) == 4
     frame = comparison.to_frame()
-    assert frame["metric"].to_list() == ["recall", "ndcg", "gini", "pc"]
+    assert frame["metric"].to_list() == ["recall", "ndcg", "gini", "catalogue_coverage"]
     assert comparison.to_dict()["rows"][2]["p_value"] is None
 
 
@@ -137,14 +139,14 @@ def test_only_users_judged_in_both_are_compared(world: Context, items: NDArray[n
 
 
 def test_comparisons_that_make_no_sense_are_refused(world: Context, items: NDArray[np.int64]) -> None:
-    a = evaluate(items, world, ["sc@4"], users=["ann", "bob", "cy"])
+    a = evaluate(items, world, ["subtopic_coverage@4"], users=["ann", "bob", "cy"])
     with pytest.raises(InputError, match=r"row 1: .*'bob'.*'bea'.*same order"):
-        compare(a, evaluate(items, world, ["sc@4"], users=["ann", "bea", "cy"]))
+        compare(a, evaluate(items, world, ["subtopic_coverage@4"], users=["ann", "bea", "cy"]))
     with pytest.raises(InputError, match="cover 3 and 2 users"):
         compare(a, replace(a, users=a.users[:2]))
     with pytest.raises(InputError, match="no metric in common"):
-        compare(a, evaluate(items, world, ["sc@2"], users=a.users))
+        compare(a, evaluate(items, world, ["subtopic_coverage@2"], users=a.users))
     with pytest.raises(InputError, match="unknown test 'bayes'; choose one of permutation, wilcoxon"):
         compare(a, a, test="bayes")
-    with pytest.raises(InputError, match="ndcg@4 was not compared; there are sc@4"):
+    with pytest.raises(InputError, match="ndcg@4 was not compared; there are subtopic_coverage@4"):
         compare(a, a)["ndcg@4"]

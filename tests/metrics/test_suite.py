@@ -15,22 +15,22 @@ from recprism.metrics import DEFAULT_METRICS, METRICS, PAPER_METRICS, Context, L
 
 
 def test_rows_come_in_the_order_they_were_asked_for(world: Context, items: NDArray[np.int64]) -> None:
-    names = ["pc@4", "ndcg@2", "sc@4", "ndcg@4"]
+    names = ["catalogue_coverage@4", "ndcg@2", "subtopic_coverage@4", "ndcg@4"]
     result = evaluate(items, world, names)
     assert [score.name for score in result.scores] == names
     assert len(result) == 4
     assert result["ndcg@2"].k == 2
-    assert set(result.values) == {"ndcg@2", "sc@4", "ndcg@4"}
+    assert set(result.values) == {"ndcg@2", "subtopic_coverage@4", "ndcg@4"}
 
 
 def test_a_name_without_a_cut_takes_the_whole_list(world: Context, items: NDArray[np.int64]) -> None:
-    assert [score.name for score in evaluate(items, world, ["sc"]).scores] == ["sc@4"]
+    assert [score.name for score in evaluate(items, world, ["subtopic_coverage"]).scores] == ["subtopic_coverage@4"]
 
 
 def test_users_without_held_out_items_are_left_out_and_counted(world: Context, items: NDArray[np.int64]) -> None:
-    result = evaluate(items, world, ["recall@4", "sc@4"])
+    result = evaluate(items, world, ["recall@4", "subtopic_coverage@4"])
     assert (result["recall@4"].n_users, result["recall@4"].left_out) == (2, 1)
-    assert (result["sc@4"].n_users, result["sc@4"].left_out) == (3, 0)
+    assert (result["subtopic_coverage@4"].n_users, result["subtopic_coverage@4"].left_out) == (3, 0)
     assert result["recall@4"].mean == 1.0
     [note] = result.notes
     assert note.startswith("recall@4: 1 of 3 users left out. Users without held-out items")
@@ -52,28 +52,28 @@ def test_empty_lists(world: Context) -> None:
         assert judged == pytest.approx(worst), name
     assert result["recall@4"].n_users == 2
     assert result["novelty@4"].n_users == 0
-    assert result["pc@4"].mean == 0
+    assert result["catalogue_coverage@4"].mean == 0
     assert all(math.isnan(result[name].mean) for name in ("gini@4", "exposure_entropy@4", "personalisation@4"))
 
 
 def test_nobody_at_all() -> None:
     context = Context(relevant=np.zeros((0, 6)), subtopics=np.eye(6))
-    result = evaluate(np.zeros((0, 4), int), context, ["recall@4", "alpha_ndcg@4", "pc@4"])
+    result = evaluate(np.zeros((0, 4), int), context, ["recall@4", "alpha_ndcg@4", "catalogue_coverage@4"])
     assert [score.n_users for score in result.scores] == [0, 0, 0]
 
 
 def test_defaults_are_what_the_context_allows(items: NDArray[np.int64]) -> None:
     long_lists = np.argsort(np.random.default_rng(0).random((3, 30)), axis=1)[:, :12]
     result = evaluate(long_lists, Context(n_items=30))
-    assert [score.name for score in result.scores] == ["pc@10", "gini@10", "personalisation@10"]
+    assert [score.name for score in result.scores] == ["catalogue_coverage@10", "gini@10", "personalisation@10"]
     assert len(result.notes) == len(DEFAULT_METRICS) - 3
     assert all("skipped: it needs" in note for note in result.notes)
     assert len(evaluate(long_lists[:, :5], Context(n_items=30))) == 0
 
 
 def test_missing_parts_can_be_skipped_and_are_named(items: NDArray[np.int64]) -> None:
-    result = evaluate(items, Context(n_items=6), ["pc@4", "ilad@4"], missing="skip")
-    assert [score.name for score in result.scores] == ["pc@4"]
+    result = evaluate(items, Context(n_items=6), ["catalogue_coverage@4", "ilad@4"], missing="skip")
+    assert [score.name for score in result.scores] == ["catalogue_coverage@4"]
     assert result.notes == (
         "ilad@4 skipped: it needs item vectors to take distances between: Context(vectors=<n_items x d>)",
     )
@@ -85,13 +85,16 @@ def test_presets_exist() -> None:
 
 
 def test_intervals_hold_the_mean_and_depend_on_the_seed_alone(world: Context, items: NDArray[np.int64]) -> None:
-    first, second, other = (evaluate(items, world, ["ndcg@4", "sc@4", "pc@4"], seed=seed) for seed in (1, 1, 2))
+    first, second, other = (
+        evaluate(items, world, ["ndcg@4", "subtopic_coverage@4", "catalogue_coverage@4"], seed=seed)
+        for seed in (1, 1, 2)
+    )
     assert first.to_dict() == second.to_dict()
     for score in first.scores[:2]:
         assert score.low <= score.mean <= score.high
-    assert (first["pc@4"].low, first["pc@4"].high) == (None, None)
+    assert (first["catalogue_coverage@4"].low, first["catalogue_coverage@4"].high) == (None, None)
     assert first["ndcg@4"].mean == other["ndcg@4"].mean
-    assert evaluate(items, world, ["sc@4"], bootstrap=0)["sc@4"].low is None
+    assert evaluate(items, world, ["subtopic_coverage@4"], bootstrap=0)["subtopic_coverage@4"].low is None
 
 
 @pytest.mark.parametrize(
@@ -114,28 +117,32 @@ def test_arguments_that_make_no_sense_are_refused(
 def test_lists_alone_cannot_be_judged(world: Context, items: NDArray[np.int64]) -> None:
     with pytest.raises(InputError, match="pass a Context as well"):
         evaluate(items)
-    assert evaluate(Lists(items, world), metrics=["pc@4"])["pc@4"].mean == 1
+    assert evaluate(Lists(items, world), metrics=["catalogue_coverage@4"])["catalogue_coverage@4"].mean == 1
 
 
 def test_a_row_that_was_not_asked_for_is_named(world: Context, items: NDArray[np.int64]) -> None:
-    result = evaluate(items, world, ["sc@4", "pc@4"])
-    with pytest.raises(InputError, match=r"ndcg@4 was not evaluated; there are sc@4, pc@4"):
+    result = evaluate(items, world, ["subtopic_coverage@4", "catalogue_coverage@4"])
+    with pytest.raises(
+        InputError, match=r"ndcg@4 was not evaluated; there are subtopic_coverage@4, catalogue_coverage@4"
+    ):
         result["ndcg@4"]
 
 
 def test_tables(world: Context, items: NDArray[np.int64]) -> None:
-    result = evaluate(items, world, ["recall@4", "pc@4"], users=["ann", "bob", "cy"])
+    result = evaluate(items, world, ["recall@4", "catalogue_coverage@4"], users=["ann", "bob", "cy"])
     frame = result.to_frame()
     plain = ["metric", "k", "mean", "low", "high", "n_users", "left_out", "higher_is_better"]
     assert frame.columns == [*plain, "popularity"]
     assert frame.schema["low"] == pl.Float64
-    assert frame.row(1, named=True) | {"mean": 1.0, "low": None, "metric": "pc"} == frame.row(1, named=True)
+    assert frame.row(1, named=True) | {"mean": 1.0, "low": None, "metric": "catalogue_coverage"} == frame.row(
+        1, named=True
+    )
     per_user = result.per_user_frame()
     assert per_user.to_dict(as_series=False) == {"user": ["ann", "bob", "cy"], "recall@4": [1.0, 1.0, None]}
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["scores"][0]["n_users"] == 2
 
 
 def test_a_frame_of_whole_rows_without_intervals_keeps_its_types(world: Context, items: NDArray[np.int64]) -> None:
-    frame = evaluate(items, world, ["pc@4"]).to_frame()
+    frame = evaluate(items, world, ["catalogue_coverage@4"]).to_frame()
     assert frame.schema["low"] == pl.Float64
     assert frame["low"].to_list() == [None]

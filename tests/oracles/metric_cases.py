@@ -92,15 +92,15 @@ def ask_ndeval(case: Case) -> dict[str, list[float | None]]:
     """Run ndeval.
 
     Returns:
-        One value per user under each name: ``alpha_ndcg A@K`` with the ideal of the whole catalogue, ``sc@K`` (ndeval's
-        strec), and ``alpha_ndcg_gated@10``, where only the user's own subtopics are judged (None: nothing to judge).
+        One value per user under each name: ``alpha_ndcg A@K`` with the ideal of the whole catalogue,
+        ``subtopic_coverage@K`` (ndeval's strec), and ``alpha_ndcg_gated@10``, where only the user's own subtopics are judged (None: nothing to judge).
     """
     answers: dict[str, list[float | None]] = {}
     for alpha in ALPHAS:
         found = _ndeval([f"alpha-nDCG@{k}" for k in CUTS], alpha, case.subtopics, case.lists)
         answers |= {f"alpha_ndcg {alpha}@{k}": list(found[f"alpha-nDCG@{k}"]) for k in CUTS}
     found = _ndeval([f"strec@{k}" for k in CUTS], 0.5, case.subtopics, case.lists)
-    answers |= {f"sc@{k}": list(found[f"strec@{k}"]) for k in CUTS}
+    answers |= {f"subtopic_coverage@{k}": list(found[f"strec@{k}"]) for k in CUTS}
     gated = answers["alpha_ndcg_gated@10"] = []
     for gate, items in zip(own_subtopics(case), case.lists, strict=True):
         judged = [subtopics & gate for subtopics in case.subtopics]

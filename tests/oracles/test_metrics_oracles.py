@@ -121,9 +121,11 @@ def test_alpha_ndcg_agrees_with_ndeval(case: Case, ndeval: dict[str, list[float 
 
 
 def test_coverage_agrees_with_ndeval(case: Case, ndeval: dict[str, list[float | None]]) -> None:
-    result = values(case, *(f"sc@{k}" for k in CUTS))
+    result = values(case, *(f"subtopic_coverage@{k}" for k in CUTS))
     for k in CUTS:
-        np.testing.assert_allclose(result.values[f"sc@{k}"], ndeval[f"sc@{k}"], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(
+            result.values[f"subtopic_coverage@{k}"], ndeval[f"subtopic_coverage@{k}"], rtol=0, atol=1e-6
+        )
 
 
 def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_subtopics(
@@ -143,14 +145,14 @@ def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_subtopics(
 @pytest.mark.parametrize("k", [2, 10, 20])
 @pytest.mark.parametrize("space", ["", "_subtopics", "_attributes"])
 def test_distances_agree_with_scipy(case: Case, space: str, k: int) -> None:
-    result = values(case, f"ilad{space}@{k}", f"mild{space}@{k}")
+    result = values(case, f"ilad{space}@{k}", f"min_ild{space}@{k}")
     vectors = case.weights if space else case.vectors
     for user, items in enumerate(case.lists):
         rows = vectors[items[:k]]
         with np.errstate(invalid="ignore"):
             distances = np.nan_to_num(pdist(rows, "cosine")) if len(rows) > 1 else np.zeros(1)  # no direction: 0
         assert result.values[f"ilad{space}@{k}"][user] == pytest.approx(distances.mean(), abs=2e-6)
-        assert result.values[f"mild{space}@{k}"][user] == pytest.approx(distances.min(), abs=2e-6)
+        assert result.values[f"min_ild{space}@{k}"][user] == pytest.approx(distances.min(), abs=2e-6)
 
 
 @pytest.mark.parametrize("k", [1, 10, 20])
@@ -182,14 +184,16 @@ def exposure(case: Case, k: int) -> NDArray[np.int64]:
 def test_shared_coverage_agrees_with_a_plain_loop(case: Case, k: int) -> None:
     shares = item_shares(case)
     expected = [np.minimum(1, shares[items[:k]].sum(0)).sum() / shares.shape[1] for items in case.lists]
-    assert_per_user(values(case, f"sc_shared@{k}").values[f"sc_shared@{k}"], expected)
+    assert_per_user(values(case, f"subtopic_coverage_shared@{k}").values[f"subtopic_coverage_shared@{k}"], expected)
 
 
 @pytest.mark.parametrize("k", [1, 10, 20])
 def test_catalogue_metrics_agree_with_plain_loops(case: Case, k: int) -> None:
-    result = values(case, f"pc@{k}", f"gini@{k}", f"personalisation@{k}")
+    result = values(case, f"catalogue_coverage@{k}", f"gini@{k}", f"personalisation@{k}")
     shown = exposure(case, k)
-    assert result[f"pc@{k}"].mean == len({item for items in case.lists for item in items[:k]}) / len(shown)
+    assert result[f"catalogue_coverage@{k}"].mean == len({item for items in case.lists for item in items[:k]}) / len(
+        shown
+    )
     differences = sum(abs(int(a) - int(b)) for a in shown for b in shown)
     assert result[f"gini@{k}"].mean == pytest.approx(differences / (2 * len(shown) * shown.sum()))
     cut = [set(items[:k]) for items in case.lists]

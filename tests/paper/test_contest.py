@@ -16,7 +16,7 @@ from recprism.paper import contest as grid
 from recprism.paper import verdict
 from recprism.paper.frontier import hypervolume
 from recprism.paper.tuning import RIVALS, planned
-from recprism.paper.verdict import Standing, paired, table
+from recprism.paper.verdict import MethodResult, paired, table
 
 pytestmark = pytest.mark.slow
 
@@ -31,11 +31,11 @@ def test_holm_only_raises_and_keeps_the_order(p_values: list[float]) -> None:
 
 
 def test_a_gain_counts_only_within_the_budget() -> None:
-    kept, over = Standing("a", 0.01, 0.3), Standing("b", 0.03, 0.4)
+    kept, over = MethodResult("a", 0.01, 0.3), MethodResult("b", 0.03, 0.4)
     assert verdict._outcome(kept, over, 0.01, -0.1, 0.001) == "tied", "the rival is better but overspent"
     assert verdict._outcome(over, kept, 0.01, 0.1, 0.001) == "tied", "ours are better but overspent"
-    assert verdict._outcome(kept, Standing("b", 0.0, 0.2), 0.01, 0.1, 0.001) == "won"
-    assert verdict._outcome(Standing("a", 0.0, 0.1), kept, 0.01, -0.2, 0.001) == "lost"
+    assert verdict._outcome(kept, MethodResult("b", 0.0, 0.2), 0.01, 0.1, 0.001) == "won"
+    assert verdict._outcome(MethodResult("a", 0.0, 0.1), kept, 0.01, -0.2, 0.001) == "lost"
     assert verdict._outcome(kept, kept, 0.01, 0.0, 0.9) == "tied"
 
 
@@ -78,7 +78,7 @@ def test_a_small_grid_runs_and_goes_on(small: Dataset, tmp_path: Path, monkeypat
         assert {duel.rival.method for duel in cell.duels} == set(few)
         assert cell.outcome in ("won", "tied", "lost")
         assert cell.to_dict()["ours"]["gain"] == cell.ours.gain
-    covered = next(cell for cell in cells if (cell.goal, cell.budget) == ("sc@10", 0.05))
+    covered = next(cell for cell in cells if (cell.goal, cell.budget) == ("subtopic_coverage@10", 0.05))
     assert covered.ours.gain > 0.1
     assert covered.share_of_ceiling > 0.9
     again: list[str] = []

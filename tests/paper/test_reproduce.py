@@ -26,7 +26,7 @@ def test_every_row_of_the_paper_has_a_plan() -> None:
 
 
 def test_a_row_of_each_kind_runs_and_is_read_back(small: Dataset, tmp_path: Path) -> None:
-    quick = {"diversity": "sc", "accuracy": "recall", "iterations": 3}
+    quick = {"diversity": "subtopic_coverage", "accuracy": "recall", "iterations": 3}
     rows = [
         Row("tradeoff_bprmf", "BPRMF", "BPRMF", "base", (10, 20)),
         Row("tradeoff_bprmf", "BPRMF", "MMR", "rerank", (10, 20), {"name": "mmr", "trade_off": 0.1}),
@@ -45,7 +45,7 @@ def test_a_row_of_each_kind_runs_and_is_read_back(small: Dataset, tmp_path: Path
     tuned = json.loads((tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-dpp--tuned.json").read_text())
     assert 0 < tuned["DPP, tuned"]["trade_off"] < 1
     # Everything is on disk: asked again, nothing is run.
-    file = tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-cmb-sc-recall.json"
+    file = tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-cmb-subtopic_coverage-recall.json"
     stored = json.loads(file.read_text())
     stored["CMB-SC-Recall"]["metrics"]["recall@10"] = 0.5
     file.write_text(json.dumps(stored))

@@ -13,7 +13,7 @@ import pytest
 
 import recprism.paper.contest as grid
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb._engines import engine_named
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
@@ -41,20 +41,23 @@ def data() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def situation(data: Dataset) -> Situation:
+def scenario(data: Dataset) -> Scenario:
     split = data.split("random", seed=0)
-    return Situation(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.subtopics, "test")
+    return Scenario(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.subtopics, "test")
 
 
-def test_an_audit_is_the_same(situation: Situation) -> None:
-    local, remote = (cost_of_diversity(situation, ("sc", "pc"), engine=engine).to_dict() for engine in ENGINES)
+def test_an_audit_is_the_same(scenario: Scenario) -> None:
+    local, remote = (
+        cost_of_diversity(scenario, ("subtopic_coverage", "catalogue_coverage"), engine=engine).to_dict()
+        for engine in ENGINES
+    )
     assert local == remote
 
 
-def test_fronts_are_the_same(situation: Situation) -> None:
-    validation, told = situation.on("validation"), []
+def test_fronts_are_the_same(scenario: Scenario) -> None:
+    validation, told = scenario.on("validation"), []
     local, remote = (
-        frontier(validation, situation, "sc", rivals=("exposure",), on_method=told.append, engine=engine)
+        frontier(validation, scenario, "subtopic_coverage", rivals=("exposure",), on_method=told.append, engine=engine)
         for engine in ENGINES
     )
     assert local == remote
@@ -77,9 +80,9 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*/*/*/*")}
 
 
-def test_an_engine_that_is_not_there(situation: Situation) -> None:
+def test_an_engine_that_is_not_there(scenario: Scenario) -> None:
     with pytest.raises(InputError, match="engine is local or ray, not 'dask'"):
-        cost_of_diversity(situation, ("sc",), engine="dask")
+        cost_of_diversity(scenario, ("subtopic_coverage",), engine="dask")
 
 
 def test_a_piece_that_always_dies_is_given_up(tmp_path: Path) -> None:

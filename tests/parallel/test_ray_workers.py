@@ -92,7 +92,7 @@ def test_the_learner_ends_with_the_same_bits_though_a_worker_dies_at_work(tmp_pa
         if len(progress.steps) == 3:
             armed.touch()
 
-    goals = {deadly: 1.0, "pc": 0.5}
+    goals = {deadly: 1.0, "catalogue_coverage": 0.5}
     local = learner(diversity=goals, engine="local", shards=2).fit(*world())
     remote = learner(diversity=goals, engine="ray", shards=2).fit(*world(), follow=follow)
     assert died.exists()

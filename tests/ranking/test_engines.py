@@ -28,7 +28,7 @@ NEEDED = {
 @pytest.fixture(scope="module")
 def export(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = trained_run(3, 16)
-    diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.2}))
+    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.2}))
     folder = tmp_path_factory.mktemp("export")
     export_run(run, folder / "swapped")
     export_run(run, folder / "base", alpha=0)

@@ -39,7 +39,7 @@ def change(name: str, relative: float | None = 0.1, better: bool | None = True) 
 def explained() -> Explained:
     """Names as hostile as data can be: nothing of them may become markup."""
     return Explained(
-        objective="sc@10",
+        objective="subtopic_coverage@10",
         holds=True,
         checked=True,
         known_users=False,
@@ -70,9 +70,12 @@ def explained() -> Explained:
             User(
                 "17",
                 "gained most",
-                {"sc@10": (0.1, 0.4)},
-                (Entry(1, "Old & gone", "1999", ("Drama",), "gone"), Entry(2, "Kept", "", (), "moved")),
-                (Entry(1, "Kept", "", (), "moved"), Entry(2, "New", "2001", ("War",), "new", ("Came in for Old.",))),
+                {"subtopic_coverage@10": (0.1, 0.4)},
+                (Entry(1, "Old & gone", "1999", ("Drama",), "gone"), Entry(2, "Diversified", "", (), "moved")),
+                (
+                    Entry(1, "Diversified", "", (), "moved"),
+                    Entry(2, "New", "2001", ("War",), "new", ("Came in for Old.",)),
+                ),
             ),
         ),
     )
@@ -84,7 +87,7 @@ def content(explained: Explained) -> Content:
         title="made up",
         run="runs/made-up",
         part="test",
-        goal="sc@10",
+        goal="subtopic_coverage@10",
         cost="ndcg@10",
         budget=0.01,
         verdict=("One.", "Two.", "Next: `recprism recommend runs/made-up`."),
@@ -93,7 +96,11 @@ def content(explained: Explained) -> Content:
         decided_on="validation",
         front_sentences=("For 1 %: -3 %.",),
         chosen=Chosen(0.005, 0.1, 0.01, "With 95 % confidence, at most 1 %."),
-        changes=(change("sc@10"), change("ndcg@10", -0.005, False), change("pc@10", None, None)),
+        changes=(
+            change("subtopic_coverage@10"),
+            change("ndcg@10", -0.005, False),
+            change("catalogue_coverage@10", None, None),
+        ),
         payers=(change("everyone", -0.005, False), change("light", -0.03, False)),
         exposure=(change("head"), change("tail")),
         payers_of="the vectors of this run",

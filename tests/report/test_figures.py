@@ -126,7 +126,7 @@ def test_bars_of_one_length_are_said_to_be(explained: Explained, content: Conten
 
 def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> None:
     price, factors, advice = words.verdict(content, None)
-    assert "sc@10 +10.0 %" in price
+    assert "subtopic_coverage@10 +10.0 %" in price
     assert "at most 1 % is certified" in price
     assert factors == "Factors matter to it."
     assert "light users, who pay most: −3.0 %" in advice
@@ -141,7 +141,7 @@ def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> 
     assert "do not serve" in words.verdict(lost, None)[2]
     audit = replace(content, diversified=False, chosen=None, explained=None)
     assert "this page is an audit" in words.verdict(audit, None)[0]
-    assert "within 1 % of ndcg@10, the lists could gain +10.0 % sc@10" in words.verdict(audit, None)[0]
+    assert "within 1 % of ndcg@10, the lists could gain +10.0 % subtopic_coverage@10" in words.verdict(audit, None)[0]
     assert "`recprism diversify runs/made-up" in words.verdict(audit, None)[2]
     refused = words.verdict(audit, "No point is certified.")
     assert refused[0].endswith("No point is certified.")

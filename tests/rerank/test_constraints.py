@@ -99,14 +99,14 @@ class TestKnownAnswers:
 
     def test_appetite_scales_the_knob(self) -> None:
         features = Features(vectors=[[1, 0], [1, 0], [0, 1]])
-        method = Constrained(MMR(trade_off=0.8), appetite=[0.0, 1.0])
+        method = Constrained(MMR(trade_off=0.8), per_user_diversity=[0.0, 1.0])
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
         assert picks.tolist() == [[0, 1], [0, 2]]
 
     def test_appetite_from_history(self) -> None:
         """Who has always had one subtopic gets the most relevant list, who has had both the re-ranker's own."""
         features = Features(subtopics=[[1, 0], [1, 0], [0, 1]], user_subtopics=[[1, 0], [1, 1]])
-        method = Constrained(XQuAD(trade_off=0.9, intents="uniform"), appetite="history")
+        method = Constrained(XQuAD(trade_off=0.9, intents="uniform"), per_user_diversity="history")
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
         assert picks.tolist() == [[0, 1], [0, 2]]
 
@@ -167,8 +167,8 @@ class TestReport:
         ({"banned": [-1]}, "banned or pinned is item -1; items go from 0 to 5"),
         ({"k": 0}, "k must be a whole number above 0"),
         ({"tail_floor": 0.5, "popularity": [1, 2]}, "popularity speaks of 2 items and there is an item 5"),
-        ({"appetite": "much"}, "appetite must be"),
-        ({"appetite": [2.0]}, "appetite must be one number from 0 to 1 for each of 1 users"),
+        ({"per_user_diversity": "much"}, "per_user_diversity must be"),
+        ({"per_user_diversity": [2.0]}, "per_user_diversity must be one number from 0 to 1 for each of 1 users"),
     ],
 )
 def test_contradictions_get_one_sentence(rules: Any, message: str) -> None:
@@ -189,7 +189,7 @@ def test_without_rules_the_lists_are_the_re_rankers_own(make_world: Any, name: s
         world = make_world(3, n_users=20, padded=padded)
         inner = reranker(name, sort_back=sort_back)
         expected = inner(world.candidates, world.scores, 6, features=world.features)
-        for rules in ({}, {"appetite": np.ones(20)}, {"min_share": {0: 0.0}, "max_share": {1: 1.0}}):
+        for rules in ({}, {"per_user_diversity": np.ones(20)}, {"min_share": {0: 0.0}, "max_share": {1: 1.0}}):
             picks = Constrained(inner, **rules)(world.candidates, world.scores, 6, features=world.features)
             np.testing.assert_array_equal(picks, expected)
 
@@ -292,7 +292,7 @@ def test_everything_together(make_world: Any) -> None:
         max_share={1: 0.4},
         tail_floor=0.5,
         popularity=popularity,
-        appetite=np.linspace(0, 1, 200),
+        per_user_diversity=np.linspace(0, 1, 200),
     )
     picks = method(world.candidates, world.scores, 10, features=world.features)
     found = method.report(picks, features=world.features)

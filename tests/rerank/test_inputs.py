@@ -156,9 +156,15 @@ class TestErrors:
                 lambda: ExposureAware(seed=0.5),
                 "seed must be a whole number from 0 up, or None for the order of the rows",
             ),
-            (lambda: reranker("optimal", goals={"sc": 1, "fun": 1}), "goals are among sc, alpha_ndcg, .*'fun'"),
+            (
+                lambda: reranker("optimal", goals={"subtopic_coverage": 1, "fun": 1}),
+                "goals are among subtopic_coverage, alpha_ndcg, .*'fun'",
+            ),
             (lambda: reranker("optimal", goals={}), "goals are among"),
-            (lambda: reranker("optimal", goals={"sc": -1}), "the weight of goal 'sc' must be a number from 0 to inf"),
+            (
+                lambda: reranker("optimal", goals={"subtopic_coverage": -1}),
+                "the weight of goal 'subtopic_coverage' must be a number from 0 to inf",
+            ),
             (lambda: reranker("optimal", goals={"ilad": 1, "ilad_subtopics": 1}), "two ways to measure one goal"),
             (lambda: reranker("dpp", theta=1), "re-ranker 'dpp': .*unexpected keyword argument 'theta'"),
             (lambda: reranker("x quad uniform "), "unknown re-ranker 'x quad uniform '; did you mean 'xquad_uniform'"),

@@ -14,7 +14,7 @@ from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
 
-BY_SET = ("sc", "ilad_subtopics", "ilad")
+BY_SET = ("subtopic_coverage", "ilad_subtopics", "ilad")
 TRADE_OFFS = (0.05, 0.2, 0.5, 0.8, 1.0)
 
 
@@ -26,10 +26,10 @@ def accuracy(world: Any, picks: Any) -> Any:
 
 
 def objective(world: Any, picks: Any, goal: str, trade_off: float) -> Any:
-    """(n_users,) (1 - t) * accuracy + t * metric, as the package's own metrics have it; the mean for "pc"."""
+    """(n_users,) (1 - t) * accuracy + t * metric, by the package's own metrics; the mean for "catalogue_coverage"."""
     context = Context(vectors=world.vectors, subtopics=world.subtopics)
     found = evaluate(picks, context, [f"{goal}@{picks.shape[1]}"], bootstrap=0)
-    diversity = found.scores[0].mean if goal == "pc" else found.values[found.scores[0].name]
+    diversity = found.scores[0].mean if goal == "catalogue_coverage" else found.values[found.scores[0].name]
     return (1 - trade_off) * accuracy(world, picks) + trade_off * np.asarray(diversity)
 
 
@@ -70,10 +70,10 @@ def test_the_search_finds_the_optimum_nearly_always(make_world: Any, goal: str) 
 
 
 # Of 300 searches each; vectors in all directions are the hardest.
-FOUND = {"sc": 0.99, "ilad_subtopics": 0.99, "ilad": 0.94, "alpha_ndcg": 0.99}
+FOUND = {"subtopic_coverage": 0.99, "ilad_subtopics": 0.99, "ilad": 0.94, "alpha_ndcg": 0.99}
 
 
-@pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "ilad_subtopics", "ilad"])
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad"])
 @pytest.mark.parametrize("trade_off", [0.2, 0.6])
 def test_no_single_exchange_improves_the_metrics_own_objective(make_world: Any, goal: str, trade_off: float) -> None:
     """What the loops count up as they go is what ``evaluate`` says: a local optimum of one is one of the other."""
@@ -98,21 +98,21 @@ def filled(world: Any, picks: Any) -> Any:
     return (weights * np.log1p(times)).sum(1) / np.log1p(picks.shape[1])
 
 
-@pytest.mark.parametrize("goal", ["sc", "ilad", "alpha_ndcg"])
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad", "alpha_ndcg"])
 def test_taste_counts_on_the_side_of_accuracy(make_world: Any, goal: str) -> None:
-    """By brute force: the list with the largest objective, taste included, is found nearly always."""
-    k, trade_off, taste, gaps = 3, 0.3, 0.8, []
+    """By brute force: the list with the largest objective, history_weight included, is found nearly always."""
+    k, trade_off, history_weight, gaps = 3, 0.3, 0.8, []
     for seed in range(6):
         world = make_world(seed, n_users=10, n_candidates=7, n_items=24)
-        picks = Optimal(trade_off=trade_off, goals={goal: 1.0}, taste=taste)(
+        picks = Optimal(trade_off=trade_off, goals={goal: 1.0}, history_weight=history_weight)(
             world.candidates, world.scores, k, features=world.features
         )
-        found = objective(world, picks, goal, trade_off) + (1 - trade_off) * taste * filled(world, picks)
+        found = objective(world, picks, goal, trade_off) + (1 - trade_off) * history_weight * filled(world, picks)
         ways = np.array(list(permutations(range(7), k) if goal == "alpha_ndcg" else combinations(range(7), k)))
         best = np.full(len(found), -np.inf)
         for way in ways:
             others = world.candidates[:, way]
-            total = objective(world, others, goal, trade_off) + (1 - trade_off) * taste * filled(world, others)
+            total = objective(world, others, goal, trade_off) + (1 - trade_off) * history_weight * filled(world, others)
             best = np.maximum(best, total)
         gaps.append(best - found)
     gap = np.concatenate(gaps)
@@ -123,13 +123,13 @@ def test_taste_counts_on_the_side_of_accuracy(make_world: Any, goal: str) -> Non
 def test_taste_needs_to_know_the_users(make_world: Any) -> None:
     world = make_world(1)
     with pytest.raises(InputError, match="user_subtopics"):
-        Optimal(taste=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
-    with pytest.raises(InputError, match="taste"):
-        Optimal(taste=-1.0)
+        Optimal(history_weight=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
+    with pytest.raises(InputError, match="history_weight"):
+        Optimal(history_weight=-1.0)
 
 
 def test_several_goals_add_up(make_world: Any) -> None:
-    world, k, goals = make_world(32, n_users=20), 5, {"sc": 0.7, "ilad": 0.3}
+    world, k, goals = make_world(32, n_users=20), 5, {"subtopic_coverage": 0.7, "ilad": 0.3}
     picks = Optimal(trade_off=0.5, goals=goals)(world.candidates, world.scores, k, features=world.features)
 
     def total(chosen: Any) -> Any:
@@ -166,7 +166,7 @@ def little_movies(small: Any) -> Any:
 @pytest.mark.parametrize(
     ("goal", "rival"),
     [
-        ("sc", XQuAD(intents="uniform", sort_back=True)),
+        ("subtopic_coverage", XQuAD(intents="uniform", sort_back=True)),
         ("ilad", MMR(sort_back=True)),
         ("ilad", MSD(sort_back=True)),
         ("ilad_subtopics", MMR(similarity="subtopics", sort_back=True)),
@@ -195,8 +195,10 @@ def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, tra
     """The objective of all users together never falls below that of the most relevant lists."""
     for seed in range(10):
         world, k = make_world(seed, n_users=12, n_candidates=30, n_items=60), 4
-        found = objective(world, lists("pc", trade_off, world, k), "pc", trade_off).mean()
-        start = objective(world, world.candidates[:, :k], "pc", trade_off).mean()
+        found = objective(
+            world, lists("catalogue_coverage", trade_off, world, k), "catalogue_coverage", trade_off
+        ).mean()
+        start = objective(world, world.candidates[:, :k], "catalogue_coverage", trade_off).mean()
         assert found >= start - 1e-9
     assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
 
@@ -204,11 +206,13 @@ def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, tra
 def test_whoever_pays_least_shows_an_item_nobody_shows() -> None:
     """Item 2 costs the first user nearly everything and the second next to nothing."""
     candidates, scores = [[0, 1, 2], [0, 1, 2]], [[1.0, 0.99, 0.0], [1.0, 0.5, 0.49]]
-    picks = Optimal(trade_off=0.6, goals={"pc": 1.0})(candidates, scores, 2, features=Features(shown=[0, 0, 0]))
+    picks = Optimal(trade_off=0.6, goals={"catalogue_coverage": 1.0})(
+        candidates, scores, 2, features=Features(shown=[0, 0, 0])
+    )
     assert picks.tolist() == [[0, 1], [0, 2]]
 
 
-@pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "ilad", "pc"])
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg", "ilad", "catalogue_coverage"])
 def test_any_number_of_threads_gives_the_same_bits(make_world: Any, goal: str) -> None:
     world, before = make_world(33, n_users=400, n_candidates=30), torch.get_num_threads()
     found = []

@@ -55,12 +55,12 @@ def test_training_writes_what_it_was_made_of(run: Run) -> None:
 
 
 def test_evaluating_adds_intervals(run: Run) -> None:
-    result = evaluate_run(run, ["ndcg@10", "pc@10"], bootstrap=50)
+    result = evaluate_run(run, ["ndcg@10", "catalogue_coverage@10"], bootstrap=50)
     shown = section(written(run), "Metrics")
     ndcg, covered = result.scores
     assert "The lists of the trained model, judged on the test part." in shown
     assert f"| ndcg@10 | {ndcg.mean:.4f} | {ndcg.low:.4f} to {ndcg.high:.4f} | {ndcg.n_users:,} |" in shown
-    assert f"| pc@10 | {covered.mean:.4f} |  |" in shown, "one value of all lists has no interval"
+    assert f"| catalogue_coverage@10 | {covered.mean:.4f} |  |" in shown, "one value of all lists has no interval"
     before = written(run)
     evaluate_run(run, ["recall@5"], bootstrap=0)
     assert written(run) == before, "a glance without intervals leaves the card alone"
@@ -68,7 +68,7 @@ def test_evaluating_adds_intervals(run: Run) -> None:
 
 def test_a_budget_brings_its_certificate(run: Run) -> None:
     run.save_metrics(evaluate_run(run, ["ndcg@10"], bootstrap=50).to_frame())
-    kept = diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.5}))
+    kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}))
     text = written(run)
     assert kept.baked is not None
     assert kept.certificate.sentence() in section(text, "Diversified")
@@ -86,12 +86,12 @@ def test_figures_go_with_the_perturbation_that_they_are_of(run: Run) -> None:
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}), overwrite=overwrite)
         diversify(run)
         assert "Not measured yet" in section(written(run), "Metrics"), "these are other lists"
-        run.save_metrics(evaluate_run(run, ["sc@5"], bootstrap=0).to_frame())
+        run.save_metrics(evaluate_run(run, ["subtopic_coverage@5"], bootstrap=0).to_frame())
         run.save_recommendations(recommend(run, 5))
         assert "The diversified lists, as they were measured last." in section(card(run), "Metrics")
     diversify(run)
     assert "Not measured yet" in section(written(run), "Metrics"), "searched once more"
-    run.save_metrics(evaluate_run(run, ["sc@5"], bootstrap=0, base=True).to_frame(), base=True)
+    run.save_metrics(evaluate_run(run, ["subtopic_coverage@5"], bootstrap=0, base=True).to_frame(), base=True)
     assert "Lists of the trained model, as they were measured last." in section(card(run), "Metrics")
     diversify(run)
     assert BEFORE in section(written(run), "Metrics"), "the trained model is the same"
@@ -100,7 +100,8 @@ def test_figures_go_with_the_perturbation_that_they_are_of(run: Run) -> None:
 
 
 def test_where_nothing_is_certified_the_card_says_so(run: Run) -> None:
-    assert diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 1e-6}, certify_on="test")).baked is None
+    asked = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6}, certify_on="test")
+    assert diversify_within(run, asked).baked is None
     assert "No step beyond the base is certified" in section(written(run), "Diversified")
     assert "The vectors stay as they are." in section(written(run), "Diversified")
 

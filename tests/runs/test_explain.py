@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from recprism.cmb import CMB
-from recprism.models.perturbation import Perturbation
 from recprism.dials.solve import bake
-from recprism.testing.planted import make_planted
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors
+from recprism.models.perturbation import Perturbation
 from recprism.rerank import Features, Optimal
-from recprism.runs.jobs.explain import checked, explain_run, stability
 from recprism.runs._control_cache import kept_checks
+from recprism.runs.jobs.explain import checked, explain_run, stability
 from recprism.runs.run import Run
+from recprism.testing.planted import make_planted
 
 NULL = {"n_planted": 0}
 
@@ -25,7 +25,7 @@ NULL = {"n_planted": 0}
 def searched(**world: Any) -> tuple[CMB, Any]:
     made = make_planted(**world)
     base = Factors.from_arrays(made.user, made.item)
-    return CMB(diversity="sc", device="cpu").fit(base, made.split, made.subtopics), made
+    return CMB(diversity="subtopic_coverage", device="cpu").fit(base, made.split, made.subtopics), made
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def searched(**world: Any) -> tuple[CMB, Any]:
 def test_factors_are_spoken_of_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
     """On users whom the search did not know: those it knows would say yes in a world with nothing planted, too."""
     model, made = searched(**world)
-    controls, notes = checked(model, made.split, made.subtopics, "sc@10", draws=59)
+    controls, notes = checked(model, made.split, made.subtopics, "subtopic_coverage@10", draws=59)
     verdict = Verdict.of(controls)
     assert verdict.holds == holds, verdict.sentence()
     assert "200 users, after a search that did not know them" in notes[0]
@@ -59,8 +59,8 @@ def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
     wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
     found = bake(base, wanted, side, exclude=made.split.seen_before("test"))
-    model = CMB.holding(base, found.perturbation, diversity="sc", side=side)
-    controls, _ = checked(model, made.split, made.subtopics, "sc@10", draws=49)
+    model = CMB.holding(base, found.perturbation, diversity="subtopic_coverage", side=side)
+    controls, _ = checked(model, made.split, made.subtopics, "subtopic_coverage@10", draws=49)
     verdict = Verdict.of(controls)
     assert verdict.reason == "known users"
     assert "nothing about factors" in verdict.sentence()
@@ -81,7 +81,11 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     moves = torch.rand(base.user.shape, generator=torch.Generator().manual_seed(0))
     of_factor = torch.linspace(0.1, 1.0, base.dim)
     agreeing, chance = (
-        stability(CMB.holding(base, Perturbation(user=delta), diversity="sc", side="user"), made.split, made.subtopics)
+        stability(
+            CMB.holding(base, Perturbation(user=delta), diversity="subtopic_coverage", side="user"),
+            made.split,
+            made.subtopics,
+        )
         for delta in (moves * of_factor, moves)
     )
     assert agreeing is not None

@@ -9,18 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recprism.budget.scenario import Scenario
 from recprism.data.dataset import Dataset
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
-from recprism.runs.run import Run
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.imported import run_from_factors
-from recprism.runs.jobs.train import situation_of
-from recprism.runs.jobs.imported import aligned
-from recprism.budget.scenario import Situation
-from recprism.runs.jobs.train import recommend
+from recprism.runs.jobs.imported import aligned, run_from_factors
+from recprism.runs.jobs.train import recommend, scenario_of
+from recprism.runs.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +117,11 @@ def test_vectors_in_another_order_are_refused_until_they_are_put_in_order(
     factors: Factors, small: Dataset, split: Split
 ) -> None:
     with pytest.raises(InputError, match=r"the users of the vectors are not those of the split in the same order"):
-        Situation(factors, split, small.subtopics, "test")
+        Scenario(factors, split, small.subtopics, "test")
     shuffled = aligned(factors, split).of_items(np.arange(split.n_items)[::-1])
     with pytest.raises(InputError, match=r"the items of the vectors are not those"):
-        Situation(shuffled, split, small.subtopics, "test")
-    lists = Situation(aligned(shuffled, split), split, small.subtopics, "test").base_lists
+        Scenario(shuffled, split, small.subtopics, "test")
+    lists = Scenario(aligned(shuffled, split), split, small.subtopics, "test").base_lists
     ids, _ = factors.recommend(split.user_ids[3], factors.n_items)
     fresh = [item for item in ids.tolist() if item not in set(split.item_ids[split.seen_before_test.row(3)].tolist())]
     assert split.item_ids[lists[3]].tolist() == fresh[:10]
@@ -133,18 +131,18 @@ def test_a_division_of_your_own_is_called_given(factors: Factors, small: Dataset
     mine = replace(split, settings={})
     run = run_from_factors(tmp_path / "run", factors, small, mine)
     assert Run.open(run.path).config.split.method == "given"
-    assert situation_of(run).split.test.indices.tolist() == split.test.indices.tolist()
+    assert scenario_of(run).split.test.indices.tolist() == split.test.indices.tolist()
 
 
 def test_a_second_budget_replaces_the_first_only_when_asked(
     factors: Factors, small: Dataset, split: Split, tmp_path: Path
 ) -> None:
     run = run_from_factors(tmp_path / "run", factors, small, split)
-    asked = BudgetConfig(goal="sc", budgets={"ndcg@10": 1e-6})
+    asked = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6})
     with pytest.raises(InputError, match="there is no path towards 'scc'"):
         diversify_within(run, BudgetConfig(goal="scc", budgets={"ndcg@10": 0.1}))
     assert run.config.diversify is None, "a refused request leaves no trace"
     diversify_within(run, asked)
     with pytest.raises(InputError, match="already has a perturbation"):
         diversify_within(run, asked)
-    assert diversify_within(run, asked, overwrite=True).goal == "sc"
+    assert diversify_within(run, asked, overwrite=True).goal == "subtopic_coverage"

@@ -13,8 +13,8 @@ import pytest
 
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Epoch
-from recprism.runs.config import ModelConfig, RunConfig
 from recprism.runs._mlflow_sink import MlflowSink
+from recprism.runs.config import ModelConfig, RunConfig
 from recprism.runs.jobs.train import start, train
 from recprism.runs.run import Run
 from recprism.runs.sinks import followed
@@ -64,7 +64,7 @@ def test_train_and_diversify_are_there_afterwards(store: str, call: Callable[...
     for name in ("budget", "loss", "upper"):
         assert found[f"diversified within a budget.certificate.ndcg_10.{name}"] == check[name]
     assert diversifying.data.params["diversified within a budget.certificate.certified"] == "True"
-    assert diversifying.data.params["diversify.within.goal"] == "sc"
+    assert diversifying.data.params["diversify.within.goal"] == "subtopic_coverage"
 
     artifacts = {it.path for it in client.list_artifacts(diversifying.info.run_id)}
     assert artifacts == {"CARD.md", "config.toml", "certificate.json", "events.jsonl"}
@@ -74,7 +74,7 @@ def test_train_and_diversify_are_there_afterwards(store: str, call: Callable[...
 
 def test_a_search_by_players_is_logged_step_by_step(store: str, call: Callable[..., int]) -> None:
     train(start("runs/b", RunConfig(device="cpu", model=QUICK)))
-    assert call("diversify", "runs/b", "--set", "iterations=4", "-m", "sc@10", "--mlflow", store) == 0
+    assert call("diversify", "runs/b", "--set", "iterations=4", "-m", "subtopic_coverage@10", "--mlflow", store) == 0
     (found,) = logged(store)
     history = mlflow.MlflowClient(tracking_uri=store).get_metric_history(found.info.run_id, "step.psi")
     assert [it.step for it in history] == [1, 2, 3, 4]

@@ -89,7 +89,7 @@ def card(run: Run) -> str:
 
 
 def test_user_vectors_leave_the_neighbours_alone(run: Run) -> None:
-    diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.5}))
+    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}))
     found = noted(run)
     assert found is not None and not found.moved and found.cosine == found.inner_product == 1.0
     assert "overlap exactly 1" in card(run)
@@ -98,7 +98,7 @@ def test_user_vectors_leave_the_neighbours_alone(run: Run) -> None:
 
 
 def test_item_vectors_move_them_and_every_place_says_so(run: Run) -> None:
-    diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 0.5}, side="item"))
+    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}, side="item"))
     found = neighbours_of(run)
     assert found.moved and 0 < found.cosine < 1
     assert found == overlap_of(run.factors(), run.cmb().delta_) == noted(run)
@@ -113,6 +113,6 @@ def test_a_search_notes_them_too_and_a_new_perturbation_replaces_them(run: Run) 
     diversify(run)
     first = noted(run)
     assert first is not None and first.moved and first.sentence() in card(run)
-    diversify_within(run, BudgetConfig(goal="sc", budgets={"ndcg@10": 1e-6}), overwrite=True)
+    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6}), overwrite=True)
     assert noted(run) is None, "nothing is certified, so nothing moved"
     assert "nearest items" not in card(run)

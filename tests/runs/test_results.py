@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 from recprism.cmb import CMB
-from recprism.errors import BusyError, InputError
-from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.deploy.refitted_run import refit_run
+from recprism.errors import BusyError, InputError
+from recprism.runs._lock import held
+from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify, diversify_within
 from recprism.runs.listing import list_runs
-from recprism.runs._lock import held
 from recprism.runs.neighbours import noted
 from recprism.runs.run import Run
 
@@ -141,7 +141,7 @@ def test_like_is_refused_where_other_results_are_made_for_the_vectors_as_they_ar
 
 
 def test_a_search_that_stops_is_resumed_under_its_name(trained_run: Callable[..., Run]) -> None:
-    settings = {"iterations": 6, "diversity": "sc"}
+    settings = {"iterations": 6, "diversity": "subtopic_coverage"}
     whole, halted = (trained_run(2, 8).named("players") for _ in range(2))
     for one in (whole, halted):
         one.set_diversify(DiversifyConfig(settings=settings))
@@ -184,10 +184,10 @@ def test_one_writer_at_a_time_whatever_the_name(run: Run) -> None:
 READERS = (
     ("recommend", "--users", "1"),
     ("recommend", "--live"),
-    ("evaluate", "-m", "sc@10", "--bootstrap", "0"),
-    ("evaluate", "-m", "sc@10", "--against", "RUN", "--against-name", "bold"),
+    ("evaluate", "-m", "subtopic_coverage@10", "--bootstrap", "0"),
+    ("evaluate", "-m", "subtopic_coverage@10", "--against", "RUN", "--against-name", "bold"),
     ("check", "--max-ndcg-loss", "0.9"),
-    ("experiment", "-m", "sc@10"),
+    ("experiment", "-m", "subtopic_coverage@10"),
     ("explain", "--draws", "0"),
     ("erase", "--controls", "0", "--draws", "1"),
     ("report", "--draws", "0"),
@@ -205,7 +205,8 @@ def test_every_reader_takes_a_name(
     lists = tmp_path / "lists.parquet"
     assert call("recommend", run.path, "--name", "bold", "-o", lists) == 0
     places = {"RUN": run.path, "OUT": tmp_path / "out.parquet", "LISTS": lists}
-    command, *more = (places.get(word, word) for word in words if word not in ("-m", "sc@10") or words[0] == "evaluate")
+    measured = ("-m", "subtopic_coverage@10")
+    command, *more = (places.get(word, word) for word in words if word not in measured or words[0] == "evaluate")
     before = contents(run)
     assert call(command, run.path, *more, "--name", "bold") == 0
     printed = capsys.readouterr()
@@ -217,8 +218,8 @@ def test_every_reader_takes_a_name(
 
 
 def test_adjust_turns_the_factors_of_a_named_result(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("adjust", run.path, "-f", "0=0", "-m", "sc@10") == 0
-    assert call("adjust", run.path, "-f", "0=0", "-m", "sc@10", "--name", "bold") == 2
+    assert call("adjust", run.path, "-f", "0=0", "-m", "subtopic_coverage@10") == 0
+    assert call("adjust", run.path, "-f", "0=0", "-m", "subtopic_coverage@10", "--name", "bold") == 2
     assert "only the user side was perturbed" in capsys.readouterr().err
 
 
@@ -250,12 +251,12 @@ def test_the_studio_shows_the_result_of_a_name(run: Run) -> None:
 
 
 def test_overwrite_says_what_it_removes(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("diversify", run.path, "--budget", "0.3", "--name", "bold", "-m", "sc@10")
+    words = ("diversify", run.path, "--budget", "0.3", "--name", "bold", "-m", "subtopic_coverage@10")
     assert call(*words, "--overwrite") == 0
     said = capsys.readouterr().err
     removed = "results/bold/certificate.json, results/bold/cmb.json, results/bold/delta.safetensors"
     assert f"removing from {run.path}: {removed}\n" in said
-    assert call(*words[:4], "--name", "new", "-m", "sc@10", "--overwrite") == 0
+    assert call(*words[:4], "--name", "new", "-m", "subtopic_coverage@10", "--overwrite") == 0
     assert "removing from" not in capsys.readouterr().err, "there was nothing"
     assert call("train", "-o", run.path, "--overwrite", "--set", "epochs=1", "--set", "dim=8") == 0
     said = capsys.readouterr().err
@@ -294,7 +295,8 @@ def test_runs_are_listed_with_their_results_and_broken_ones_with_the_reason(
     assert "made from another" in str(found["mixed", "bold"].reason)
     assert "cut short" in str(found["torn", None].reason)
     bold = found["run", "bold"]
-    assert (bold.model, bold.data, bold.goal, bold.budgets) == ("bprmf", "ml-latest-small", "sc", {"ndcg@10": 0.3})
+    assert (bold.model, bold.data) == ("bprmf", "ml-latest-small")
+    assert (bold.goal, bold.budgets) == ("subtopic_coverage", {"ndcg@10": 0.3})
     assert 0 < bold.losses["ndcg@10"] <= 0.3
     assert bold.date is not None
     assert call("runs", folder) == 0

@@ -41,8 +41,8 @@ def test_a_path_is_bound_to_the_vectors_it_was_made_from(trained_run: Callable[.
         if done == total - 1:
             run.save_factors(others)
 
-    stored_path(run, "pc", meanwhile)
-    assert run.load_path("pc") is None, "it is not of the vectors that the run has now"
+    stored_path(run, "catalogue_coverage", meanwhile)
+    assert run.load_path("catalogue_coverage") is None, "it is not of the vectors that the run has now"
 
 
 def test_a_run_can_be_made_where_one_was_killed_before_it_had_settings(tmp_path: Path) -> None:

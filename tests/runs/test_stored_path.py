@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.models import BPRMF
-from recprism.budget.scenario import Situation
 from recprism.budget.path import within_budget
+from recprism.budget.scenario import Scenario
+from recprism.models import BPRMF
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 
@@ -23,17 +23,17 @@ def run(trained_run: Callable[..., Run]) -> Run:
 
 @pytest.mark.parametrize("budget", [0.01, 0.05, 0.2])
 def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float) -> None:
-    path = stored_path(run, "sc")
-    situation = Situation(run.factors(), run.split(), run.subtopics(), "test")
-    kept = within_budget(situation, "sc", {"ndcg@10": budget})
+    path = stored_path(run, "subtopic_coverage")
+    scenario = Scenario(run.factors(), run.split(), run.subtopics(), "test")
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
     at = path.reach(budget)
     assert path.trade_offs[at] == kept.trade_off
-    served = kept.perturbation.applied_to(run.factors()).rank(10, exclude=situation.seen)[0]
+    served = kept.perturbation.applied_to(run.factors()).rank(10, exclude=scenario.seen)[0]
     np.testing.assert_array_equal(path.lists[at], served)
 
 
 def test_a_larger_budget_never_reaches_less(run: Run) -> None:
-    path = stored_path(run, "sc")
+    path = stored_path(run, "subtopic_coverage")
     for certified in (True, False):
         reached = [path.reach(budget, certified=certified) for budget in np.linspace(0, 0.5, 51)]
         assert reached == sorted(reached)
@@ -41,9 +41,9 @@ def test_a_larger_budget_never_reaches_less(run: Run) -> None:
 
 
 def test_it_is_made_once_and_read_afterwards(run: Run) -> None:
-    first = stored_path(run, "pc")
+    first = stored_path(run, "catalogue_coverage")
     steps: list[int] = []
-    again = stored_path(run, "pc", lambda at, _: steps.append(at))
+    again = stored_path(run, "catalogue_coverage", lambda at, _: steps.append(at))
     assert steps == []
     np.testing.assert_array_equal(first.lists, again.lists)
     assert {**vars(first), "lists": None} == {**vars(again), "lists": None}
@@ -51,15 +51,15 @@ def test_it_is_made_once_and_read_afterwards(run: Run) -> None:
 
 @pytest.mark.parametrize("harm", ["other vectors", "cut short", "not tensors"])
 def test_a_path_of_other_vectors_or_a_damaged_one_is_made_again(run: Run, tmp_path: Path, harm: str) -> None:
-    stored_path(run, "sc")
+    stored_path(run, "subtopic_coverage")
     shutil.copytree(run.path, tmp_path / "copy")
     other = Run.open(tmp_path / "copy")
-    file = other.path / "path.sc.safetensors"
+    file = other.path / "path.subtopic_coverage.safetensors"
     if harm == "other vectors":
         split = other.split()
         other.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=1, device="cpu"))
     else:
         file.write_bytes(file.read_bytes()[:200] if harm == "cut short" else b"path")
     steps: list[int] = []
-    stored_path(other, "sc", lambda at, _: steps.append(at))
+    stored_path(other, "subtopic_coverage", lambda at, _: steps.append(at))
     assert steps

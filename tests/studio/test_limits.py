@@ -50,7 +50,7 @@ def test_too_many_requests_are_answered_429(shelf: Path) -> None:
 
 
 def test_a_large_request_is_refused(client: TestClient) -> None:
-    assert client.post("/api/runs/plain/paths/sc", content=b"x" * 100_000).status_code == 413
+    assert client.post("/api/runs/plain/paths/subtopic_coverage", content=b"x" * 100_000).status_code == 413
     assert client.get("/api/runs/plain/search", params={"q": "x" * 10_000}).status_code == 414
 
 

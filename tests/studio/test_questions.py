@@ -56,7 +56,7 @@ def test_a_broken_run_says_what_is_wrong_and_the_others_answer(client: TestClien
 @pytest.mark.parametrize("certified", [True, False])
 def test_lists_are_those_of_the_path(client: TestClient, shelf: Path, budget: float, certified: bool) -> None:
     run = Run.open(shelf / "plain")
-    path, factors = stored_path(run, "sc"), run.factors()
+    path, factors = stored_path(run, "subtopic_coverage"), run.factors()
     for row in (0, 100, 500):
         answer = get(client, "/plain/lists", user=factors.user_ids[row], budget=budget, certified=certified)
         schemas.ListsAnswer.model_validate(answer)
@@ -83,16 +83,16 @@ def test_every_place_says_what_became_of_it(client: TestClient) -> None:
 
 
 def test_the_path_has_what_the_slider_needs(client: TestClient, shelf: Path) -> None:
-    answer = get(client, "/plain/paths/sc")
+    answer = get(client, "/plain/paths/subtopic_coverage")
     schemas.PathAnswer.model_validate(answer)
-    path = stored_path(Run.open(shelf / "plain"), "sc")
+    path = stored_path(Run.open(shelf / "plain"), "subtopic_coverage")
     assert [point["upper"] for point in answer["points"]] == list(path.upper or ())
     assert answer["points"][0]["loss"] == 0
-    assert answer["points"][-1]["changes"]["sc@10"] > 0.1
+    assert answer["points"][-1]["changes"]["subtopic_coverage@10"] > 0.1
 
 
 def test_without_labels_no_price_is_claimed(client: TestClient) -> None:
-    answer = get(client, "/unlabelled/paths/sc")
+    answer = get(client, "/unlabelled/paths/subtopic_coverage")
     assert {point["loss"] for point in answer["points"]} == {None}
     assert "ndcg@10" not in answer["points"][0]["values"]
     assert get(client, "/unlabelled/lists", user=1, budget=0.5)["point"] == 0
@@ -100,12 +100,12 @@ def test_without_labels_no_price_is_claimed(client: TestClient) -> None:
 
 
 def test_another_goal_is_walked_to_on_request(client: TestClient, wait: Wait) -> None:
-    assert client.get("/api/runs/plain/paths/pc").status_code == 404
+    assert client.get("/api/runs/plain/paths/catalogue_coverage").status_code == 404
     assert client.post("/api/runs/plain/paths/nonsense").status_code == 404
-    assert client.post("/api/runs/plain/paths/pc").status_code == 202
+    assert client.post("/api/runs/plain/paths/catalogue_coverage").status_code == 202
 
     wait(client, "plain")
-    assert get(client, "/plain/paths/pc")["metric"] == "pc@10"
+    assert get(client, "/plain/paths/catalogue_coverage")["metric"] == "catalogue_coverage@10"
 
 
 def test_search_finds_users_and_items(client: TestClient) -> None:
@@ -118,7 +118,7 @@ def test_search_finds_users_and_items(client: TestClient) -> None:
 
 def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> None:
     run = Run.open(shelf / "plain")
-    path, item_ids = stored_path(run, "sc"), run.factors().item_ids
+    path, item_ids = stored_path(run, "subtopic_coverage"), run.factors().item_ids
     number = int(path.lists[0, 0, 0])
     answer = get(client, "/plain/items", item=item_ids[number], point=4)
     assert answer["lists_before"] == int((path.lists[0] == number).any(axis=1).sum())
@@ -133,7 +133,7 @@ def test_features_are_those_of_the_explanation(client: TestClient, shelf: Path) 
     assert not answer["holds"]
     assert "No controls" in answer["verdict"]
     erased = get(client, "/changed/turn", number=0, scale=0, user=1)
-    assert erased["values"]["sc@10"] == pytest.approx(rows[0].erased["sc@10"])
+    assert erased["values"]["subtopic_coverage@10"] == pytest.approx(rows[0].erased["subtopic_coverage@10"])
     as_found = get(client, "/changed/turn", number=0, scale=1, user=1)
     assert as_found["values"] == pytest.approx(as_found["as_found"])
     assert ids(as_found["lists"]["after"]) == ids(get(client, "/changed/served", user=1)["after"])

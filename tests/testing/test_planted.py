@@ -11,7 +11,7 @@ from recprism.cmb import CMB, permuted
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._ranking import shared
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.naming import Labels, name_coordinates
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
@@ -24,7 +24,7 @@ SEEDS = range(20)
 
 def learned(world: Planted, seed: int = 0) -> CMB:
     factors = Factors.from_arrays(world.user, world.item)
-    return CMB(diversity="sc", seed=seed, device="cpu").fit(factors, world.split, world.subtopics)
+    return CMB(diversity="subtopic_coverage", seed=seed, device="cpu").fit(factors, world.split, world.subtopics)
 
 
 def moved(world: Planted, seed: int = 0) -> np.ndarray:
@@ -60,8 +60,8 @@ def test_the_form_of_the_planted_factors_alone_does_not_give_them_away() -> None
 def test_lists_lack_diversity_and_the_learner_brings_it() -> None:
     world = make_planted(seed=0)
     model = learned(world)
-    judge = Judge.on(world.split, "validation", model.base_, world.subtopics, ["sc@10"])
-    before, after = (judge.means(factors)["sc@10"] for factors in (model.base_, model.factors_))
+    judge = Evaluator.on(world.split, "validation", model.base_, world.subtopics, ["subtopic_coverage@10"])
+    before, after = (judge.means(factors)["subtopic_coverage@10"] for factors in (model.base_, model.factors_))
     assert before < 0.7
     assert after > before + 0.05
 
@@ -78,10 +78,10 @@ def test_with_nothing_planted_a_shuffled_change_does_as_well() -> None:
     world = make_planted(n_planted=0, seed=3)
     model = learned(world)
     assert model.delta_.item is not None
-    judge = Judge.on(world.split, "validation", model.base_, world.subtopics, ["sc@10"])
+    judge = Evaluator.on(world.split, "validation", model.base_, world.subtopics, ["subtopic_coverage@10"])
     shuffled = [Perturbation(item=permuted(model.delta_.item, seed, "item")) for seed in range(5)]
-    others = [judge.means(it.applied_to(model.base_))["sc@10"] for it in shuffled]
-    assert judge.means(model.factors_)["sc@10"] - np.mean(others) < 0.002
+    others = [judge.means(it.applied_to(model.base_))["subtopic_coverage@10"] for it in shuffled]
+    assert judge.means(model.factors_)["subtopic_coverage@10"] - np.mean(others) < 0.002
 
 
 def test_planted_factors_do_get_names() -> None:

@@ -134,7 +134,7 @@ Audits and diversity
 audit
 audit nowhere
 audit run --goal novelty
-audit plain --goal sc
+audit plain --goal subtopic_coverage
 audit run --guard recall@20
 audit run --guard recall@20=much
 audit run --guard recall@20=2
@@ -296,7 +296,7 @@ evaluate([[0, 1]])
 evaluate([[0, 9]], Context(relevant=[[1, 0]]), ["ndcg@2"])
 evaluate([[0, 0]], Context(relevant=[[1, 0]]), ["ndcg@2"])
 evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["ndcg@5"])
-evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["sc@2"])
+evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["subtopic_coverage@2"])
 evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["beauty@2"])
 Run.open("nowhere")
 """

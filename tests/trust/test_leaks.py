@@ -14,7 +14,7 @@ import pytest
 
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.path import served_at, steps_towards, within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.cmb._fleet import OwnProcess
 from recprism.data import Dataset
@@ -39,9 +39,9 @@ def factors(split: Split) -> Factors:
 
 
 @pytest.fixture(scope="module")
-def situations(factors: Factors, split: Split, other: Split, world: Dataset) -> tuple[Situation, Situation]:
+def scenarios(factors: Factors, split: Split, other: Split, world: Dataset) -> tuple[Scenario, Scenario]:
     """Before the test labels that are, and before the random ones."""
-    return tuple(Situation(factors, it, world.subtopics, "test") for it in (split, other))  # type: ignore[return-value]
+    return tuple(Scenario(factors, it, world.subtopics, "test") for it in (split, other))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("model", [BPRMF, LightGCN])
@@ -64,7 +64,7 @@ def test_the_delta_that_players_find(
     preset: str, settings: dict[str, str], factors: Factors, split: Split, other: Split, world: Dataset
 ) -> None:
     one, two = (
-        CMB.preset(preset, **{"diversity": "sc", "iterations": 6, "device": "cpu", **settings}).fit(
+        CMB.preset(preset, **{"diversity": "subtopic_coverage", "iterations": 6, "device": "cpu", **settings}).fit(
             factors, it, world.subtopics
         )
         for it in (split, other)
@@ -75,44 +75,50 @@ def test_the_delta_that_players_find(
 
 def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split, other: Split, world: Dataset) -> None:
     # without its price of size, which settles every choice of so few iterations by itself
-    settings = {"diversity": "sc", "accuracy": "recall", "lambda1": 0.0, "iterations": 30, "device": "cpu"}
+    settings = {
+        "diversity": "subtopic_coverage",
+        "accuracy": "recall",
+        "lambda1": 0.0,
+        "iterations": 30,
+        "device": "cpu",
+    }
     one, two = (CMB.preset("paper", **settings).fit(factors, it, world.subtopics) for it in (split, other))
     assert not same(one.factors_, two.factors_)
 
 
 @pytest.mark.parametrize("side", ["user", "item"])
-def test_every_point_of_the_path_to_vectors(side: str, situations: tuple[Situation, Situation]) -> None:
-    for trade_off in steps_towards("sc")[::3]:
-        (one, first), (two, second) = (served_at(it, "sc", trade_off, side=side) for it in situations)  # type: ignore[arg-type]
+def test_every_point_of_the_path_to_vectors(side: str, scenarios: tuple[Scenario, Scenario]) -> None:
+    for trade_off in steps_towards("subtopic_coverage")[::3]:
+        (one, first), (two, second) = (served_at(it, "subtopic_coverage", trade_off, side=side) for it in scenarios)  # type: ignore[arg-type]
         assert np.array_equal(first, second)
-        assert same(*(it.perturbation.applied_to(situations[0].factors) for it in (one, two)))
+        assert same(*(it.perturbation.applied_to(scenarios[0].factors) for it in (one, two)))
 
 
-def test_the_point_of_a_budget(situations: tuple[Situation, Situation]) -> None:
-    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}) for it in situations)
+def test_the_point_of_a_budget(scenarios: tuple[Scenario, Scenario]) -> None:
+    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}) for it in scenarios)
     assert one.baked is not None
     assert one.to_dict() == two.to_dict()
-    assert same(*(it.perturbation.applied_to(situations[0].factors) for it in (one, two)))
+    assert same(*(it.perturbation.applied_to(scenarios[0].factors) for it in (one, two)))
 
 
-def test_the_points_that_the_studio_reaches(situations: tuple[Situation, Situation]) -> None:
-    one, two = (make_path(it, "sc") for it in situations)
+def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]) -> None:
+    one, two = (make_path(it, "subtopic_coverage") for it in scenarios)
     assert one.part == "validation"
     assert (one.losses, one.upper) == (two.losses, two.upper)
     assert np.array_equal(one.lists, two.lists)
     assert one.means["ndcg@10"] != two.means["ndcg@10"], "what it measures is the test"
 
 
-def test_a_certificate_on_the_test_is_the_one_reading(situations: tuple[Situation, Situation]) -> None:
-    one, two = (within_budget(it, "sc", {"ndcg@10": 0.4}, certify_on="test") for it in situations)
+def test_a_certificate_on_the_test_is_the_one_reading(scenarios: tuple[Scenario, Scenario]) -> None:
+    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}, certify_on="test") for it in scenarios)
     assert one.certificate.figures() != two.certificate.figures()
     assert "of the test part" in one.certificate.sentence()
 
 
-def test_the_fronts(situations: tuple[Situation, Situation]) -> None:
+def test_the_fronts(scenarios: tuple[Scenario, Scenario]) -> None:
     """Coverage needs no labels, so equal gains on the test are equal choices; what they cost there is read anew."""
     few = {"budgets": (0.05, 0.2), "rivals": ("xquad_uniform",)}
-    one, two = (frontier(it.on("validation"), it, "sc", **few) for it in situations)  # type: ignore[arg-type]
+    one, two = (frontier(it.on("validation"), it, "subtopic_coverage", **few) for it in scenarios)  # type: ignore[arg-type]
     gains, losses = (
         [[getattr(point, name) for front in fronts for point in front.points] for fronts in (one, two)]
         for name in ("gain", "loss")
@@ -131,21 +137,23 @@ def test_what_compare_tunes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("mmr", "exposure")}
-    few["ours:sc"] = replace(planned("sc"), choices=planned("sc").choices[:1])
+    few["ours:subtopic_coverage"] = replace(
+        planned("subtopic_coverage"), choices=planned("subtopic_coverage").choices[:1]
+    )
     monkeypatch.setattr(grid, "methods", lambda: iter(few.items()))
     monkeypatch.setattr("recprism.paper.tuning.TRADE_OFFS", (0.1, 0.4))
     picked = []
     for name, parts in (("one", split), ("two", other)):
-        ground = grid.Ground(grid.World("made", "bprmf", 0), world, tmp_path / name, "cpu")
+        ground = grid.Ground(grid.ContestCase("made", "bprmf", 0), world, tmp_path / name, "cpu")
         ground.split, ground.factors = parts, factors  # in the place of what it would compute
         picked.append(grid._picks(ground, lambda _: None, OwnProcess()))
     assert picked[0] == picked[1]
     assert sum(map(len, picked[0].values())) > 4
 
 
-def test_the_paths_of_an_audit(situations: tuple[Situation, Situation]) -> None:
-    one, two = (cost_of_diversity(it, ("sc", "pc")) for it in situations)
-    for goal in ("sc", "pc"):
+def test_the_paths_of_an_audit(scenarios: tuple[Scenario, Scenario]) -> None:
+    one, two = (cost_of_diversity(it, ("subtopic_coverage", "catalogue_coverage")) for it in scenarios)
+    for goal in ("subtopic_coverage", "catalogue_coverage"):
         for first, second in zip(one.paths[goal].points, two.paths[goal].points, strict=True):
             assert np.array_equal(first.lists, second.lists)
         certified = [[reach.certified and reach.certified.trade_off for reach in it.reaches[goal]] for it in (one, two)]

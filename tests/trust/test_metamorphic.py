@@ -15,16 +15,23 @@ import polars as pl
 import pytest
 
 from recprism.budget.path import served_at, within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.data.split import Split
-from recprism.explain import Change, Judge, explain
+from recprism.explain import Change, Evaluator, explain
 from recprism.models import BPRMF, Factors
 
 pytestmark = pytest.mark.slow
 FEW = {"epochs": 8, "dim": 6}
-METRICS = ("ndcg@10", "recall@10", "sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
+METRICS = (
+    "ndcg@10",
+    "recall@10",
+    "subtopic_coverage@10",
+    "alpha_ndcg@10",
+    "ilad_subtopics@10",
+    "catalogue_coverage@10",
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +40,8 @@ def factors(split: Split) -> Factors:
 
 
 @pytest.fixture(scope="module")
-def situation(factors: Factors, split: Split, world: Dataset) -> Situation:
-    return Situation(factors, split, world.subtopics, "test")
+def scenario(factors: Factors, split: Split, world: Dataset) -> Scenario:
+    return Scenario(factors, split, world.subtopics, "test")
 
 
 def written(folder: Path, interactions: Sequence[str], subtopics: Sequence[str]) -> tuple[Path, Path]:
@@ -85,7 +92,7 @@ def test_files_through_the_command_line(
         run = tmp_path / name / "run"
         words = ("--data", data, "--subtopics", topics, "--device", "cpu", "--set", "epochs=4", "--set", "dim=5")
         assert call("train", "-o", run, *words) == 0, capsys.readouterr().err
-        assert call("diversify", run, "--budget", "0.5", "-m", "sc@10") == 0, capsys.readouterr().err
+        assert call("diversify", run, "--budget", "0.5", "-m", "subtopic_coverage@10") == 0, capsys.readouterr().err
         assert call("recommend", run, "-o", tmp_path / name / "lists.parquet") == 0
         assert call("evaluate", run, "--bootstrap", "0", "-o", tmp_path / name / "m.parquet") == 0
         vectors.append(Factors.load(run / "factors.safetensors"))
@@ -114,21 +121,21 @@ def test_another_order_of_ids_gives_the_same_lists_by_id(factors: Factors, split
 # -- users ------------------------------------------------------------------------------------------------------------
 
 
-def test_users_counted_twice(situation: Situation, factors: Factors, split: Split, world: Dataset) -> None:
+def test_users_counted_twice(scenario: Scenario, factors: Factors, split: Split, world: Dataset) -> None:
     """Every user's list, and every mean over users; a twin's list is the user's."""
     n = factors.n_users
     rows = np.concatenate([np.arange(n), np.arange(n)])
     ids = np.arange(2 * n)
     twice = replace(split.of_users(rows), user_ids=ids)
     doubled = replace(factors.of_users(rows), user_ids=ids)
-    twins = Situation(doubled, twice, world.subtopics, "test")
-    assert np.array_equal(twins.base_lists, np.tile(situation.base_lists, (2, 1)))
+    twins = Scenario(doubled, twice, world.subtopics, "test")
+    assert np.array_equal(twins.base_lists, np.tile(scenario.base_lists, (2, 1)))
     for trade_off in (0.1, 0.3):
-        one, two = (served_at(it, "sc", trade_off)[1] for it in (situation, twins))
+        one, two = (served_at(it, "subtopic_coverage", trade_off)[1] for it in (scenario, twins))
         assert np.array_equal(two, np.tile(one, (2, 1)))
         means = [
             {name: np.nanmean(value) for name, value in it.judge(lists, METRICS).items()}
-            for it, lists in ((situation, one), (twins, two))
+            for it, lists in ((scenario, one), (twins, two))
         ]
         assert means[0] == pytest.approx(means[1], rel=1e-9)
 
@@ -152,14 +159,14 @@ def turned(factors: Factors, seed: int) -> Factors:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_axes_change_no_list_and_no_budget(seed: int, situation: Situation) -> None:
-    other = Situation(turned(situation.factors, seed), situation.split, situation.subtopics, "test")
-    assert np.array_equal(situation.base_lists, other.base_lists)
-    one, two = (within_budget(it, "sc", {"ndcg@10": 0.3}) for it in (situation, other))
+def test_axes_change_no_list_and_no_budget(seed: int, scenario: Scenario) -> None:
+    other = Scenario(turned(scenario.factors, seed), scenario.split, scenario.subtopics, "test")
+    assert np.array_equal(scenario.base_lists, other.base_lists)
+    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.3}) for it in (scenario, other))
     assert one.trade_off == two.trade_off > 0
     lists = [
         kept.perturbation.applied_to(it.factors).rank(10, exclude=it.seen)[0]
-        for kept, it in ((one, situation), (two, other))
+        for kept, it in ((one, scenario), (two, other))
     ]
     # a baked list stands at a margin: which of two items comes first may turn on the last digit
     assert np.mean(np.sort(lists[0]) == np.sort(lists[1])) > 0.995
@@ -168,15 +175,17 @@ def test_axes_change_no_list_and_no_budget(seed: int, situation: Situation) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_explanation_on_canonical_axes_stays(seed: int, situation: Situation, world: Dataset) -> None:
-    model = CMB(diversity="sc", iterations=8, device="cpu").fit(situation.factors, situation.split, world.subtopics)
-    user, item = on_other_axes(situation.factors.dim, seed)
+def test_an_explanation_on_canonical_axes_stays(seed: int, scenario: Scenario, world: Dataset) -> None:
+    model = CMB(diversity="subtopic_coverage", iterations=8, device="cpu").fit(
+        scenario.factors, scenario.split, world.subtopics
+    )
+    user, item = on_other_axes(scenario.factors.dim, seed)
     change = Change.of(model.base_, model.delta_)
     maps = {"user": user, "item": item}
     moved = {side: (values @ maps[side]).astype(np.float32) for side, values in change.sides.items()}
-    same = Change(turned(situation.factors, seed), **moved)
+    same = Change(turned(scenario.factors, seed), **moved)
     told = [
-        explain(it, Judge.on(situation.split, "test", it.base, world.subtopics, METRICS), axes="svd", draws=0)
+        explain(it, Evaluator.on(scenario.split, "test", it.base, world.subtopics, METRICS), axes="svd", draws=0)
         for it in (change, same)
     ]
     assert told[0].base == pytest.approx(told[1].base, rel=1e-6)
@@ -190,12 +199,12 @@ def test_an_explanation_on_canonical_axes_stays(seed: int, situation: Situation,
 
 
 @pytest.mark.parametrize("factor", [4.0, 0.125, 3.7, 1e-3])
-def test_the_scale_of_scores_changes_nothing(factor: float, situation: Situation) -> None:
-    scaled = situation.factors.with_vectors(user=(situation.factors.user * np.float32(factor)))
-    other = Situation(scaled, situation.split, situation.subtopics, "test")
-    assert np.array_equal(situation.base_lists, other.base_lists)
-    judged = [it.judge(it.base_lists, METRICS) for it in (situation, other)]
+def test_the_scale_of_scores_changes_nothing(factor: float, scenario: Scenario) -> None:
+    scaled = scenario.factors.with_vectors(user=(scenario.factors.user * np.float32(factor)))
+    other = Scenario(scaled, scenario.split, scenario.subtopics, "test")
+    assert np.array_equal(scenario.base_lists, other.base_lists)
+    judged = [it.judge(it.base_lists, METRICS) for it in (scenario, other)]
     assert all(np.array_equal(judged[0][name], judged[1][name], equal_nan=True) for name in METRICS)
-    one, two = (within_budget(it, "sc", {"ndcg@10": 0.3}) for it in (situation, other))
+    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.3}) for it in (scenario, other))
     assert one.trade_off == two.trade_off > 0
     assert one.certificate.figures() == two.certificate.figures()

@@ -17,18 +17,18 @@ import numpy as np
 import torch
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.budget.path import served_at
 
 data = load_dataset("ml-latest-small")
 split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}
 for model in (BPRMF(dim=16, epochs=6), LightGCN(dim=16, epochs=2)):
     factors = model.fit(split, seed=0, device="cpu")
-    test = Situation(factors, split, data.subtopics, "test")
-    judged = test.judge(test.base_lists, ("ndcg@10", "sc@10", "ilad@10", "alpha_ndcg@10"))
+    test = Scenario(factors, split, data.subtopics, "test")
+    judged = test.judge(test.base_lists, ("ndcg@10", "subtopic_coverage@10", "ilad@10", "alpha_ndcg@10"))
     found[f"{model.name} vectors"] = np.vstack([factors.user, factors.item])
     found[f"{model.name} lists"] = test.base_lists
-    found[f"{model.name} optimal lists"] = served_at(test, "sc", 0.2)[1]
+    found[f"{model.name} optimal lists"] = served_at(test, "subtopic_coverage", 0.2)[1]
     found[f"{model.name} figures"] = np.array([np.nanmean(values) for values in judged.values()])
 np.savez(sys.argv[1], **found)
 """

@@ -86,7 +86,7 @@ def test_it_stands_in_every_table(run: Path, printed: Printed, split: Split, tmp
     expected = ndcg(popularity(split), split).mean
     tables = {
         "evaluate": printed("evaluate", run),
-        "audit": printed("audit", run, "--goal", "sc"),
+        "audit": printed("audit", run, "--goal", "subtopic_coverage"),
         "frontier": printed("frontier", run, "--rivals", "xquad_uniform"),
         "diversify": printed("diversify", run, "--budget", "0.5", "-m", "ndcg@10"),
     }

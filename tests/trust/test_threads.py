@@ -19,7 +19,7 @@ from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.budget import scenario as methods
 from recprism.paper.frontier import frontier
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.budget.path import within_budget
 
 methods.TRADE_OFFS, methods.SHARPNESS, methods.TASTES = (0.1, 0.3), (1.0,), (0.1,)
@@ -39,17 +39,18 @@ for model in (BPRMF(dim=16, epochs=2), LightGCN(dim=16, epochs=1)):
     factors = model.fit(split, seed=0, device="cpu")
     told(f"train {model.name}", factors.user, factors.item)
 factors = BPRMF(dim=16, epochs=2).fit(split, seed=0, device="cpu")
-test, validation = (Situation(factors, split, data.subtopics, part) for part in ("test", "validation"))
+test, validation = (Scenario(factors, split, data.subtopics, part) for part in ("test", "validation"))
 told("lists", *test.candidates)
-judged = test.judge(test.base_lists, ("ndcg@10", "sc@10", "ilad@10", "alpha_ndcg@10"))
+judged = test.judge(test.base_lists, ("ndcg@10", "subtopic_coverage@10", "ilad@10", "alpha_ndcg@10"))
 told("figures", *judged.values())
 for side in ("item", "user"):
-    model = CMB(diversity="sc", side=side, iterations=3, device="cpu").fit(factors, split, data.subtopics)
+    learner = CMB(diversity="subtopic_coverage", side=side, iterations=3, device="cpu")
+    model = learner.fit(factors, split, data.subtopics)
     told(f"search, {side} side", model.factors_.user, model.factors_.item)
-kept = within_budget(test, "sc", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16))
+kept = within_budget(test, "subtopic_coverage", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16))
 vectors = kept.perturbation.applied_to(factors)
 told("budget", vectors.user, vectors.item)
-fronts = frontier(validation, test, "sc", budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
+fronts = frontier(validation, test, "subtopic_coverage", budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
 told("frontier", *[np.array([point.loss, point.gain]) for front in fronts for point in front.points])
 print(json.dumps(found))
 """

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.certificate import Certificate
-from recprism.budget.path import Kept, within_budget
-from recprism.budget.scenario import Situation
+from recprism.budget.path import Diversified, within_budget
+from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
 from recprism.data.split import Split
@@ -21,7 +21,7 @@ from recprism.dials.query_adapter import Adapter
 from recprism.errors import InputError
 from recprism.explain.build import explain
 from recprism.explain.change import Change
-from recprism.explain.evaluator import METRICS, Judge
+from recprism.explain.evaluator import METRICS, Evaluator
 from recprism.explain.explanation import Explanation
 from recprism.explain.naming import Labels
 from recprism.models import Factors, make_model
@@ -31,7 +31,7 @@ from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, know
 class Diversifier:
     """The most diverse vectors whose loss of NDCG@k is certified to stay within a budget.
 
-    goal: what to raise: sc, alpha_ndcg, ilad_subtopics, ilad, pc, or several joined by +
+    goal: what to raise: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several joined by +
     budget: the share of NDCG@k that may be lost, 0.05 or "5%"
     guards: further metrics and their shares, as in {"recall@20": 0.02}
     side: whose vectors change, "user" (an index of items stays as it is) or "item"
@@ -50,13 +50,13 @@ class Diversifier:
     factors_: Factors
     split_: Split
     subtopics_: Subtopics
-    kept_: Kept
+    kept_: Diversified
     certificate_: Certificate
     met_: Incidence
 
     def __init__(
         self,
-        goal: str = "sc",
+        goal: str = "subtopic_coverage",
         budget: Share = 0.05,
         *,
         guards: Mapping[str, Share] | None = None,
@@ -98,9 +98,9 @@ class Diversifier:
             split, subtopics = data.split(seed=self.seed), data.subtopics
             trainer = make_model(self.model, **(self.model_settings or {}))
             factors = trainer.fit(split, seed=self.seed, device=self.device)
-        situation = Situation(factors, split, subtopics, "test", self.k)
+        scenario = Scenario(factors, split, subtopics, "test", self.k)
         budgets = {f"ndcg@{self.k}": self.budget, **(self.guards or {})}
-        kept = within_budget(situation, self.goal, budgets, side=self.side, confidence=self.confidence)
+        kept = within_budget(scenario, self.goal, budgets, side=self.side, confidence=self.confidence)
         self.__dict__.pop("adapter_", None)  # of an earlier fit
         self.base_, self.split_, self.subtopics_, self.kept_ = factors, split, subtopics, kept
         self.factors_, self.certificate_ = kept.perturbation.applied_to(factors), kept.certificate
@@ -144,16 +144,16 @@ class Diversifier:
         name = metric or f"{self.goal.partition('+')[0]}@{self.k}"
         later = known_pairs(X, self.split_.user_ids, self.split_.item_ids)
         judged = Split(self.met_, Incidence.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
-        situation = Situation(self.base_, judged, self.subtopics_, "test", self.k)
+        scenario = Scenario(self.base_, judged, self.subtopics_, "test", self.k)
         lists, _ = self.factors_.rank(int(name.partition("@")[2]), exclude=self.met_)
-        return float(np.nanmean(situation.judge(lists, (name,))[name]))
+        return float(np.nanmean(scenario.judge(lists, (name,))[name]))
 
     def explain(self, **settings: Any) -> Explanation:
         """What the change did and consists of; settings of :func:`recprism.explain.build.explain`."""
         self._require_fitted()
         wanted = f"{self.goal.partition('+')[0]}@{self.k}"
         names = tuple(dict.fromkeys((wanted, *METRICS)))
-        judge = Judge.on(self.split_, "test", self.base_, self.subtopics_, names)
+        judge = Evaluator.on(self.split_, "test", self.base_, self.subtopics_, names)
         labels = Labels.of(self.subtopics_, popularity=self.split_.train.col_counts)
         change = Change.of(self.base_, self.kept_.perturbation)
         return explain(change, judge, wanted, **{"labels": labels, **settings})

@@ -5,11 +5,11 @@ from recprism.budget.certificate import Certificate as Certificate
 from recprism.budget.certificate import Check as Check
 from recprism.budget.certificate import Point as Point
 from recprism.budget.certificate import certify as certify
-from recprism.budget.path import Kept as Kept
+from recprism.budget.path import Diversified as Diversified
 from recprism.budget.path import Path as Path
 from recprism.budget.path import PathPoint as PathPoint
 from recprism.budget.path import within_budget as within_budget
-from recprism.budget.scenario import Situation as Situation
+from recprism.budget.scenario import Scenario as Scenario
 from recprism.budget.segments import ExposureChange as ExposureChange
 from recprism.budget.segments import SegmentChange as SegmentChange
 from recprism.budget.segments import SegmentTable as SegmentTable

@@ -8,8 +8,8 @@ from typing import Any
 
 from recprism.budget._popularity import beside_popularity
 from recprism.budget.certificate import Certificate
-from recprism.budget.path import Path, PathPoint, deciding_part, require_possible, steps_towards, walk
-from recprism.budget.scenario import Situation
+from recprism.budget.path import Path, PathPoint, check_goal, deciding_part, require_possible, steps_towards, walk
+from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.cmb._engines import engine_named
 from recprism.cmb._fleet import Fleet
@@ -24,7 +24,7 @@ COST = "ndcg@10"
 GUARDS = ("recall@20", "hit_rate@5")
 BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
 TOLD = (0.01, 0.05)
-GOALS = ("sc", "ilad_subtopics", "pc")
+GOALS = ("subtopic_coverage", "ilad_subtopics", "catalogue_coverage")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Cost:
 
 
 def cost_of_diversity(
-    situation: Situation,
+    scenario: Scenario,
     goals: Sequence[str] | None = None,
     budgets: Sequence[Share] = BUDGETS,
     *,
@@ -106,7 +106,7 @@ def cost_of_diversity(
 ) -> Cost:
     """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
 
-    Figures are those of the situation's part. What is certified is so by the part whose labels decide, as in
+    Figures are those of the scenario's part. What is certified is so by the part whose labels decide, as in
     :func:`recprism.budget.path.within_budget`, on lists as of then: an audit and what it leads to agree.
 
     goals: unless named those of :func:`default_goals`
@@ -115,23 +115,23 @@ def cost_of_diversity(
     engine: "local", or "ray": the points of a path are made by the workers of a Ray cluster, one each
     on_step: receives the points of all paths that are done, and how many there are
     """
-    goals = goals or default_goals(situation.subtopics)
+    goals = [check_goal(goal) for goal in goals or default_goals(scenario.subtopics)]
     for goal in goals:
-        require_possible(goal, situation.subtopics)
+        require_possible(goal, scenario.subtopics)
     allowed = [share(budget, "budget", ends=False) for budget in budgets]
     guards = shares(guards or {}, "guard", ends=False)
     confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
-    has_labels = len(situation.split.part(situation.part)) > 0
+    has_labels = len(scenario.split.part(scenario.part)) > 0
     labelled = (COST, *GUARDS, *guards) if has_labels else ()
-    part = certify_on or deciding_part(situation.split, situation.part)
-    decides_itself = not has_labels or part == situation.part
+    part = certify_on or deciding_part(scenario.split, scenario.part)
+    decides_itself = not has_labels or part == scenario.part
     points = sum(len(steps_towards(goal)) for goal in goals)
     step = count_steps(on_step, "walking the paths", points if decides_itself else 2 * points)
     with engine_named(engine).fleet() as workers:
-        paths = {goal: _walked(situation, goal, labelled, workers, step) for goal in goals}
+        paths = {goal: _walked(scenario, goal, labelled, workers, step) for goal in goals}
         deciding = paths
         if not decides_itself:
-            earlier = situation.on(part)
+            earlier = scenario.on(part)
             deciding = {goal: walk(earlier, goal, labelled, workers=workers, on_point=step) for goal in goals}
     reaches = {
         goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
@@ -142,32 +142,32 @@ def cost_of_diversity(
     shown = _shown(reaches[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
     return Cost(
-        _now(situation),
+        _now(scenario),
         paths,
         reaches,
         shown,
-        None if shown is None else _payers(situation, base, shown),
-        None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(situation.split.train)),
+        None if shown is None else _payers(scenario, base, shown),
+        None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(scenario.split.train)),
         has_labels,
         confidence,
     )
 
 
 def _walked(
-    situation: Situation, goal: str, labelled: tuple[str, ...], workers: Fleet, on_point: Callable[[], None]
+    scenario: Scenario, goal: str, labelled: tuple[str, ...], workers: Fleet, on_point: Callable[[], None]
 ) -> Path:
-    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, situation))))
-    return walk(situation, goal, names, workers=workers, on_point=on_point)
+    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
+    return walk(scenario, goal, names, workers=workers, on_point=on_point)
 
 
-def _now(situation: Situation) -> Evaluation:
-    found = evaluate(situation.base_lists, situation.context, users=situation.factors.user_ids)
-    return beside_popularity(found, situation.split, situation.part, situation.context)
+def _now(scenario: Scenario) -> Evaluation:
+    found = evaluate(scenario.base_lists, scenario.context, users=scenario.factors.user_ids)
+    return beside_popularity(found, scenario.split, scenario.part, scenario.context)
 
 
-def _own_metrics(goal: str, situation: Situation) -> tuple[str, ...]:
-    names = dict.fromkeys((*goal.split("+"), *default_goals(situation.subtopics)))
-    return tuple(f"{name}@{situation.k}" for name in names)
+def _own_metrics(goal: str, scenario: Scenario) -> tuple[str, ...]:
+    names = dict.fromkeys((*goal.split("+"), *default_goals(scenario.subtopics)))
+    return tuple(f"{name}@{scenario.k}" for name in names)
 
 
 def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
@@ -192,8 +192,8 @@ def _shown(reaches: Sequence[Reach], budget: float) -> PathPoint | None:
     return found.certified or found.measured
 
 
-def _payers(situation: Situation, base: PathPoint, shown: PathPoint) -> SegmentTable:
-    segments = user_segments(situation.split.train, situation.subtopics)
+def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTable:
+    segments = user_segments(scenario.split.train, scenario.subtopics)
     return by_segment(base.values[COST], shown.values[COST], segments)
 
 

@@ -13,30 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import Certificate, certify
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb._fleet import Fleet, OwnProcess
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.solve import Baked, bake
+from recprism.dials.solve import CompiledVectors, bake
 from recprism.errors import InputError
 from recprism.metrics import parse
+from recprism.metrics.registry import canonical
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.constrained import Constrained, Violations
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
-STEPS_TOWARDS = {"pc": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
+STEPS_TOWARDS = {"catalogue_coverage": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
 """Where a goal is reached at other trade-offs: an item that nobody shows costs little to show once."""
 
 DEPTH = 100
-TASTE = 0.2
+HISTORY_WEIGHT = 0.2
 """What it counts that a list fills the subtopics of the user's own history: nearly nothing on MovieLens, where scores
 are good, and much on sparse data (docs/frontier.md). Fixed, so that no label is spent on it."""
 
 Values = dict[str, NDArray[np.float64]]
-Rules = Mapping[str, Any]
+Constraints = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +72,12 @@ class Path:
 
 
 def check_goal(goal: str) -> str:
-    """A goal of optimal lists, or several joined by +."""
-    for name in goal.split("+"):
+    """A goal of optimal lists, or several joined by +, with aliases such as "sc" written out."""
+    names = [canonical(name) for name in goal.split("+")]
+    for name in names:
         if name not in GOALS:
             raise InputError(f"there is no path towards {name!r}; goals are {', '.join(GOALS)}, several joined by +")
-    return goal
+    return "+".join(names)
 
 
 def require_possible(goal: str, subtopics: Subtopics) -> None:
@@ -93,54 +95,56 @@ def steps_towards(goal: str) -> tuple[float, ...]:
     return STEPS_TOWARDS.get(check_goal(goal), TRADE_OFFS)
 
 
-def lists_at(situation: Situation, goal: str, trade_off: float, rules: Rules | None = None) -> Lists:
-    """(n_users, k) optimal lists, within an editor's rules where there are any."""
-    require_possible(goal, situation.subtopics)
-    items, scores = (array[:, :DEPTH] for array in situation.candidates)
-    method = rule_bound(situation, goal, trade_off, _for_who_may_see(situation, rules or {}))
-    return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+def lists_at(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints | None = None) -> Lists:
+    """(n_users, k) optimal lists, within an editor's constraints where there are any."""
+    require_possible(goal, scenario.subtopics)
+    items, scores = (array[:, :DEPTH] for array in scenario.candidates)
+    method = constrained(scenario, goal, trade_off, _for_who_may_see(scenario, constraints or {}))
+    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
 
 
 def served_at(
-    situation: Situation,
+    scenario: Scenario,
     goal: str,
     trade_off: float,
     *,
     side: Literal["user", "item"] = "user",
-    rules: Rules | None = None,
+    constraints: Constraints | None = None,
     depth: int | None = None,
-) -> tuple[Baked, Lists]:
+) -> tuple[CompiledVectors, Lists]:
     """Vectors that hold the optimal lists, and the (n_users, depth) lists that these vectors give."""
-    wanted = lists_at(situation, goal, trade_off, rules)
+    wanted = lists_at(scenario, goal, trade_off, constraints)
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
-    baked = bake(situation.factors, wanted, side, exclude=situation.seen, order=side == "user")
-    vectors = baked.perturbation.applied_to(situation.factors)
-    served, _ = vectors.rank(situation.k if depth is None else depth, exclude=situation.seen)
+    baked = bake(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
+    vectors = baked.perturbation.applied_to(scenario.factors)
+    served, _ = vectors.rank(scenario.k if depth is None else depth, exclude=scenario.seen)
     return baked, np.asarray(served, np.int64)
 
 
-def _for_who_may_see(situation: Situation, rules: Rules) -> Rules:
+def _for_who_may_see(scenario: Scenario, constraints: Constraints) -> Constraints:
     """Pins for each user, without those of items that the user has seen and is never shown again."""
-    if not isinstance(rules.get("pinned"), Mapping):
-        return rules
-    pinned = np.full((situation.factors.n_users, max(rules["pinned"])), -1, np.int64)
-    for place, item in rules["pinned"].items():
-        has_seen = np.zeros(situation.factors.n_users, bool)
-        has_seen[situation.seen.row_of_entry[situation.seen.indices == item]] = True
+    if not isinstance(constraints.get("pinned"), Mapping):
+        return constraints
+    pinned = np.full((scenario.factors.n_users, max(constraints["pinned"])), -1, np.int64)
+    for place, item in constraints["pinned"].items():
+        has_seen = np.zeros(scenario.factors.n_users, bool)
+        has_seen[scenario.seen.row_of_entry[scenario.seen.indices == item]] = True
         pinned[~has_seen, place - 1] = item
-    return {**rules, "pinned": pinned}
+    return {**constraints, "pinned": pinned}
 
 
-def rule_bound(situation: Situation, goal: str, trade_off: float, rules: Rules) -> Constrained:
-    """Optimal lists that keep an editor's rules: the settings of ``Constrained``, subtopics by name."""
-    taste = TASTE if len(situation.seen) and situation.subtopics.items.n_cols else 0.0
-    inner = Optimal(trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0), taste=taste)
-    known = {"popularity": situation.split.train.col_counts, "names": situation.subtopics.names}
-    return Constrained(inner, **{**known, **rules})
+def constrained(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints) -> Constrained:
+    """Optimal lists that keep an editor's constraints: the settings of ``Constrained``, subtopics by name."""
+    history_weight = HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0
+    inner = Optimal(
+        trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0), history_weight=history_weight
+    )
+    known = {"popularity": scenario.split.train.col_counts, "names": scenario.subtopics.names}
+    return Constrained(inner, **{**known, **constraints})
 
 
 def walk(
-    situation: Situation,
+    scenario: Scenario,
     goal: str,
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
@@ -153,29 +157,29 @@ def walk(
     on_point: called after each point
     """
     steps = steps_towards(goal) if trade_offs is None else trade_offs
-    base = PathPoint(0.0, situation.base_lists, situation.judge(situation.base_lists, tuple(metrics)))
-    shared = situation, goal, tuple(metrics)
+    base = PathPoint(0.0, scenario.base_lists, scenario.judge(scenario.base_lists, tuple(metrics)))
+    shared = scenario, goal, tuple(metrics)
     # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
-    ready = (lambda _: situation.features) if TIED_TOGETHER in goal.split("+") else None
+    ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
     points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point)
-    return Path(goal, base, tuple(points), situation.part)
+    return Path(goal, base, tuple(points), scenario.part)
 
 
-def _point(shared: tuple[Situation, str, tuple[str, ...]], trade_off: float) -> PathPoint:
-    """shared: situation, goal, metrics."""
-    situation, goal, metrics = shared
-    lists = lists_at(situation, goal, trade_off)
-    return PathPoint(trade_off, lists, situation.judge(lists, metrics))
+def _point(shared: tuple[Scenario, str, tuple[str, ...]], trade_off: float) -> PathPoint:
+    """shared: scenario, goal, metrics."""
+    scenario, goal, metrics = shared
+    lists = lists_at(scenario, goal, trade_off)
+    return PathPoint(trade_off, lists, scenario.judge(lists, metrics))
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Diversified:
     """A perturbation that keeps its budgets.
 
     certificate: of the points that were tried, by the lists that vectors made for them give; where another part than
-        the situation's decides, those vectors were made as of then, and the ones kept here are made anew
+        the scenario's decides, those vectors were made as of then, and the ones kept here are made anew
     baked: None, with an empty perturbation, where not even the first point is certified
-    violations: of the editor's rules, in the lists that the vectors give
+    violations: of the editor's constraints, in the lists that the vectors give
     """
 
     goal: str
@@ -183,14 +187,14 @@ class Kept:
     trade_off: float
     perturbation: Perturbation
     certificate: Certificate
-    baked: Baked | None
+    baked: CompiledVectors | None
     violations: Violations | None = None
 
     def to_dict(self) -> dict[str, Any]:
         about = {"goal": self.goal, "side": self.side, "trade_off": self.trade_off}
         words = None if self.baked is None else self.baked.sentence()
-        rules = None if self.violations is None else self.violations.to_dict()
-        return {**about, "baked": words, "rules": rules, "certificate": self.certificate.to_dict()}
+        violations = None if self.violations is None else self.violations.to_dict()
+        return {**about, "baked": words, "violations": violations, "certificate": self.certificate.to_dict()}
 
 
 def deciding_part(split: Split, otherwise: Part) -> Part:
@@ -199,60 +203,63 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
 
 
 def within_budget(
-    situation: Situation,
+    scenario: Scenario,
     goal: str,
     budgets: Mapping[str, Share],
     *,
     side: Literal["user", "item"] = "user",
-    rules: Rules | None = None,
+    constraints: Constraints | None = None,
     confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
-) -> Kept:
+) -> Diversified:
     """The most diverse vectors whose loss is certified to stay within all budgets.
 
-    rules: what editors ask for, settings of ``recprism.rerank.Constrained`` (banned, pinned, min_share, max_share,
-        tail_floor, appetite); what cannot be met is in ``violations``
+    constraints: what editors ask for, settings of ``recprism.rerank.Constrained`` (banned, pinned, min_share,
+        max_share, tail_floor, per_user_diversity); what cannot be met is in ``violations``
     certify_on: the part whose labels decide how far it goes: validation where there are such labels, unless named, and
         the test part stays unread. The path is walked as of then; the point it ends at is made anew for the lists to
         serve
     on_step: receives the points of the path that are done, and how many there are at most
 
     Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
-    point that fails; nothing is made anew after the test on the situation's own part.
+    point that fails; nothing is made anew after the test on the scenario's own part.
     """
+    goal = check_goal(goal)
     for name in budgets:
         parse(name)
     budgets = shares(budgets, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
-    part = certify_on or deciding_part(situation.split, situation.part)
-    judge = situation if part == situation.part else situation.on(part)
+    part = certify_on or deciding_part(scenario.split, scenario.part)
+    judge = scenario if part == scenario.part else scenario.on(part)
     judge.split.require_labels(part, "a certified budget")
     names = tuple(budgets)
     depth = max(int(name.partition("@")[2]) for name in names)
     base = judge.judge(judge.factors.rank(depth, exclude=judge.seen)[0], names)
-    passed: list[tuple[Baked, Lists]] = []
+    passed: list[tuple[CompiledVectors, Lists]] = []
     tested: list[Values] = []
     certificate: Certificate | None = None
     steps = steps_towards(goal) if trade_offs is None else trade_offs
     step = count_steps(on_step, "walking the path", len(steps) + 1)
     for trade_off in steps:
-        baked, served = served_at(judge, goal, trade_off, side=side, rules=rules, depth=depth)
+        baked, served = served_at(judge, goal, trade_off, side=side, constraints=constraints, depth=depth)
         tested.append(judge.judge(served, names))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
         if certificate.last != len(tested) - 1:
             break
-        passed.append((baked, served[:, : situation.k]))
+        passed.append((baked, served[:, : scenario.k]))
     assert certificate is not None
     if not passed:
-        return Kept(goal, side, 0.0, Perturbation(), certificate, None)
+        return Diversified(goal, side, 0.0, Perturbation(), certificate, None)
     (baked, served), trade_off = passed[-1], steps[len(passed) - 1]
-    if judge is not situation:
-        baked, served = served_at(situation, goal, trade_off, side=side, rules=rules)
+    if judge is not scenario:
+        baked, served = served_at(scenario, goal, trade_off, side=side, constraints=constraints)
     step()
-    kept_rules = (
-        rule_bound(situation, goal, trade_off, rules).report(served, features=situation.features) if rules else None
+    violations = (
+        constrained(scenario, goal, trade_off, constraints).report(served, features=scenario.features)
+        if constraints
+        else None
     )
-    return Kept(goal, side, trade_off, baked.perturbation, certificate, baked, kept_rules)
+    return Diversified(goal, side, trade_off, baked.perturbation, certificate, baked, violations)

@@ -22,7 +22,7 @@ Lists = NDArray[np.int64]
 T = TypeVar("T")
 
 
-class Situation:
+class Scenario:
     """A trained model about to serve lists that are judged on one part of a split.
 
     No label of that part is in what methods see: candidates, scores, subtopics, vectors, and the users' history.
@@ -34,9 +34,9 @@ class Situation:
         self.seen = split.seen_before(part)
         self._kept: dict[Any, Any] = {}
 
-    def on(self, part: Part) -> Situation:
+    def on(self, part: Part) -> Scenario:
         """The same model about to serve lists that another part judges."""
-        return Situation(self.factors, self.split, self.subtopics, part, self.k)
+        return Scenario(self.factors, self.split, self.subtopics, part, self.k)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """What several trials of a method need, computed by the first of them."""

@@ -142,7 +142,7 @@ def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[
     """
     traits = {("light", "heavy"): train.row_counts.astype(np.float64), ("niche", "mainstream"): mean_popularity(train)}
     if subtopics:
-        traits["focused", "broad"] = appetite(train, subtopics)
+        traits["focused", "broad"] = history_breadth(train, subtopics)
     segments: dict[str, Mask] = {}
     for (low, high), trait in traits.items():
         segments[low], segments[high] = outer_thirds(trait)
@@ -182,7 +182,7 @@ def mean_popularity(train: Incidence) -> Array:
     return _mean_per_user(train, train.col_counts[train.indices].astype(np.float64))
 
 
-def appetite(train: Incidence, subtopics: Subtopics) -> Array:
+def history_breadth(train: Incidence, subtopics: Subtopics) -> Array:
     """(n_users,) entropy of the subtopics of the user's history, over that of an even spread over all subtopics.
 
     An item counts once, shared among its subtopics by weight; NaN for users without an item that has any.

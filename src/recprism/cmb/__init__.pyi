@@ -16,7 +16,7 @@ from recprism.cmb.players.policies import UCB as UCB
 from recprism.cmb.players.policies import EpsilonGreedy as EpsilonGreedy
 from recprism.cmb.players.policies import Policy as Policy
 from recprism.cmb.players.policies import RandomArms as RandomArms
-from recprism.cmb.search_loop import Found as Found
+from recprism.cmb.search_loop import SearchResult as SearchResult
 from recprism.cmb.search_loop import search as search
 from recprism.cmb.space import FactorSpace as FactorSpace
 from recprism.cmb.space import Scorer as Scorer

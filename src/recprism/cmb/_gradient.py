@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.cmb.history import Follow, Ledger, Progress
+from recprism.cmb.history import Follow, History, Progress
 from recprism.cmb.objective import Objective
-from recprism.cmb.search_loop import Found, judge
+from recprism.cmb.search_loop import SearchResult, judge
 from recprism.cmb.space import FactorSpace
 from recprism.errors import InputError
 from recprism.metrics import Context
@@ -24,12 +24,12 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class GradientSettings:
-    """learning_rate of Adam, in units of the arms; reach clips every entry to [-reach, reach]."""
+    """learning_rate of Adam, in units of the arms; max_step clips every entry to [-max_step, max_step]."""
 
     iterations: int = 200
     k: int = 20
     learning_rate: float = 0.01
-    reach: float = 0.3
+    max_step: float = 0.3
 
 
 def gradient_search(
@@ -40,7 +40,7 @@ def gradient_search(
     *,
     follow: Follow | None = None,
     resume: Progress | None = None,
-) -> Found:
+) -> SearchResult:
     """Climb psi**2 - lambda1 * |delta| on ILAD: rank anew, then hold the lists still for a step of Adam."""
     if objective.accuracy is not None or objective.diversity not in SMOOTH:
         raise InputError(
@@ -49,11 +49,11 @@ def gradient_search(
     factor = SMOOTH[str(objective.diversity)]
     values = torch.zeros(space.n_players, device=context.device, requires_grad=True)
     optimiser = torch.optim.Adam([values], lr=settings.learning_rate)
-    ledger = Ledger(objective, resume.steps if resume is not None else ())
+    history = History(objective, resume.steps if resume is not None else ())
     if resume is not None:
         _restore(values, optimiser, resume)
-    for _ in range(len(ledger), settings.iterations):
-        ledger.add(judge(space, context, objective, values.detach(), settings.k))
+    for _ in range(len(history), settings.iterations):
+        history.add(judge(space, context, objective, values.detach(), settings.k))
         lists = space.lists(values.detach(), settings.k)
         with one_thread():  # several threads add up the gradient in any order, and the bits would differ
             psi = factor * soft_ilad(space.vectors(values), lists)
@@ -63,10 +63,10 @@ def gradient_search(
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         with torch.no_grad():
-            values.clamp_(-settings.reach, settings.reach)
+            values.clamp_(-settings.max_step, settings.max_step)
         if follow is not None:
-            follow(Progress(ledger.steps(), _state(values, optimiser)))
-    return Found(values.detach(), ledger.steps())
+            follow(Progress(history.steps(), _state(values, optimiser)))
+    return SearchResult(values.detach(), history.steps())
 
 
 def soft_ilad(vectors: Tensor, lists: Tensor) -> Tensor:

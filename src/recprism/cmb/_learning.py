@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.cmb._dual_averaging import climb
+from recprism.cmb._dual_averaging import dual_averaging
 from recprism.cmb._engines import Hired, engine_named
 from recprism.cmb._gradient import GradientSettings, gradient_search
 from recprism.cmb._metric_parts import users_named
-from recprism.cmb._resuming import begun_with, going_on
+from recprism.cmb._resuming import checkpoint_key, going_on
 from recprism.cmb._sampling import Sampling, sampling_for
 from recprism.cmb._settings import POLICY_SETTINGS, CMBSettings
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.objective import Objective
 from recprism.cmb.players.policies import make_policy
-from recprism.cmb.search_loop import Found, search
+from recprism.cmb.search_loop import SearchResult, search
 from recprism.cmb.space import FactorSpace, Scorer, ScorerSpace
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
@@ -64,7 +64,7 @@ def learn(
     )
     context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
     vectors = factors.user, factors.item
-    begun = partial(begun_with, asked, sampling, split, subtopics, device, vectors)
+    begun = partial(checkpoint_key, asked, sampling, split, subtopics, device, vectors)
     with users_named(factors.user_ids):
         found = _search(asked, space, context, begun, follow, resume, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)
@@ -88,7 +88,7 @@ def learn_from_scores(
     features = scorer.item_features
     context = _context(asked, split, subtopics, features, features.device)
     vectors = (features.detach().cpu().numpy(),)
-    begun = partial(begun_with, asked, None, split, subtopics, features.device, vectors)
+    begun = partial(checkpoint_key, asked, None, split, subtopics, features.device, vectors)
     with users_named(split.user_ids):
         found = _search(asked, space, context, begun, follow, resume)
     return Learned(space.perturbation(found.values), found.history, found.converged)
@@ -102,7 +102,7 @@ def _search(
     follow: Follow | None,
     resume: Progress | None,
     sampling: Sampling | None = None,
-) -> Found:
+) -> SearchResult:
     """begun: number of shards -> with what the search is begun"""
     with engine_named(asked.engine).crews(asked.shards) as hired:
         told = going_on(lambda: begun(hired.shards), follow, resume)
@@ -117,11 +117,11 @@ def _searched_by(
     follow: Follow | None,
     resume: Progress | None,
     sampling: Sampling | None,
-) -> Found:
+) -> SearchResult:
     if isinstance(space, FactorSpace) and asked.credit == "marginal":
-        return climb(
+        return dual_averaging(
             *(space, context, asked.objective, asked.marginal_credit, asked.arms),
-            asked.climb_settings,
+            asked.dual_averaging_settings,
             follow=follow,
             resume=resume,
             shards=hired.shards,
@@ -129,7 +129,7 @@ def _searched_by(
             sampling=sampling,
         )
     if isinstance(space, FactorSpace) and asked.policy == "gradient":
-        ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.reach)
+        ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.max_step)
         return gradient_search(space, context, asked.objective, ascent, follow=follow, resume=resume)
     policy = make_policy(asked.policy, **{name: getattr(asked, name) for name in POLICY_SETTINGS[asked.policy]})
     return search(

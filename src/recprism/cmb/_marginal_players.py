@@ -29,9 +29,9 @@ from recprism.ranking._threads import one_thread
 
 
 @dataclass(frozen=True)
-class ClimbSettings:
+class DualAveragingSettings:
     """iterations: steps; k: length of the lists
-    rate: how far a player with an average, steady reward has come at the end, in units of the reach
+    rate: how far a player with an average, steady reward has come at the end, in units of the max_step
     price: what an arm must earn to be taken at all, in the same units; larger leaves more players at exactly 0
     keep: the last iteration's perturbation, or that of the iteration with the highest reward
     """
@@ -51,7 +51,7 @@ class ClimbSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Climber:
+class MarginalPlayers:
     """Players of one side, or of one shard's users: their slopes, what they were paid last, and what is kept of them.
 
     slopes, kept: (n_players,); reward: likewise, not yet in the slopes because its size hangs on all players
@@ -61,22 +61,22 @@ class Climber:
     kept: Tensor
     reward: Tensor | None = None
 
-    def after(self, size: Number | None) -> Climber:
+    def after(self, size: Number | None) -> MarginalPlayers:
         """With the last reward in the slopes, 1 on average where ``size`` is the mean magnitude over all players."""
         if self.reward is None or size is None:
             return self
-        return Climber(self.slopes + self.reward / size, self.kept)
+        return MarginalPlayers(self.slopes + self.reward / size, self.kept)
 
-    def best_arms(self, arms: Arms, settings: ClimbSettings) -> Tensor:
+    def best_arms(self, arms: Arms, settings: DualAveragingSettings) -> Tensor:
         """(n_players,) values: the best of each player's arms."""
-        scale = settings.rate * arms.reach / settings.iterations
+        scale = settings.rate * arms.max_step / settings.iterations
         wanted = self.slopes * scale
-        wanted = wanted.sign() * (wanted.abs() - settings.price * arms.reach).clamp(min=0)
-        gap = 2 * arms.reach / (arms.count - 1)
-        nearest = ((wanted.clamp(-arms.reach, arms.reach) + arms.reach) / gap).round().long()
+        wanted = wanted.sign() * (wanted.abs() - settings.price * arms.max_step).clamp(min=0)
+        gap = 2 * arms.max_step / (arms.count - 1)
+        nearest = ((wanted.clamp(-arms.max_step, arms.max_step) + arms.max_step) / gap).round().long()
         return arms.on(self.slopes.device)[nearest]
 
-    def keeping(self, values: Tensor, is_best: bool | Tensor, keep: Keep) -> Climber:
+    def keeping(self, values: Tensor, is_best: bool | Tensor, keep: Keep) -> MarginalPlayers:
         return replace(self, kept=values if keep == "last" else either(is_best, values, self.kept))
 
 
@@ -107,17 +107,19 @@ class Pay(NamedTuple):
     to_users: Tensor | None
 
 
-class Climbers:
+class MarginalWorker:
     """Some shards, and the way from item players' values to what everybody is paid."""
 
-    def __init__(self, credit: MarginalCredit, arms: Arms, settings: ClimbSettings, shards: Sequence[Shard]) -> None:
+    def __init__(
+        self, credit: MarginalCredit, arms: Arms, settings: DualAveragingSettings, shards: Sequence[Shard]
+    ) -> None:
         self._credit, self._arms, self._settings = credit, arms, settings
         self._shards = shards
         self._seen: tuple[int, list[Seen]] = (-1, [])  # of an iteration; a new member looks again
 
     def look(
-        self, states: list[Climber | None], number: int, of_items: Tensor | None, size: Number | None
-    ) -> tuple[list[Look], list[Climber | None]]:
+        self, states: list[MarginalPlayers | None], number: int, of_items: Tensor | None, size: Number | None
+    ) -> tuple[list[Look], list[MarginalPlayers | None]]:
         """Rank and judge; ``size`` is that of the users' last reward over all shards."""
         states = [None if state is None else state.after(size) for state in states]
         own = self._own(states, of_items)
@@ -127,20 +129,20 @@ class Climbers:
         return [self._look(*pair) for pair in zip(self._seen[1], sizes, strict=True)], states
 
     def weigh(
-        self, states: list[Climber | None], number: int, of_items: Tensor | None, exposure: Tensor
-    ) -> tuple[list[list[Spread]], list[Climber | None]]:
+        self, states: list[MarginalPlayers | None], number: int, of_items: Tensor | None, exposure: Tensor
+    ) -> tuple[list[list[Spread]], list[MarginalPlayers | None]]:
         """The spread of every goal's worths, given how often each item is shown to all users."""
         return [self._weighed(seen, exposure) for seen in self._seen_in(number, states, of_items)], states
 
     def credit(
         self,
-        states: list[Climber | None],
+        states: list[MarginalPlayers | None],
         number: int,
         of_items: Tensor | None,
         exposure: Tensor | None,
         spreads: list[Tensor],
         is_best: bool | Tensor,
-    ) -> tuple[list[Pay], list[Climber | None]]:
+    ) -> tuple[list[Pay], list[MarginalPlayers | None]]:
         """What every shard pays item players, and its own users."""
         pays, after = [], []
         for seen, state in zip(self._seen_in(number, states, of_items), states, strict=True):
@@ -159,8 +161,8 @@ class Climbers:
         return Look(parts, size, None, self._weighed(seen, None))
 
     def _paid(
-        self, seen: Seen, state: Climber | None, spreads: list[Tensor], is_best: bool | Tensor
-    ) -> tuple[Pay, Climber | None]:
+        self, seen: Seen, state: MarginalPlayers | None, spreads: list[Tensor], is_best: bool | Tensor
+    ) -> tuple[Pay, MarginalPlayers | None]:
         space = cast(FactorSpace, seen.shard.space)
         with one_thread():
             base_scores = space.base_scores(seen.items)
@@ -174,7 +176,7 @@ class Climbers:
             kept = state.keeping(state.best_arms(self._arms, self._settings), is_best, self._settings.keep)
             return Pay(of_items, reward.abs().sum()), replace(kept, reward=reward)
 
-    def _own(self, states: list[Climber | None], of_items: Tensor | None) -> list[Tensor]:
+    def _own(self, states: list[MarginalPlayers | None], of_items: Tensor | None) -> list[Tensor]:
         """The values that move what each shard ranks with: those of item players, then of its own users'."""
         own = []
         for state in states:
@@ -182,7 +184,7 @@ class Climbers:
             own.append(torch.cat([*(() if of_items is None else (of_items,)), *of_users]))
         return own
 
-    def _seen_in(self, number: int, states: list[Climber | None], of_items: Tensor | None) -> list[Seen]:
+    def _seen_in(self, number: int, states: list[MarginalPlayers | None], of_items: Tensor | None) -> list[Seen]:
         if self._seen[0] != number:  # somebody else was asked to look, and is no more
             pairs = zip(self._shards, self._own(states, of_items), strict=True)
             self._seen = number, [self._ranked(*pair, number) for pair in pairs]

@@ -14,7 +14,7 @@ from torch import Tensor
 from recprism.data._ids import show
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
-from recprism.metrics._decomposable import Sums, Together, added
+from recprism.metrics._decomposable import Decomposable, Sums, added
 from recprism.ranking._threads import one_thread
 
 OwnMetric = Callable[[Lists, Context], Any]
@@ -71,7 +71,7 @@ class AtCut:
 
 def part_of(metric: OwnMetric, lists: Lists) -> Sums:
     """Of a value per user their sum and number, users who cannot be judged (NaN) left out; of one number, itself."""
-    together = _together(metric)
+    together = _decomposable(metric)
     if together is not None:
         lists = lists.at(metric.k) if isinstance(metric, AtCut) else lists
         return together.sums(lists, lists.context)
@@ -106,17 +106,17 @@ def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
 
 def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
     """The part of all users, from those of several shards in their order."""
-    if len(parts) > 1 and len(parts[0]) == 1 and _together(metric) is None:
+    if len(parts) > 1 and len(parts[0]) == 1 and _decomposable(metric) is None:
         raise InputError(
             f"{_name(metric)} gives one number for all lists, which does not follow from those of {len(parts)} shards;"
-            " give a value per user, or a metric whose function is a Together, or pass shards=1"
+            " give a value per user, or a metric whose function is a Decomposable, or pass shards=1"
         )
     return added(list(parts))
 
 
 def value_of(metric: OwnMetric, part: Sums) -> Tensor:
     """() float64, from the part of all users."""
-    together = _together(metric)
+    together = _decomposable(metric)
     if together is not None:
         return together.value(*part)
     return part[0] if len(part) == 1 else part[0] / part[1]
@@ -137,6 +137,6 @@ def _function(metric: OwnMetric) -> Callable[..., Any]:
     return known.function if isinstance(known, Metric) else known
 
 
-def _together(metric: OwnMetric) -> Together | None:
+def _decomposable(metric: OwnMetric) -> Decomposable | None:
     function = _function(metric)
-    return function if isinstance(function, Together) else None
+    return function if isinstance(function, Decomposable) else None

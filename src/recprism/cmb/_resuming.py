@@ -25,7 +25,7 @@ FREE = ("engine", "patience", "users_per_step")
 """An engine changes no bit of the same shards; patience says when to stop; of users, what "auto" came to counts."""
 
 
-def begun_with(
+def checkpoint_key(
     asked: CMBSettings,
     sampling: Sampling | None,
     split: Split,
@@ -63,10 +63,10 @@ def going_on(
         return None, None
     now = begun()
     if resume is not None and resume.steps:
-        _require_same(resume.begun_with, now)
+        _require_same(resume.checkpoint_key, now)
     if follow is None:
         return None, resume
-    return lambda progress: follow(replace(progress, begun_with=now)), resume
+    return lambda progress: follow(replace(progress, checkpoint_key=now)), resume
 
 
 def _require_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from recprism.cmb._dual_averaging import ClimbSettings
 from recprism.cmb._engines import engine_named
+from recprism.cmb._marginal_players import DualAveragingSettings
 from recprism.cmb._sampling import UsersPerStep, require_users_per_step
 from recprism.cmb.credit import CREDITS
 from recprism.cmb.credit.marginal import MarginalCredit
@@ -41,7 +41,7 @@ class CMBSettings:
     What is paid for:
 
     diversity, accuracy, lambda1, lambda2: see :class:`Objective`. Under marginal credit lambda1 is what an arm must
-        earn to be taken at all, in units of the reach: it buys exact zeros
+        earn to be taken at all, in units of the max_step: it buys exact zeros
     penalty: "mean" keeps the price of |delta| comparable with psi, so that lambda1 means the same for any catalogue;
         "sum" (the paper's formula) grows with the number of players: it outweighs psi by orders of
         magnitude, and players learn to be small, whatever the metric
@@ -52,11 +52,11 @@ class CMBSettings:
     How players choose:
 
     policy: epsilon-greedy, ucb, random, or gradient (ILAD only: Adam instead of players)
-    rate: marginal: how far a player with an average, steady reward gets by the end, in units of the reach
+    rate: marginal: how far a player with an average, steady reward gets by the end, in units of the max_step
     epsilon: share of players that try a random arm in an iteration; what is kept of them depends on ``keep``
     confidence, learning_rate: of ucb and gradient
-    reach, n_arms: arms are n_arms values from -reach to reach, in units of the largest absolute factor; a longer
-        reach costs accuracy (the sweep of A in docs/paper.md)
+    max_step, n_arms: arms are n_arms values from -max_step to max_step, in units of the largest absolute factor; a
+        larger max_step costs accuracy (the sweep of A in docs/paper.md)
     scaling: that unit: of all factors together ("global": weak factors are moved by a multiple of themselves) or of
         each factor ("factor": each moves in proportion to its own size)
     side: which vectors move: item (one change for all users), user (each user's own) or both
@@ -65,7 +65,7 @@ class CMBSettings:
     When it ends and what is kept:
 
     iterations: T; patience: stop when the best reward has not risen for so long (None: never)
-    ties: of equally good arms the first (all players march through their arms from -reach upwards together: a common
+    ties: of equally good arms the first (all players march through their arms from -max_step upwards together: a common
         shift, which changes no list), a random one (every untried player moves: large, blind changes), or the one
         nearest to 0 (nothing moves without a reason)
     keep: the perturbation of the last iteration (exploration included: a share epsilon of it is noise), every player's
@@ -86,7 +86,7 @@ class CMBSettings:
     Learned: ``delta_`` (in the base model's own units), ``factors_`` (perturbed), ``history_``, ``converged_``.
     """
 
-    diversity: Goals = "sc"
+    diversity: Goals = "subtopic_coverage"
     accuracy: MetricLike | None = None
     credit: str = "marginal"
     relevance: float = 0.7
@@ -102,7 +102,7 @@ class CMBSettings:
     epsilon: float = 0.1
     confidence: float = 1.0
     learning_rate: float = 0.01
-    reach: float = 0.05
+    max_step: float = 0.05
     n_arms: int = 2001
     scaling: Scaling = "global"
     side: Side = "item"
@@ -136,7 +136,7 @@ class CMBSettings:
             raise InputError(f"workers of engine={self.engine!r} rank on processors; drop device={self.device!r}")
 
     def _require_marginal_settings(self) -> None:
-        _ = self.marginal_credit, self.climb_settings  # each checks its own settings
+        _ = self.marginal_credit, self.dual_averaging_settings  # each checks its own settings
         if self.accuracy is not None:
             raise InputError(
                 "marginal credit keeps accuracy by the base scores (relevance=...); "
@@ -153,15 +153,15 @@ class CMBSettings:
 
     @property
     def arms(self) -> Arms:
-        return Arms(self.reach, self.n_arms)
+        return Arms(self.max_step, self.n_arms)
 
     @property
     def marginal_credit(self) -> MarginalCredit:
         return MarginalCredit(self.objective.goals, self.relevance, self.candidates, self.width)
 
     @property
-    def climb_settings(self) -> ClimbSettings:
-        return ClimbSettings(self.iterations, self.k, self.rate, self.lambda1, self.keep)
+    def dual_averaging_settings(self) -> DualAveragingSettings:
+        return DualAveragingSettings(self.iterations, self.k, self.rate, self.lambda1, self.keep)
 
     @property
     def search_settings(self) -> SearchSettings:
@@ -195,7 +195,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "shared": {
         "credit": "shared",
-        "reach": 0.3,
+        "max_step": 0.3,
         "n_arms": 61,
         "iterations": 200,
         "k": 20,
@@ -209,7 +209,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reward_on": "test",
         "policy": "epsilon-greedy",
         "epsilon": 0.1,
-        "reach": 0.3,
+        "max_step": 0.3,
         "n_arms": 61,
         "scaling": "global",
         "iterations": 200,

@@ -19,12 +19,12 @@ def permuted(delta: Tensor, seed: int, within: str = "all") -> Tensor:
     return SHUFFLES[within](delta, order)
 
 
-def noise(shape: tuple[int, int], reach: float, seed: int, share: float = 0.1) -> Tensor:
-    """``share`` of the entries uniform in [-reach, reach], the others 0; shape: (n, d)."""
+def noise(shape: tuple[int, int], max_step: float, seed: int, share: float = 0.1) -> Tensor:
+    """``share`` of the entries uniform in [-max_step, max_step], the others 0; shape: (n, d)."""
     n = shape[0] * shape[1]
     chosen = chance.share(chance.draws(chance.stream(seed, 0), n)) < chance.threshold(share)
     uniform = chance.share(chance.draws(chance.stream(seed, 1), n)).to(torch.float64) / 2**31 - 1
-    return torch.where(chosen, uniform * reach, 0.0).to(torch.float32).view(shape)
+    return torch.where(chosen, uniform * max_step, 0.0).to(torch.float32).view(shape)
 
 
 def _all(delta: Tensor, order: Tensor) -> Tensor:

@@ -34,12 +34,12 @@ class Progress:
     steps: every iteration so far
     arrays: what an optimiser remembers beside them; empty for players, whose choices hang on the seed and the rewards
         alone
-    begun_with: settings and data, in values that JSON knows; a search with others is not gone on with
+    checkpoint_key: settings and data, in values that JSON knows; a search with others is not gone on with
     """
 
     steps: tuple[Step, ...] = ()
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    begun_with: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint_key: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> list[dict[str, Any]]:
         rows = [asdict(step) for step in self.steps]
@@ -50,9 +50,9 @@ class Progress:
         cls,
         rows: Sequence[Mapping[str, Any]],
         arrays: Mapping[str, NDArray[Any]] | None = None,
-        begun_with: Mapping[str, Any] | None = None,
+        checkpoint_key: Mapping[str, Any] | None = None,
     ) -> Progress:
-        return cls(tuple(Step(**row) for row in rows), arrays or {}, begun_with or {})
+        return cls(tuple(Step(**row) for row in rows), arrays or {}, checkpoint_key or {})
 
 
 Follow = Callable[[Progress], None]
@@ -92,7 +92,7 @@ class Best:
         return higher
 
 
-class Ledger:
+class History:
     """The outcomes of a search, in order; nothing is read from a GPU before ``steps`` is asked for."""
 
     def __init__(self, objective: Objective, known: Sequence[Step] = ()) -> None:

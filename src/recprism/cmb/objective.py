@@ -25,8 +25,8 @@ Number = float | Tensor  # a tensor of no dimensions where the number stays on a
 class Objective:
     """psi**2 - lambda1 * |delta|, where psi is one number between accuracy and diversity.
 
-    diversity: the name of a registered metric ("sc", "alpha_ndcg"), a Metric, or any function f(lists, context) that
-        gives a value per user or one number; several at once as a mapping from each to its weight
+    diversity: the name of a registered metric ("subtopic_coverage", "alpha_ndcg"), a Metric, or any function
+        f(lists, context) that gives a value per user or one number; several at once as a mapping from each to its weight
     accuracy: likewise; None makes diversity the only objective
     lambda1: the price of the perturbation's size; 0 for a single objective, as in the paper
     lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity
@@ -35,7 +35,7 @@ class Objective:
         orders of magnitude, and players learn to be small rather than to be diverse
     """
 
-    diversity: Goals = "sc"
+    diversity: Goals = "subtopic_coverage"
     accuracy: MetricLike | None = None
     lambda1: float = 0.0
     lambda2: float = 0.9
@@ -76,7 +76,7 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """As the paper's tables write it: "sc-recall"; several goals are joined by +."""
+        """As the paper's tables write it: "subtopic_coverage-recall"; several goals are joined by +."""
         goals = "+".join(name_of(goal) for goal in self.goals)
         return goals if self.accuracy is None else f"{goals}-{name_of(self.accuracy)}"
 
@@ -133,7 +133,7 @@ class Objective:
 
 
 def resolve(metric: MetricLike) -> OwnMetric:
-    """The function behind a name; a cut in the name ("sc@10") takes the first places of the lists."""
+    """The function behind a name; a cut in the name ("subtopic_coverage@10") takes the first places of the lists."""
     if not isinstance(metric, str):
         return metric
     known, k = parse(metric)

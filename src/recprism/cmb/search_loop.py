@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recprism.cmb._sampling import Sampling
 from recprism.cmb._shards import Recruit, Shard, local_crew, sharded
-from recprism.cmb.history import Follow, Ledger, Outcome, Progress, Step
+from recprism.cmb.history import Follow, History, Outcome, Progress, Step
 from recprism.cmb.objective import Number, Objective
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Play, SearchSettings
@@ -24,7 +24,7 @@ from recprism.metrics._decomposable import Sums
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The outcome of a search.
 
     values: (n_players,) the perturbation that is kept, in units of the arms
@@ -51,7 +51,7 @@ def search(
     shards: int = 1,
     recruit: Recruit = local_crew,
     sampling: Sampling | None = None,
-) -> Found:
+) -> SearchResult:
     """Run the players.
 
     ``follow`` sees where the search stands after every new iteration. ``resume`` replays the steps of an earlier search
@@ -66,19 +66,19 @@ def search(
     play = partial(Play, space.n_players, policy, arms, settings, seed, context.device)
     crew = recruit(partial(Searchers, play, settings.k), parts)
     known = () if resume is None else resume.steps[: settings.iterations]
-    ledger = Ledger(objective, known)
+    history = History(objective, known)
     rewards: list[Number] = [step.reward for step in known]
-    while len(rewards) < settings.iterations and not _is_over(ledger, settings.patience):
+    while len(rewards) < settings.iterations and not _is_over(history, settings.patience):
         answers = crew.ask("judge", rewards)
         told = [answer.parts for answer in answers]
         outcome = outcome_of(objective, told, answers[0].size, space.n_players, sampling, len(rewards))
-        ledger.add(outcome)
+        history.add(outcome)
         rewards.append(outcome.reward)
         if follow is not None:
-            follow(Progress(ledger.steps()))
+            follow(Progress(history.steps()))
     values = crew.ask_one("kept", rewards)
-    history = ledger.steps()
-    return Found(values, history, _has_converged(history, settings.patience))
+    steps = history.steps()
+    return SearchResult(values, steps, _has_converged(steps, settings.patience))
 
 
 class Answer(NamedTuple):
@@ -137,8 +137,8 @@ def sum_of_magnitudes(values: Tensor) -> Number:
     return values.abs().sum(dtype=torch.float64)
 
 
-def _is_over(ledger: Ledger, patience: int | None) -> bool:
-    return patience is not None and _has_converged(ledger.steps(), patience)
+def _is_over(history: History, patience: int | None) -> bool:
+    return patience is not None and _has_converged(history.steps(), patience)
 
 
 def _has_converged(history: Sequence[Step], patience: int | None) -> bool:

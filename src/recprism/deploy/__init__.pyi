@@ -20,5 +20,5 @@ from recprism.deploy.monitor import Monitored as Monitored
 from recprism.deploy.refit import Churn as Churn
 from recprism.deploy.refit import Refit as Refit
 from recprism.deploy.refitted_run import refit_run as refit_run
-from recprism.deploy.retention import Alive as Alive
-from recprism.deploy.retention import Three as Three
+from recprism.deploy.retention import ListTriple as ListTriple
+from recprism.deploy.retention import Retention as Retention

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_path
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.dials.query_adapter import Adapter, AdapterSettings
@@ -67,25 +67,25 @@ def learn_adapter(
         )
     step = count_steps(on_step, "learning the adapter", 2)
     split = run.split()
-    situation = Situation(model.base_, split, run.subtopics(), "test")
+    scenario = Scenario(model.base_, split, run.subtopics(), "test")
     known, others = divided_users(split.n_users, HELD_OUT, seed)
-    served = model.factors_.rank(situation.k, exclude=situation.seen)[0]
+    served = model.factors_.rank(scenario.k, exclude=scenario.seen)[0]
     settings = AdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
     adapter = Adapter(settings).fit_lists(
-        model.base_, served[known], users=known, exclude=situation.seen.take_rows(known)
+        model.base_, served[known], users=known, exclude=scenario.seen.take_rows(known)
     )
     step()
-    shipped = _judged(situation, model.factors_, adapter, own_objective(model), others)
+    shipped = _judged(scenario, model.factors_, adapter, own_objective(model), others)
     step()
     return adapter, shipped
 
 
-def _judged(situation: Situation, own: Factors, adapter: Adapter, objective: str, users: Any) -> Shipped:
-    labelled = len(situation.split.part(situation.part)) > 0
+def _judged(scenario: Scenario, own: Factors, adapter: Adapter, objective: str, users: Any) -> Shipped:
+    labelled = len(scenario.split.part(scenario.part)) > 0
     names = (objective, COST) if labelled else (objective,)
     means = []
-    for factors in (situation.factors, adapter.applied_to(situation.factors), own):
-        values = situation.judge(factors.rank(situation.k, exclude=situation.seen)[0], names)
+    for factors in (scenario.factors, adapter.applied_to(scenario.factors), own):
+        values = scenario.judge(factors.rank(scenario.k, exclude=scenario.seen)[0], names)
         means.append({name: float(np.nanmean(it[users] if len(it) > 1 else it)) for name, it in values.items()})
 
     def change(at: int, name: str) -> float | None:

@@ -12,7 +12,7 @@ from recprism.runs.run import Run
 
 ALIVE = 0.8
 """Share of the measured gain that the goal's guardrail asks for: the floor of ``recprism monitor``."""
-WATCHED = ("pc@10", "tail_share@10", "gini@10")
+WATCHED = ("catalogue_coverage@10", "tail_share@10", "gini@10")
 
 
 @dataclass(frozen=True)

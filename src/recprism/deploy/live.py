@@ -17,15 +17,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
-from recprism.budget.path import rule_bound, served_at
-from recprism.budget.scenario import Situation
+from recprism.budget.path import constrained, served_at
+from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.deploy.refit import Keeping
 from recprism.errors import InputError, StorageError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.diversify import rules_of
+from recprism.runs.jobs.diversify import constraints_of
 from recprism.runs.jobs.erasure import own_objective
 from recprism.runs.jobs.train import lists_to_frame, rows_of
 from recprism.runs.run import Run
@@ -76,15 +76,15 @@ class LiveFigures:
         return {**asdict(self), "gain": self.gain, "sentences": list(self.sentences())}
 
 
-def live_situation(run: Run) -> Situation:
+def live_scenario(run: Run) -> Scenario:
     """The trained model of a run about to serve lists to users whose whole history is known."""
-    return Situation(run.factors(), run.split().live(), run.subtopics(), "test")
+    return Scenario(run.factors(), run.split().live(), run.subtopics(), "test")
 
 
 def hidden_live(run: Run) -> Incidence:
     """Users x items that live lists never show: all that a user already has, and what the run bans."""
     seen, asked = run.split().live().train, _budget_of(run)
-    banned = rules_of(asked.rules, run.factors()).get("banned", []) if asked is not None else []
+    banned = constraints_of(asked.constraints, run.factors()).get("banned", []) if asked is not None else []
     if not banned:
         return seen
     everybody = np.repeat(np.arange(seen.n_rows), len(banned))
@@ -126,14 +126,14 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
 def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.float32]:
     """(n_users, d) user vectors; held_out: those of the lists that were certified."""
     certified = run.certificate() or {}
-    situation = live_situation(run)
+    scenario = live_scenario(run)
     stickiness = certified.get("retrained", {}).get("stickiness", 0.0)
     if stickiness:  # the certified lists hold on to those of an older run; what a user has since taken is let go
-        lists = held_out.rank(situation.k, exclude=run.split().seen_before("test"))[0]
-        situation = Keeping(situation, np.where(_is_in(situation.seen, lists), -1, lists), stickiness)
-    rules = rules_of(asked.rules, situation.factors)
-    baked, _ = served_at(situation, asked.goal, certified["trade_off"], rules=rules)
-    return baked.perturbation.applied_to(situation.factors).user
+        lists = held_out.rank(scenario.k, exclude=run.split().seen_before("test"))[0]
+        scenario = Keeping(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
+    constraints = constraints_of(asked.constraints, scenario.factors)
+    baked, _ = served_at(scenario, asked.goal, certified["trade_off"], constraints=constraints)
+    return baked.perturbation.applied_to(scenario.factors).user
 
 
 def recommend_live(
@@ -187,18 +187,18 @@ def live_figures(
         hidden: (n_users, n_items) pairs that the ranking leaves out.
         is_certified: Whether the vectors are those that the run's certificate is about, and not a blend.
     """
-    situation = live_situation(run)
+    scenario = live_scenario(run)
     shown = int((items >= 0).sum())
-    consumed = int(_is_in(situation.seen.take_rows(rows), items).sum())
-    served = factors.rank(situation.k, exclude=hidden)[0]
+    consumed = int(_is_in(scenario.seen.take_rows(rows), items).sum())
+    served = factors.rank(scenario.k, exclude=hidden)[0]
     certified, asked = run.certificate(), _budget_of(run)
     held = None
     if certified is not None and asked is not None:
-        held = _constraints(situation, asked, certified, served)
-    if not run.is_diversified() or np.array_equal(served, situation.base_lists):
+        held = _constraints(scenario, asked, certified, served)
+    if not run.is_diversified() or np.array_equal(served, scenario.base_lists):
         return LiveFigures(shown, consumed, constraints=held)
     metric = own_objective(run.cmb())
-    base, live = (_mean(situation.judge(it, (metric,))[metric]) for it in (situation.base_lists, served))
+    base, live = (_mean(scenario.judge(it, (metric,))[metric]) for it in (scenario.base_lists, served))
     part = (certified["certificate"].get("part") or "test") if certified is not None and is_certified else None
     return LiveFigures(shown, consumed, metric, base, live, part, held)
 
@@ -209,15 +209,15 @@ def _mean(values: NDArray[Any]) -> float | None:
 
 
 def _constraints(
-    situation: Situation, asked: BudgetConfig, certified: Mapping[str, Any], lists: NDArray[Any]
+    scenario: Scenario, asked: BudgetConfig, certified: Mapping[str, Any], lists: NDArray[Any]
 ) -> str | None:
     """How far they hold in lists; (n_users, k) item numbers."""
-    rules = rules_of(asked.rules, situation.factors)
-    if not rules:
+    constraints = constraints_of(asked.constraints, scenario.factors)
+    if not constraints:
         return None
-    bound = rule_bound(situation, asked.goal, certified.get("trade_off") or 0.0, rules)
-    found = bound.report(np.asarray(lists, np.int64), features=situation.features).sentence()
-    return f"In the first {situation.k} places: {found}"
+    bound = constrained(scenario, asked.goal, certified.get("trade_off") or 0.0, constraints)
+    found = bound.report(np.asarray(lists, np.int64), features=scenario.features).sentence()
+    return f"In the first {scenario.k} places: {found}"
 
 
 def _budget_of(run: Run) -> BudgetConfig | None:

@@ -20,13 +20,23 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.deploy._served_lists import ONE_DAY, read_served, shared_places
 from recprism.deploy.check import junit
-from recprism.deploy.live import live_factors, live_situation
-from recprism.deploy.retention import ALL_DAYS, Alive, Shown, Terms, Three, accuracy, exposure, of_all, of_users
+from recprism.deploy.live import live_factors, live_scenario
+from recprism.deploy.retention import (
+    ALL_DAYS,
+    ListTriple,
+    Retention,
+    Shown,
+    Terms,
+    accuracy,
+    exposure,
+    of_all,
+    of_users,
+)
 from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
 from recprism.runs.jobs.erasure import own_objective
 from recprism.runs.jobs.list_files import read_pairs
-from recprism.runs.jobs.train import situation_of
+from recprism.runs.jobs.train import scenario_of
 from recprism.runs.run import Run
 
 FLOOR = 0.8
@@ -50,7 +60,7 @@ class Monitored:
     confident: bool
     each_segment: bool
     level: float
-    rows: tuple[Alive, ...]
+    rows: tuple[Retention, ...]
     exposure: tuple[Shown, ...]
     accuracy: SegmentTable | None
     budget: float | None
@@ -59,17 +69,17 @@ class Monitored:
     notes: tuple[str, ...]
 
     @property
-    def days(self) -> tuple[Alive, ...]:
+    def days(self) -> tuple[Retention, ...]:
         """Everyone, day by day."""
         return tuple(row for row in self.rows if row.segment == EVERYONE and row.day != ALL_DAYS)
 
     @property
-    def segments(self) -> tuple[Alive, ...]:
+    def segments(self) -> tuple[Retention, ...]:
         """All days, segment by segment, everyone first."""
         return tuple(row for row in self.rows if row.day == ALL_DAYS)
 
     @property
-    def judged(self) -> tuple[Alive, ...]:
+    def judged(self) -> tuple[Retention, ...]:
         """The rows that the floor is laid to."""
         rows = self.days + (self.segments[1:] if self.each_segment else ())
         return tuple(row for row in rows if not row.doubt)
@@ -87,7 +97,7 @@ class Monitored:
     def passed(self) -> bool:
         return bool(self.judged) and not any(map(self.falls_short, self.judged)) and not self.too_dear
 
-    def falls_short(self, row: Alive) -> bool:
+    def falls_short(self, row: Retention) -> bool:
         value = row.low if self.confident and row.low is not None else row.share
         return value is not None and value < self.floor
 
@@ -165,25 +175,25 @@ def monitor(
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
-    model, situation = run.cmb(), live_situation(run) if live else situation_of(run)
+    model, scenario = run.cmb(), live_scenario(run) if live else scenario_of(run)
     metric = metric or own_objective(model)
     kind, cut = parse(metric)
-    k = cut or situation.k
+    k = cut or scenario.k
     name, depth = f"{kind.name}@{k}", deepest_cut([(kind, k), COST])
-    ids, reader = (situation.factors.user_ids, situation.factors.item_ids), TableReader(columns or {})
+    ids, reader = (scenario.factors.user_ids, scenario.factors.item_ids), TableReader(columns or {})
     served = read_served(lists, *ids, depth, reader=reader, day_column=day_column)
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
     base, promised = (
-        np.asarray(factors.rank(depth, exclude=situation.seen)[0], np.int64)
+        np.asarray(factors.rank(depth, exclude=scenario.seen)[0], np.int64)
         for factors in (model.base_, live_factors(run) if live else model.factors_)
     )
     step()
-    three = Three(situation, served, base, promised)
-    segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(situation.split.train, situation.subtopics)
+    three = ListTriple(scenario, served, base, promised)
+    segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(scenario.split.train, scenario.subtopics)
     terms = Terms(-1 if kind.higher_is_better is False else 1, fewest, bootstrap, level, seed)
     like = {
-        of: shared_places(three.stacked("now"), three.stacked(of), len(situation.factors.item))
+        of: shared_places(three.stacked("now"), three.stacked(of), len(scenario.factors.item))
         for of in ("promised", "base")
     }
     rows = of_users(three, name, segments, terms) if kind.per_user else of_all(three, name, segments, terms)
@@ -218,6 +228,6 @@ def _label_notes(labels: KnownPairs | None, where: str) -> tuple[str, ...]:
     return (shown,) if left_out is None else (shown, left_out)
 
 
-def _where(row: Alive) -> str:
+def _where(row: Retention) -> str:
     day = "" if row.day in (ALL_DAYS, ONE_DAY) else f" on {row.day}"
     return day if row.segment == EVERYONE else f"{day} for {row.segment} users"

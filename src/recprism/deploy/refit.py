@@ -13,8 +13,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.path import DEPTH, Kept, Rules, deciding_part, lists_at, served_at, steps_towards, within_budget
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.path import (
+    DEPTH,
+    Constraints,
+    Diversified,
+    deciding_part,
+    lists_at,
+    served_at,
+    steps_towards,
+    within_budget,
+)
+from recprism.budget.scenario import Lists, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share, shares
@@ -43,7 +52,7 @@ class Before:
     served: Factors
     seen: Incidence
 
-    def lists(self, new: Situation, *, base: bool = False) -> Lists:
+    def lists(self, new: Scenario, *, base: bool = False) -> Lists:
         """(n_users, k) lists as they were served, in numbers of the new model.
 
         -1 in empty places and for users who were not there; GONE for items no longer on offer: left, or seen since.
@@ -60,7 +69,7 @@ class Before:
         found[row[seen], place[seen]] = GONE
         return found
 
-    def new_labels(self, new: Situation) -> Incidence:
+    def new_labels(self, new: Scenario) -> Incidence:
         """What judges the new lists, without what the old ones could not hold because it was seen already.
 
         Where data are split at random each time, most held-out items of today were training items of yesterday.
@@ -111,7 +120,7 @@ class Refit:
     """
 
     aligned: Aligned
-    kept: Kept
+    kept: Diversified
     churn: Churn
     stickiness: float
     judged: float
@@ -126,13 +135,13 @@ class Refit:
         return {**self.kept.to_dict(), "retrained": facts}
 
 
-class Keeping(Situation):
-    """A situation in which items of ``held`` score higher, by ``stickiness`` times the range of the user's candidates.
+class Keeping(Scenario):
+    """A scenario in which items of ``held`` score higher, by ``stickiness`` times the range of the user's candidates.
 
     held: (n_users, k) item numbers, negative in places without one
     """
 
-    def __init__(self, of: Situation, held: Lists, stickiness: float) -> None:
+    def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
         super().__init__(of.factors, of.split, of.subtopics, of.part, of.k)
         self._of, self._held, self._stickiness = of, held, stickiness
 
@@ -159,13 +168,13 @@ class _Judging(Keeping):
     Such labels would speak against whatever is kept.
     """
 
-    def __init__(self, of: Situation, before: Before, stickiness: float) -> None:
+    def __init__(self, of: Scenario, before: Before, stickiness: float) -> None:
         fresh: dict[str, Any] = {of.part: before.new_labels(of)}
-        judged = Situation(of.factors, replace(of.split, **fresh), of.subtopics, of.part, of.k)
+        judged = Scenario(of.factors, replace(of.split, **fresh), of.subtopics, of.part, of.k)
         super().__init__(judged, before.lists(of), stickiness)
         self._whole, self._before = of, before
 
-    def on(self, part: Part) -> Situation:
+    def on(self, part: Part) -> Scenario:
         return _Judging(self._whole.on(part), self._before, self._stickiness)
 
 
@@ -183,14 +192,14 @@ def churn(before: Lists, now: Lists) -> float:
 
 
 def refit(
-    situation: Situation,
+    scenario: Scenario,
     before: Before,
     goal: str,
     budgets: Mapping[str, Share],
     *,
     trade_off: float,
     side: Literal["user", "item"] = "user",
-    rules: Rules | None = None,
+    constraints: Constraints | None = None,
     confidence: float = 0.95,
     max_churn: Share | None = None,
     certify_on: Part | None = None,
@@ -198,23 +207,23 @@ def refit(
 ) -> Refit:
     """The most diverse vectors of a retrained model, at most as far along the path as the old ones were.
 
-    situation: the retrained model about to serve; trade_off: where the old perturbation stood on the path
+    scenario: the retrained model about to serve; trade_off: where the old perturbation stood on the path
     max_churn: the largest share of places that may change against the lists that were served. Items that were there
         are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
     certify_on: the part whose labels decide, as in :func:`recprism.budget.path.within_budget`. Labels that the old
-        model had seen cannot judge lists that hold on to its own: where these are most of the validation part, and no part
-        is named, the situation's own decides
+        model had seen cannot judge lists that hold on to its own: where these are most of the validation part, and no
+        part is named, the scenario's own decides
 
     Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
-    aligned = align(situation.factors, before.base)
-    now = Situation(aligned.factors, situation.split, situation.subtopics, situation.part, situation.k)
+    aligned = align(scenario.factors, before.base)
+    now = Scenario(aligned.factors, scenario.split, scenario.subtopics, scenario.part, scenario.k)
     held, steps = before.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_Trial(now, held, goal, steps, side, rules), most, on_step)
+        free, stickiness = _enough(_Trial(now, held, goal, steps, side, constraints), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, before, by) < MOSTLY:
@@ -230,7 +239,7 @@ def refit(
         goal,
         budgets,
         side=side,
-        rules=rules,
+        constraints=constraints,
         confidence=confidence,
         trade_offs=steps,
         certify_on=by,
@@ -240,7 +249,7 @@ def refit(
     return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
 
 
-def _new_share(now: Situation, before: Before, part: Part) -> float:
+def _new_share(now: Scenario, before: Before, part: Part) -> float:
     """The share of a part's labels that the old model had not seen."""
     return len(before.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
 
@@ -254,22 +263,24 @@ def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:
 class _Trial:
     """Lists that hold on to old ones by some stickiness, without a look at labels."""
 
-    now: Situation
+    now: Scenario
     held: Lists
     goal: str
     steps: Sequence[float]
     side: Literal["user", "item"]
-    rules: Rules | None
+    constraints: Constraints | None
 
     def wanted(self, stickiness: float) -> float:
         """The churn of the last step, of the lists that vectors are to hold: a first and quick look."""
         keeping = Keeping(self.now, self.held, stickiness)
-        return churn(self.held, lists_at(keeping, self.goal, self.steps[-1], self.rules))
+        return churn(self.held, lists_at(keeping, self.goal, self.steps[-1], self.constraints))
 
     def served(self, stickiness: float) -> float:
         """The largest churn of all steps, of the lists that the vectors give."""
         keeping = Keeping(self.now, self.held, stickiness)
-        made = (served_at(keeping, self.goal, step, side=self.side, rules=self.rules)[1] for step in self.steps)
+        made = (
+            served_at(keeping, self.goal, step, side=self.side, constraints=self.constraints)[1] for step in self.steps
+        )
         return max(churn(self.held, lists) for lists in made)
 
 
@@ -302,7 +313,7 @@ def _least(trial: _Trial, most: float, step: Callable[[], None]) -> float:
     return float(STICKIEST * high**3)
 
 
-def _churn(before: Before, now: Situation, served: Lists, free: float | None) -> Churn:
+def _churn(before: Before, now: Scenario, served: Lists, free: float | None) -> Churn:
     old, old_base = before.lists(now), before.lists(now, base=True)
     filled = old != -1
     return Churn(

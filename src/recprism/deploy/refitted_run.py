@@ -8,8 +8,8 @@ from recprism.data.split import Part
 from recprism.deploy.refit import Before, Refit, refit
 from recprism.errors import InputError
 from recprism.runs._lock import writing
-from recprism.runs.jobs.diversify import keep_result, rules_of
-from recprism.runs.jobs.train import situation_of
+from recprism.runs.jobs.diversify import constraints_of, keep_result
+from recprism.runs.jobs.train import scenario_of
 from recprism.runs.run import Run
 
 
@@ -39,13 +39,13 @@ def refit_run(
     asked = wanted.within.model_copy(update={"certify_on": certify_on or wanted.within.certify_on})
     before = Before(old.factors(), old.served_factors(), old.split().seen_before("test"))
     found = refit(
-        situation_of(run),
+        scenario_of(run),
         before,
         asked.goal,
         asked.budgets,
         trade_off=certified["trade_off"],
         side=asked.side,
-        rules=rules_of(asked.rules, run.factors()),
+        constraints=constraints_of(asked.constraints, run.factors()),
         confidence=asked.confidence,
         max_churn=max_churn,
         certify_on=asked.certify_on,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import EVERYONE, SegmentTable, by_segment, exposure_by_segment, item_segments
 from recprism.deploy._served_lists import ServedLists
 from recprism.metrics import Context, evaluate
@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Alive:
+class Retention:
     """One day, or all, and one segment of users, or everyone.
 
     lists: judged; base, promised, now: the metric's mean over them in the three kinds of lists
@@ -69,10 +69,10 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
-class Three:
+class ListTriple:
     """Three kinds of lists of the same users; base, promised: (n_users, k) of all users of the run."""
 
-    situation: Situation
+    scenario: Scenario
     served: ServedLists
     base: Lists
     promised: Lists
@@ -86,12 +86,12 @@ class Three:
 
     def values(self, name: str, relevant: Any = None) -> tuple[Array, Array, Array]:
         """Of base and promised lists, (n_users,); of the served ones, (n_days, n_users), NaN for users without."""
-        situation = self.situation
+        scenario = self.scenario
         context = Context(
             relevant=relevant,
-            train=situation.split.train,
-            subtopics=situation.subtopics,
-            vectors=situation.factors.item,
+            train=scenario.split.train,
+            subtopics=scenario.subtopics,
+            vectors=scenario.factors.item,
         )
 
         def judge(lists: Lists) -> Array:
@@ -125,7 +125,7 @@ class Terms:
 # -- a value per user -------------------------------------------------------------------------------------------------
 
 
-def of_users(three: Three, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Alive, ...]:
+def of_users(three: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
     base, promised, now = three.values(name)
     had = ~np.isnan(now - base - promised)
     of_day = [(day, had & (np.arange(len(had)) == at)[:, None]) for at, day in enumerate(three.served.days)]
@@ -139,27 +139,27 @@ def of_users(three: Three, name: str, segments: Mapping[str, Mask], terms: Terms
     return _in_order(rows)
 
 
-def _row(day: str, segment: str, counts: NDArray[Any], sums: Array, terms: Terms) -> Alive:
+def _row(day: str, segment: str, counts: NDArray[Any], sums: Array, terms: Terms) -> Retention:
     """sums: (3, n_users) the metric added up over the lists of each user, in served, base and promised lists."""
     present = counts > 0
     lists, users = int(counts.sum()), int(present.sum())
     if not users:
-        return Alive(day, segment, 0, np.nan, np.nan, np.nan, None, None, None, terms.doubt(0) or NO_PROMISE)
+        return Retention(day, segment, 0, np.nan, np.nan, np.nan, None, None, None, terms.doubt(0) or NO_PROMISE)
     now, base, promised = (float(total) / lists for total in sums.sum(1))
     gains = np.stack([sums[0] - sums[1], sums[2] - sums[1]], axis=1)[present]
     drawn = bootstrap_means(gains, terms.bootstrap, np.random.default_rng(terms.seed))
     low, high = percentile_interval(drawn[:, 1:], terms.level)
     if terms.better * (low[0] if terms.better > 0 else high[0]) <= 0:
-        return Alive(day, segment, lists, base, promised, now, None, None, None, terms.doubt(lists) or NO_PROMISE)
+        return Retention(day, segment, lists, base, promised, now, None, None, None, terms.doubt(lists) or NO_PROMISE)
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = percentile_interval(drawn[:, :1] / drawn[:, 1:], terms.level)
     share = float(gains[:, 0].sum() / gains[:, 1].sum())
-    return Alive(
+    return Retention(
         day, segment, lists, base, promised, now, share, float(ends[0][0]), float(ends[1][0]), terms.doubt(lists)
     )
 
 
-def _in_order(rows: list[Alive]) -> tuple[Alive, ...]:
+def _in_order(rows: list[Retention]) -> tuple[Retention, ...]:
     """Everyone first, all days before each."""
     return tuple(sorted(rows, key=lambda row: (row.segment != EVERYONE and row.day != ALL_DAYS, row.day != ALL_DAYS)))
 
@@ -167,18 +167,18 @@ def _in_order(rows: list[Alive]) -> tuple[Alive, ...]:
 # -- one value for all lists ------------------------------------------------------------------------------------------
 
 
-def of_all(three: Three, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Alive, ...]:
+def of_all(three: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
     """A metric of all lists together: day by day on the users of the day; over all days, the mean of the days."""
-    situation = three.situation
+    scenario = three.scenario
     context = Context(
-        popularity=situation.split.train.col_counts, subtopics=situation.subtopics, vectors=situation.factors.item
+        popularity=scenario.split.train.col_counts, subtopics=scenario.subtopics, vectors=scenario.factors.item
     )
 
     def values(at: int, inside: Mask) -> list[float]:
         lists = (three.stacked(of)[at][inside] for of in ("base", "promised", "now"))
         return [evaluate(it, context, [name], bootstrap=0)[name].mean for it in lists]
 
-    rows: list[Alive] = []
+    rows: list[Retention] = []
     for segment, mask in segments.items():
         inside = [mask[three.served.users[day]] for day in three.served.days]
         counts = [int(it.sum()) for it in inside]
@@ -193,20 +193,22 @@ def of_all(three: Three, name: str, segments: Mapping[str, Mask], terms: Terms) 
     return _in_order(rows)
 
 
-def _single(day: str, segment: str, lists: int, means: Array, terms: Terms) -> Alive:
+def _single(day: str, segment: str, lists: int, means: Array, terms: Terms) -> Retention:
     """means: of base, promised and served lists."""
     base, promised, now = means.tolist()
     gain = promised - base
     clear = terms.better * gain > ROUNDING  # and not for NaN, of no lists
     doubt = terms.doubt(lists) or ("" if clear else NO_PROMISE)
-    return Alive(day, segment, lists, base, promised, now, (now - base) / gain if clear else None, None, None, doubt)
+    return Retention(
+        day, segment, lists, base, promised, now, (now - base) / gain if clear else None, None, None, doubt
+    )
 
 
 # -- beside it --------------------------------------------------------------------------------------------------------
 
 
-def exposure(three: Three) -> tuple[Shown, ...]:
-    items = item_segments(three.situation.split.train)
+def exposure(three: ListTriple) -> tuple[Shown, ...]:
+    items = item_segments(three.scenario.split.train)
     base, promised, now = (np.concatenate(three.stacked(of)) for of in ("base", "promised", "now"))
     if not (now >= 0).any():
         return ()
@@ -217,7 +219,7 @@ def exposure(three: Three) -> tuple[Shown, ...]:
     )
 
 
-def accuracy(three: Three, relevant: Any, segments: Mapping[str, Mask]) -> SegmentTable:
+def accuracy(three: ListTriple, relevant: Any, segments: Mapping[str, Mask]) -> SegmentTable:
     base, _, now = three.values(COST, relevant)
     had = ~np.isnan(now)
     mean = np.divide(np.where(had, now, 0).sum(0), had.sum(0), out=np.full(len(base), np.nan), where=had.any(0))

@@ -46,7 +46,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class UserAnswer:
-    """change: (n_users, d) float32; feasible: (n_users,) bool; support, proof: see Baked."""
+    """change: (n_users, d) float32; feasible: (n_users,) bool; support, proof: see CompiledVectors."""
 
     change: NDArray[np.float32]
     feasible: NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""What is asked of the vectors: lists, each of one user in one situation, and how clearly they must come out on top."""
+"""What is asked of the vectors: lists, each of one user in one scenario, and how clearly they must come out on top."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recprism.models import Factors
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Rows of (user, list, items that are not on offer). A user may have several rows: several situations.
+    """Rows of (user, list, items that are not on offer). A user may have several rows: several scenarios.
 
     users: (n_rows,) int64 numbers of users
     lists: (n_rows, k) int64 item numbers, -1 in places without one

@@ -122,7 +122,7 @@ class Adapter:
     ) -> Adapter:
         """Learn the map whose vectors give ``lists`` back: every list item against the outsiders, listwise.
 
-        lists, users, exclude: as for ``bake``; a user may have several rows, one per situation
+        lists, users, exclude: as for ``bake``; a user may have several rows, one per scenario
 
         What is minimised is -log(e^s / (e^s + sum over outsiders of e^s')) for the scores s of list items, in units of
         the temperature: smooth, and all about the cut.

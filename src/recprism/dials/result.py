@@ -16,7 +16,7 @@ from recprism.ranking import topk
 
 
 @dataclass(frozen=True, eq=False)
-class Baked:
+class CompiledVectors:
     """Vectors that hold lists.
 
     side: "user" or "item"
@@ -80,7 +80,7 @@ def baked(
     feasible: NDArray[np.bool_] | None = None,
     support: Pairs | Pulls,
     proof: Pairs | None = None,
-) -> Baked:
+) -> CompiledVectors:
     """Rank and measure."""
     given = ranked(perturbation.applied_to(base), wanted)
     kept, in_order = agreement(wanted.lists, given)
@@ -89,7 +89,7 @@ def baked(
     moved = change.double().numpy()
     length = np.linalg.norm(base.user if side == "user" else base.item, axis=1).astype(np.float64)
     typical = float(np.sqrt(np.square(length).mean())) or 1.0
-    return Baked(
+    return CompiledVectors(
         side,
         perturbation,
         given,
@@ -106,7 +106,7 @@ def baked(
 
 
 def ranked(factors: Factors, wanted: Wanted) -> NDArray[np.int64]:
-    """(n_rows, k) what each row's user is given in its situation."""
+    """(n_rows, k) what each row's user is given in its scenario."""
     user, item = factors.search_vectors
     return topk(user[wanted.users], item, wanted.k, exclude=wanted.exclude)[0]
 

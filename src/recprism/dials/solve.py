@@ -15,12 +15,12 @@ from recprism.dials import _user_side as user
 from recprism.dials._item_side import Pulls
 from recprism.dials._user_side import Pairs
 from recprism.dials._wanted import Wanted
-from recprism.dials.result import Baked, baked, ranked
+from recprism.dials.result import CompiledVectors, baked, ranked
 from recprism.errors import InputError
 from recprism.models import COSINE, Factors
 from recprism.models.perturbation import Perturbation, back_on_sphere
 
-__all__ = ["Baked", "Pairs", "Pulls", "bake", "hold"]
+__all__ = ["CompiledVectors", "Pairs", "Pulls", "bake", "hold"]
 
 DEFAULT_MARGIN = {"user": 1e-3, "item": 0.02}
 ROUNDS_ON_SPHERE = 4
@@ -37,7 +37,7 @@ def bake(
     order: bool = False,
     price: float = 1e-3,
     seed: int = 0,
-) -> Baked:
+) -> CompiledVectors:
     """The smallest change of one side's vectors under which ranking gives ``lists`` back.
 
     lists: (n_rows, k) item numbers in the order wanted, -1 in empty places
@@ -84,7 +84,7 @@ def hold(
     exclude: Incidence | Any | None = None,
     margin: float | None = None,
     decoded: ArrayLike | None = None,
-) -> tuple[Factors, Baked]:
+) -> tuple[Factors, CompiledVectors]:
     """The same first k items in the same order, from user vectors that bear rounding: the recommender, and how.
 
     The vectors of ``bake`` stand at the edge of what gives a list, and an index that rounds its vectors pushes them
@@ -114,7 +114,7 @@ def _as_decoded(factors: Factors, decoded: NDArray[np.float32]) -> Factors:
     return replace(factors, item=np.ascontiguousarray(decoded[:, : factors.dim]), item_bias=bias)
 
 
-def _bake_items(base: Factors, wanted: Wanted, order: bool, price: float, seed: int) -> Baked:
+def _bake_items(base: Factors, wanted: Wanted, order: bool, price: float, seed: int) -> CompiledVectors:
     if order:
         raise InputError("order=True is for the user side; item vectors that all users share cannot hold an order")
     if not 0 < price < np.inf:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.explanation import Explanation
 from recprism.metrics import parse
 
@@ -46,16 +46,16 @@ class Telling:
     reason: str
 
 
-def who_pays(situation: Situation, change: Change) -> tuple[SegmentTable | None, SegmentTable]:
+def who_pays(scenario: Scenario, change: Change) -> tuple[SegmentTable | None, SegmentTable]:
     """What a change did to NDCG@10 of each segment of users, and to the places of each segment of items; no users'
     table where the part has no labels."""
-    before = situation.base_lists
-    after = np.asarray(change.after.rank(situation.k, exclude=situation.seen)[0], np.int64)
-    shown = exposure_by_segment(before, after, item_segments(situation.split.train))
-    if not len(situation.split.part(situation.part)):
+    before = scenario.base_lists
+    after = np.asarray(change.after.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+    shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
+    if not len(scenario.split.part(scenario.part)):
         return None, shown
-    old, new = (situation.judge(lists, (COST,))[COST] for lists in (before, after))
-    return by_segment(old, new, user_segments(situation.split.train, situation.subtopics)), shown
+    old, new = (scenario.judge(lists, (COST,))[COST] for lists in (before, after))
+    return by_segment(old, new, user_segments(scenario.split.train, scenario.subtopics)), shown
 
 
 def item_heat(explanation: Explanation, n_items: int = 15, n_factors: int = 10) -> Heat | None:
@@ -84,7 +84,7 @@ def _largest(
     return Heat(items[rows], columns, values[np.ix_(rows, columns)], side)
 
 
-def telling_users(explanation: Explanation, judge: Judge, n: int = 10) -> list[Telling]:
+def telling_users(explanation: Explanation, judge: Evaluator, n: int = 10) -> list[Telling]:
     """Users whose lists changed: who gained most in the objective, who lost most accuracy, who saw most swaps."""
     swaps = np.bincount(explanation.swaps.users, minlength=explanation.change.base.n_users).astype(np.float64)
     before, after = judge.values(explanation.change.base), judge.values(explanation.change.after)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.models import Factors
 
-REACH = 0.3
+MAX_STEP = 0.3
 RELEVANCE = (0.5, 0.7)
 """Of the base scores in the players' reward; how far the promotion goes is the trade-off's business."""
 
 
-def learned_bias(situation: Situation, goal: str, relevance: float = RELEVANCE[0]) -> np.ndarray:
+def learned_bias(scenario: Scenario, goal: str, relevance: float = RELEVANCE[0]) -> np.ndarray:
     """(n_items,) what marginal credit teaches players who have one number per item; no label is used."""
-    start = with_bias_column(situation.factors)
+    start = with_bias_column(scenario.factors)
     learner = CMB(
         diversity=goal,
         relevance=relevance,
         only=(start.dim - 1,),
-        reach=REACH,
-        k=situation.k,
-        reward_on=situation.part,
+        max_step=MAX_STEP,
+        k=scenario.k,
+        reward_on=scenario.part,
         device="cpu",
     )
-    learner.fit(start, situation.split, situation.subtopics)
+    learner.fit(start, scenario.split, scenario.subtopics)
     assert learner.delta_.item is not None
     return learner.delta_.item[:, -1].numpy()
 

@@ -17,7 +17,7 @@ from recprism.explain import _ranking as ranking
 from recprism.explain.axes import canonical
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
-from recprism.explain.evaluator import Judge, metric_name
+from recprism.explain.evaluator import Evaluator, metric_name
 from recprism.explain.explanation import Explanation, Row, label_of
 from recprism.explain.naming import Labels, Name, name_coordinates
 from recprism.explain.parts import bias_and_rest
@@ -32,8 +32,8 @@ Told = Callable[[int, int], None]
 
 def explain(
     change: Change,
-    judge: Judge,
-    objective: str = "sc@10",
+    judge: Evaluator,
+    objective: str = "subtopic_coverage@10",
     *,
     cost: str = "ndcg@10",
     axes: str | None = None,
@@ -98,8 +98,8 @@ def explain(
 def explain_lists(
     base: Factors,
     lists: NDArray[Any],
-    judge: Judge,
-    objective: str = "sc@10",
+    judge: Evaluator,
+    objective: str = "subtopic_coverage@10",
     *,
     side: Literal["user", "item"] = "user",
     exclude: Incidence | None = None,
@@ -130,7 +130,7 @@ def on_axes(change: Change, axes: str, subtopics: Subtopics | None = None) -> Ch
     return found.to_canonical(change)
 
 
-def _factor_rows(change: Change, judge: Judge, axes: str, labels: Labels | None, top: int) -> tuple[Row, ...]:
+def _factor_rows(change: Change, judge: Evaluator, axes: str, labels: Labels | None, top: int) -> tuple[Row, ...]:
     """The factors that moved most on each side that moved, with what erasing each alone leaves."""
     rows = []
     for side, delta in change.sides.items():
@@ -153,7 +153,7 @@ def _without(change: Change, factors: Sequence[tuple[str, int]]) -> Change:
     return change.replaced(**sides)
 
 
-def _direction_rows(found: Directions, judge: Judge, labels: Labels | None) -> tuple[Row, ...]:
+def _direction_rows(found: Directions, judge: Evaluator, labels: Labels | None) -> tuple[Row, ...]:
     names = _names(found.items, labels)
     return tuple(
         Row(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recprism.errors import InputError
 from recprism.explain.change import Change, Matrix, with_bias
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.metrics import evaluate, parse
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ class Controls:
 
 def run_controls(
     change: Change,
-    judge: Judge,
-    objective: str = "sc@10",
+    judge: Evaluator,
+    objective: str = "subtopic_coverage@10",
     cost: str = "ndcg@10",
     draws: int = 199,
     seed: int = 0,
@@ -182,7 +182,7 @@ def upwards(metric: str) -> bool:
 class _Trial:
     """The base and the learned change under the two metrics, ranked once."""
 
-    def __init__(self, change: Change, judge: Judge, objective: str, cost: str, sign: float) -> None:
+    def __init__(self, change: Change, judge: Evaluator, objective: str, cost: str, sign: float) -> None:
         self.change, self.judge, self.sign = change, judge, sign
         self.names = (objective, cost)
         before, self.lists = judge.lists(change.base), judge.lists(change.after)

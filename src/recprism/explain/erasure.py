@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.parts import is_small
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ class Erasure:
 
 def erase(
     change: Change,
-    judge: Judge,
-    objective: str = "sc@10",
+    judge: Evaluator,
+    objective: str = "subtopic_coverage@10",
     *,
     features: Sequence[int] | None = None,
     draws: int = 5,

@@ -15,11 +15,19 @@ from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, deepest_cut, evaluate, parse
 from recprism.models import Factors
 
-METRICS = ("ndcg@10", "recall@10", "alpha_ndcg@10", "sc@10", "pc@10", "ilad@10", "ilad_subtopics@10")
+METRICS = (
+    "ndcg@10",
+    "recall@10",
+    "alpha_ndcg@10",
+    "subtopic_coverage@10",
+    "catalogue_coverage@10",
+    "ilad@10",
+    "ilad_subtopics@10",
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class Evaluator:
     """Ranks and reads the lists.
 
     context: what metrics look at; exclude: users x items that are never shown
@@ -42,7 +50,7 @@ class Judge:
         subtopics: Subtopics | None = None,
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
-    ) -> Judge:
+    ) -> Evaluator:
         """On the labels of a part; distances between items are always taken on the base vectors.
 
         Metrics that need what is not there (subtopics, say) are left out.
@@ -75,6 +83,6 @@ class Judge:
 
 
 def metric_name(word: str) -> str:
-    """The name that results go by: ``SC`` becomes ``sc@10``."""
+    """The name that results go by: ``SC`` becomes ``subtopic_coverage@10``."""
     metric, cut = parse(word)
     return f"{metric.name}@{10 if cut is None else cut}"

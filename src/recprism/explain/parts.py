@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recprism.errors import InputError
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,7 +82,7 @@ class Parts:
         return pl.DataFrame([row.to_dict() for row in self.rows], infer_schema_length=None)
 
 
-def bias_and_rest(change: Change, judge: Judge) -> Parts:
+def bias_and_rest(change: Change, judge: Evaluator) -> Parts:
     """What the whole change did, and what its two parts do alone: promotion that is the same for every user, and the
     rest, whose mean over all users is 0 for every item."""
     base, full, bias, rest = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
 from recprism.explain.change import Change
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.metrics import evaluate
 
 FloatArray = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Swaps:
         parts = {side: part[mine] for side, part in self.parts.items()}
         return Swaps(**per_swap, parts=parts, base_lists=self.base_lists)
 
-    def effects(self, judge: Judge) -> dict[str, FloatArray]:
+    def effects(self, judge: Evaluator) -> dict[str, FloatArray]:
         """metric -> (n,) what each swap alone does to that metric of its user's base list; NaN if not to be judged.
 
         The new item takes the place of the old one. Metrics of all lists together are left out: they have no list.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recprism.explain import _ranking as ranking
-from recprism.explain.evaluator import Judge
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.explanation import Explanation
 
 SHOWN = 3  # parts of a swap that are listed
@@ -80,7 +80,7 @@ class ItemView:
         return asdict(self)
 
 
-def view_user(explanation: Explanation, judge: Judge, user: Any, top: int = 5) -> UserView:
+def view_user(explanation: Explanation, judge: Evaluator, user: Any, top: int = 5) -> UserView:
     """judge: the one the explanation was made with; it says what each swap did to each metric."""
     row = explanation.user_row(user)
     factors: tuple[tuple[str, float], ...] = ()
@@ -119,7 +119,7 @@ def _along(explanation: Explanation, ends: str, row: int) -> tuple[tuple[str, st
     )
 
 
-def _swaps_of(explanation: Explanation, judge: Judge, row: int) -> tuple[Swap, ...]:
+def _swaps_of(explanation: Explanation, judge: Evaluator, row: int) -> tuple[Swap, ...]:
     mine = explanation.swaps.of_user(row)
     effects = mine.effects(judge)
     bias = explanation.change.bias

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from recprism.metrics._kernels import loops
-from recprism.metrics._operations import Found, Growth, discounts
+from recprism.metrics._operations import CoverageStats, Hits, discounts
 from recprism.metrics._tables import Rows, Topics, Vectors
 from recprism.ranking._threads import share_work
 
@@ -34,10 +34,10 @@ class CompiledKernels:
         loops.exposure(_array(items), of_user.numpy(), out.numpy())
         return out[:-1]
 
-    def found(self, items: Tensor, relevant: Rows) -> Found:
+    def found(self, items: Tensor, relevant: Rows) -> Hits:
         out = torch.empty((3, *items.T.shape), dtype=torch.float64)
         _run(loops.found, items, relevant.indptr, relevant.indices, relevant.n_cols, discounts(items.shape[1]), out)
-        return Found(*out.unbind(0))
+        return Hits(*out.unbind(0))
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         return _filled(loops.alpha_dcg, items, *_gain_terms(items, topics, alpha, open_to))
@@ -46,10 +46,10 @@ class CompiledKernels:
         terms = _gain_terms(items, topics, alpha, open_to)
         return _filled(loops.best_alpha_dcg, items, *terms, (WORTH_UNIT * terms[3]).long())
 
-    def growth(self, items: Tensor, topics: Topics) -> Growth:
+    def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
         out = torch.empty((3, *items.T.shape), dtype=torch.float64)
         _run(loops.growth, items, topics.rows.indptr, topics.rows.indices, topics.shares, topics.n_cols, out)
-        return Growth(*out.unbind(0))
+        return CoverageStats(*out.unbind(0))
 
     def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
         terms = (topics.rows.indptr, topics.rows.indices, topics.shares, wanted, alpha)

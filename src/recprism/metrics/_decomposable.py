@@ -16,7 +16,7 @@ Sums = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
-class Together:
+class Decomposable:
     """The function of a metric of all lists, in two steps: users on several machines need only the first each.
 
     sums: f(lists, context, **options) -> tensors that add up over users; bool ones are joined by "or"

@@ -8,7 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from recprism.metrics._operations import Found, Growth, PlainKernels, discounts
+from recprism.metrics._operations import CoverageStats, Hits, PlainKernels, discounts
 from recprism.metrics._tables import Rows, Topics
 from recprism.ranking._triton_engine import power_of_two, whole_parts
 from recprism.ranking._triton_kernels import kernel
@@ -20,7 +20,7 @@ WIDEST = 1024  # places of a list, or subtopics
 class FusedKernels(PlainKernels):
     """As ``PlainKernels``, with no large temporary arrays for growth and found."""
 
-    def growth(self, items: Tensor, topics: Topics) -> Growth:
+    def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
         if topics.n_cols > WIDEST:
             return super().growth(items, topics)
         out = torch.empty((3, *items.T.shape), dtype=torch.float64, device=items.device)
@@ -30,9 +30,9 @@ class FusedKernels(PlainKernels):
         _growth[(whole_parts(len(items), rows),)](
             items.contiguous(), topics.share_matrix, out, *sizes, ROWS=rows, WIDTH=width
         )
-        return Growth(*out.unbind())
+        return CoverageStats(*out.unbind())
 
-    def found(self, items: Tensor, relevant: Rows) -> Found:
+    def found(self, items: Tensor, relevant: Rows) -> Hits:
         if items.shape[1] > WIDEST:
             return super().found(items, relevant)
         out = torch.empty((3, *items.T.shape), dtype=torch.float64, device=items.device)
@@ -46,7 +46,7 @@ class FusedKernels(PlainKernels):
             WIDTH=width,
             TURNS=turns,
         )
-        return Found(*out.unbind())
+        return Hits(*out.unbind())
 
 
 @kernel

@@ -20,7 +20,7 @@ TIE = 1e-9  # relative: gains closer than this are equal, whatever order their p
 MAX_CELLS = 1 << 26  # of a temporary users x places x subtopics array
 
 
-class Found(NamedTuple):
+class Hits(NamedTuple):
     """What the list finds of the user's held-out items.
 
     hits: how many; dcg: the same, each over log2(place + 1); reciprocal: 1 / place of the first one, 0 if there is none
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     reciprocal: Tensor
 
 
-class Growth(NamedTuple):
+class CoverageStats(NamedTuple):
     """What the list covers of the subtopics.
 
     covered: number of subtopics
@@ -56,7 +56,7 @@ class Kernels(Protocol):
     def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
         """(n_items,) sum of ``of_user``, (n_users,) float64, over the lists that hold the item; None: their number."""
 
-    def found(self, items: Tensor, relevant: Rows) -> Found: ...
+    def found(self, items: Tensor, relevant: Rows) -> Hits: ...
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         """Sum over the item's subtopics of (1 - alpha) ** (times the subtopic came before), over log2(place + 1).
@@ -67,7 +67,7 @@ class Kernels(Protocol):
     def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         """The same for the items in their greedy order; of equal gains the earlier place comes first."""
 
-    def growth(self, items: Tensor, topics: Topics) -> Growth: ...
+    def growth(self, items: Tensor, topics: Topics) -> CoverageStats: ...
 
     def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
         """Kullback-Leibler divergence of the list's spread over subtopics from the one ``wanted``, in nats.
@@ -138,11 +138,11 @@ class PlainKernels:
         sums: Tensor = counts.view(n_items + 1, len(values))[1:].to(torch.float64) @ values
         return sums
 
-    def found(self, items: Tensor, relevant: Rows) -> Found:
+    def found(self, items: Tensor, relevant: Rows) -> Hits:
         hit = are_entries(items, relevant)
         place = torch.arange(1, items.shape[1] + 1, dtype=torch.float64, device=items.device)
         hits = hit.cumsum(1, dtype=torch.float64)
-        return Found(hits.T, _discounted_sums(hit), (hit / place).cummax(1).values.T)
+        return Hits(hits.T, _discounted_sums(hit), (hit / place).cummax(1).values.T)
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
         def of_some(users: slice) -> Tensor:
@@ -158,14 +158,14 @@ class PlainKernels:
 
         return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
 
-    def growth(self, items: Tensor, topics: Topics) -> Growth:
+    def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
         def of_some(users: slice) -> Tensor:
             amount = topics.share_matrix[items[users]].cumsum(1)
             share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
             entropy = torch.special.entr(share).sum(2).clamp(min=0)
             return torch.stack([(amount > 0).sum(2), amount.clamp(max=1).sum(2), entropy], dim=2)
 
-        return Growth(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
+        return CoverageStats(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
 
     def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
         def of_some(users: slice) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics._decomposable import Sums, Together
+from recprism.metrics._decomposable import Decomposable, Sums
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
 from recprism.metrics.registry import Metric, register
@@ -110,8 +110,8 @@ _LEFT_OUT = "Users with an empty list are left out."
 
 register(
     Metric(
-        "pc",
-        Together(_shown, prediction_coverage),
+        "catalogue_coverage",
+        Decomposable(_shown, prediction_coverage),
         summary="Prediction coverage: share of the catalogue that stands in at least one list.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -120,7 +120,7 @@ register(
 register(
     Metric(
         "gini",
-        Together(_exposure, gini),
+        Decomposable(_exposure, gini),
         summary="How unequally the places are given to items.",
         higher_is_better=False,
         per_user=False,
@@ -130,7 +130,7 @@ register(
 register(
     Metric(
         "exposure_entropy",
-        Together(_exposure, exposure_entropy),
+        Decomposable(_exposure, exposure_entropy),
         summary="How evenly the places are given to items; 1 if evenly to all.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -139,7 +139,7 @@ register(
 register(
     Metric(
         "personalisation",
-        Together(_overlaps, personalisation),
+        Decomposable(_overlaps, personalisation),
         summary="How little the lists of two users have in common, on average.",
         per_user=False,
         empties=_LEFT_OUT,

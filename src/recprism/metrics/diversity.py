@@ -1,8 +1,8 @@
 """How different the items of one list are: by their subtopics, or by the distance between their vectors.
 
 Membership in a subtopic is yes or no for alpha-nDCG and coverage; weights decide how an item's one unit is shared among
-its subtopics in ``sc_shared`` and ``subtopic_entropy``, and the direction of subtopic vectors. The functions take and
-give (n_users,) arrays.
+its subtopics in ``subtopic_coverage_shared`` and ``subtopic_entropy``, and the direction of subtopic vectors. The
+functions take and give (n_users,) arrays.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ ALPHA_NDCG_PAPER = register(
 
 register(
     Metric(
-        "sc",
+        "subtopic_coverage",
         lambda lists, context: subtopic_coverage(lists.growth.covered, context.topics.n_present),
         summary="Share of the catalogue's subtopics that the list covers.",
         needs=("subtopics",),
@@ -148,7 +148,7 @@ register(
 )
 register(
     Metric(
-        "sc_shared",
+        "subtopic_coverage_shared",
         lambda lists, context: subtopic_coverage(lists.growth.shared, context.topics.n_present),
         summary="Subtopic coverage where each item shares one unit among its subtopics, and a subtopic is full at one.",
         needs=("subtopics",),
@@ -187,7 +187,7 @@ ILAD = Metric(
     empties=_BY_DISTANCE,
 )
 MILD = Metric(
-    "mild",
+    "min_ild",
     _mild,
     summary="Smallest cosine distance between two items of the list.",
     bounds=(0.0, 2.0),

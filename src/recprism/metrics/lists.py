@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics._operations import Found, Growth, are_entries, kernels_for
+from recprism.metrics._operations import CoverageStats, Hits, are_entries, kernels_for
 from recprism.metrics._tables import Rows, Vectors, as_tensor
 from recprism.metrics.context import Context
 
@@ -79,14 +79,14 @@ class Lists:
         return self._keep("hits", lambda: are_entries(self._full, self.context.relevant))[:, : self.k]
 
     @property
-    def found(self) -> Found:
+    def found(self) -> Hits:
         """What the lists found of the held-out items; (n_users,) each."""
         return self.found_of("all", self.context.relevant)
 
-    def found_of(self, key: Any, relevant: Rows) -> Found:
+    def found_of(self, key: Any, relevant: Rows) -> Hits:
         """What the lists found of other wanted items, (n_users,) each; kept under ``key``."""
         found = self._keep(("found", key), lambda: self._kernels.found(self._full, relevant))
-        return Found(*(self._at_cut(running) for running in found))
+        return Hits(*(self._at_cut(running) for running in found))
 
     @property
     def lengths(self) -> Tensor:
@@ -116,10 +116,10 @@ class Lists:
         return self._keep((key, self.k), compute)
 
     @property
-    def growth(self) -> Growth:
+    def growth(self) -> CoverageStats:
         """What the lists cover of the subtopics; (n_users,) each."""
         growth = self._keep("growth", lambda: self._kernels.growth(self._full, self.context.topics))
-        return Growth(*(self._at_cut(running) for running in growth))
+        return CoverageStats(*(self._at_cut(running) for running in growth))
 
     def divergence(self, alpha: float) -> Tensor:
         """(n_users,) float64: Kullback-Leibler divergence of each list's subtopics from the user's own of training."""

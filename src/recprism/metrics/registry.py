@@ -54,7 +54,9 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 ALIASES = {
-    "coverage": "pc",  # the field says catalogue coverage, the paper prediction coverage: one and the same figure
+    "coverage": "catalogue_coverage",
+    "pc": "catalogue_coverage",  # the paper: prediction coverage
+    "sc": "subtopic_coverage",  # the paper
     "personalization": "personalisation",
 }
 
@@ -89,10 +91,19 @@ def parse(text: str) -> tuple[Metric, int | None]:
     return metric, int(cut)
 
 
+def canonical(name: str) -> str:
+    """The registered name behind an alias; other names as they are.
+
+    >>> canonical("sc"), canonical("alpha_ndcg")
+    ('subtopic_coverage', 'alpha_ndcg')
+    """
+    plain = _plain(name)
+    return ALIASES.get(plain, plain)
+
+
 def find(name: str) -> Metric:
     """The metric of that name; case, spaces and hyphens do not matter."""
-    plain = _plain(name)
-    plain = ALIASES.get(plain, plain)
+    plain = canonical(name)
     if plain not in METRICS:
         close = get_close_matches(plain, [*METRICS, *ALIASES], n=3)
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(METRICS))}"

@@ -22,14 +22,16 @@ from recprism.metrics.registry import Metric, parse
 DEFAULT_METRICS = tuple(
     f"{name}@10"
     for name in (
-        *("recall", "ndcg", "alpha_ndcg", "sc", "sc_shared", "subtopic_entropy", "ilad"),
-        *("pc", "gini", "tail_share", "novelty", "personalisation"),
+        *("recall", "ndcg", "alpha_ndcg", "subtopic_coverage", "subtopic_coverage_shared", "subtopic_entropy", "ilad"),
+        *("catalogue_coverage", "gini", "tail_share", "novelty", "personalisation"),
     )
 )
 """What ``evaluate`` computes unless told otherwise, as far as the context allows."""
 
 PAPER_METRICS = tuple(
-    f"{name}@{k}" for k in (10, 20) for name in ("recall", "ndcg", "alpha_ndcg_paper", "sc", "pc", "ilad_paper")
+    f"{name}@{k}"
+    for k in (10, 20)
+    for name in ("recall", "ndcg", "alpha_ndcg_paper", "subtopic_coverage", "catalogue_coverage", "ilad_paper")
 )
 """The columns of the paper's tables, computed as its tables were; lists need 20 places."""
 
@@ -78,9 +80,10 @@ def evaluate(
     users: ids of the rows, to tell whose value is whose
 
     >>> context = Context(relevant=[[1, 0, 1, 0], [0, 1, 0, 0]], subtopics=[[1, 0], [1, 0], [0, 1], [0, 1]])
-    >>> result = evaluate([[0, 3], [2, 1]], context, ["recall@2", "sc@2", "pc@2"], bootstrap=0)
+    >>> names = ["recall@2", "subtopic_coverage@2", "catalogue_coverage@2"]
+    >>> result = evaluate([[0, 3], [2, 1]], context, names, bootstrap=0)
     >>> [(score.name, score.mean) for score in result.scores]
-    [('recall@2', 0.75), ('sc@2', 1.0), ('pc@2', 1.0)]
+    [('recall@2', 0.75), ('subtopic_coverage@2', 1.0), ('catalogue_coverage@2', 1.0)]
     >>> result.values["recall@2"].tolist()
     [0.5, 1.0]
     """

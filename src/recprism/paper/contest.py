@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget._popularity import POPULARITY
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb import CMB
 from recprism.cmb._control_perturbations import control_perturbations
 from recprism.cmb._engines import engine_named
@@ -29,21 +29,21 @@ from recprism.dials.solve import bake
 from recprism.models import Factors, make_model
 from recprism.models._popularity import popularity
 from recprism.paper.promotion import promoted
-from recprism.paper.tuning import RIVALS, Method, Tried, Yardstick, best_within, planned, tune
+from recprism.paper.tuning import RIVALS, Method, Trial, TuningObjective, best_within, planned, tune
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
 
 BUDGETS = (0.01, 0.05)
-TOGETHER = "sc+ilad_subtopics+pc"
+TOGETHER = "subtopic_coverage+ilad_subtopics+catalogue_coverage"
 OURS, AT_ONCE, PROMOTION = "ours", "ours, all goals at once", "promotion"
 PAPER_ROWS = ("learned", "permuted", "noise")
-YARDSTICK = Yardstick()
+YARDSTICK = TuningObjective()
 GUARDS = ("recall@20", "hit_rate@5")
 
 
 @dataclass(frozen=True)
-class World:
+class ContestCase:
     """Where methods are compared: a data set, a model on it, and a seed for split and training."""
 
     dataset: str
@@ -60,9 +60,9 @@ GRID = (("ml-1m", "bprmf"), ("ml-1m", "lightgcn"), ("ml-1m", "als"), ("amazon-cd
 
 
 class Ground:
-    """The data, the trained model and the two situations of a world; what takes long is kept in the folder."""
+    """The data, the trained model and the two scenarios of a world; what takes long is kept in the folder."""
 
-    def __init__(self, world: World, dataset: Dataset, folder: Path, device: str = "auto") -> None:
+    def __init__(self, world: ContestCase, dataset: Dataset, folder: Path, device: str = "auto") -> None:
         self.world, self.dataset, self.device = world, dataset, device
         self.folder = folder / world.slug / f"seed-{world.seed}"
 
@@ -79,13 +79,13 @@ class Ground:
         return Factors.load(path)
 
     @cached_property
-    def on_test(self) -> Situation:
-        return self.situation("test")
+    def on_test(self) -> Scenario:
+        return self.scenario("test")
 
-    def situation(self, part: Part) -> Situation:
+    def scenario(self, part: Part) -> Scenario:
         subtopics = self.dataset.subtopics
         assert subtopics is not None
-        return Situation(self.factors, self.split, subtopics, part)
+        return Scenario(self.factors, self.split, subtopics, part)
 
 
 def methods() -> Iterator[tuple[str, Method]]:
@@ -118,19 +118,19 @@ def compare(
     with engine_named(engine).fleet() as workers:
         for name, model in grid:
             dataset = load(name)
-            first = Ground(World(name, model, 0, split), dataset, folder, device)
+            first = Ground(ContestCase(name, model, 0, split), dataset, folder, device)
             picks = _picks(first, say, workers)
             for seed in range(seeds):
-                ground = first if seed == 0 else Ground(World(name, model, seed, split), dataset, folder, device)
+                ground = first if seed == 0 else Ground(ContestCase(name, model, seed, split), dataset, folder, device)
                 _judge_all(ground, list(_entrants(ground, picks)), say, workers)
 
 
-Make = Callable[[Situation], dict[str, Lists]]
+Make = Callable[[Scenario], dict[str, Lists]]
 
 
-def _entrants(ground: Ground, picks: Mapping[str, Mapping[str, Tried]]) -> Iterator[tuple[str, Make]]:
+def _entrants(ground: Ground, picks: Mapping[str, Mapping[str, Trial]]) -> Iterator[tuple[str, Make]]:
     """Who is judged on the test, and how their lists are made there; ours before and after they are vectors."""
-    yield "base", lambda situation: {"": situation.base_lists}
+    yield "base", lambda scenario: {"": scenario.base_lists}
     yield POPULARITY, _popular
     for name, chosen in picks.items():
         yield name, partial(_lists_of, name, chosen)
@@ -139,8 +139,8 @@ def _entrants(ground: Ground, picks: Mapping[str, Mapping[str, Tried]]) -> Itera
     yield "cmb", partial(_paper_rows, ground)
 
 
-def _popular(situation: Situation) -> dict[str, Lists]:
-    items, _ = popularity(situation.split).rank(situation.k, exclude=situation.seen)
+def _popular(scenario: Scenario) -> dict[str, Lists]:
+    items, _ = popularity(scenario.split).rank(scenario.k, exclude=scenario.seen)
     return {"": np.asarray(items, np.int64)}
 
 
@@ -151,7 +151,7 @@ def pieces_left(grid: tuple[tuple[str, str], ...], folder: Path, *, seeds: int =
     left = 0
     for name, model in grid:
         for seed in range(seeds):
-            at = folder / World(name, model, seed, split).slug / f"seed-{seed}"
+            at = folder / ContestCase(name, model, seed, split).slug / f"seed-{seed}"
             left += sum(not (at / "test" / f"{_file(it)}.npz").exists() for it in judged)
             left += sum(not (at / "tuned" / f"{_file(it)}.json").exists() for it in names) if seed == 0 else 0
     return left
@@ -162,25 +162,25 @@ def key(goal: str, budget: float) -> str:
     return f"{goal}|{budget:g}"
 
 
-def _picks(ground: Ground, say: Callable[[str], None], workers: Fleet) -> dict[str, dict[str, Tried]]:
+def _picks(ground: Ground, say: Callable[[str], None], workers: Fleet) -> dict[str, dict[str, Trial]]:
     """method -> cell -> what was best on validation; tuned once, on the first seed."""
     paths = {name: ground.folder / "tuned" / f"{_file(name)}.json" for name, _ in methods()}
     missing = {name: method for name, method in methods() if not paths[name].exists()}
     if missing:
-        tuned = workers.each(_tuned, ground.situation("validation"), list(missing.values()))
+        tuned = workers.each(_tuned, ground.scenario("validation"), list(missing.values()))
         for name in missing:
             say(f"{ground.world.slug}: tuning {name}")
             rows = [{**asdict(it), "choice": dict(it.choice)} for it in next(tuned)]
             write_text(paths[name], json.dumps(rows))
     picks = {}
     for name, path in paths.items():
-        trials = [Tried(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+        trials = [Trial(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
         found = {key(g, b): best_within(trials, b, g) for g in YARDSTICK.goals for b in BUDGETS}
         picks[name] = {cell: it for cell, it in found.items() if it is not None}
     return picks
 
 
-def _lists_of(name: str, chosen: Mapping[str, Tried], situation: Situation) -> dict[str, Lists]:
+def _lists_of(name: str, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
     """cell -> lists; a setting that serves several cells is run once. Ours serve the cells of their own goal."""
     method = dict(methods())[name]
     made: dict[str, Lists] = {}
@@ -188,41 +188,43 @@ def _lists_of(name: str, chosen: Mapping[str, Tried], situation: Situation) -> d
     for cell, it in _own_cells(name, chosen).items():
         setting = json.dumps([it.trade_off, dict(it.choice)], sort_keys=True)
         if setting not in made:
-            made[setting] = method(situation, it.trade_off, it.choice)
+            made[setting] = method(scenario, it.trade_off, it.choice)
         lists[cell] = made[setting]
     return lists
 
 
-def _own_cells(name: str, chosen: Mapping[str, Tried]) -> dict[str, Tried]:
+def _own_cells(name: str, chosen: Mapping[str, Trial]) -> dict[str, Trial]:
     label = name.partition(":")[2]
     return {cell: it for cell, it in chosen.items() if not label or cell.startswith(f"{label}@")}
 
 
-def _baked(name: str, chosen: Mapping[str, Tried], situation: Situation) -> dict[str, Lists]:
+def _baked(name: str, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
     """The lists as the new user vectors give them back: in the wanted order as far as a vector can hold it."""
-    return {cell: served_by_vectors(situation, lists)[0] for cell, lists in _lists_of(name, chosen, situation).items()}
+    return {cell: served_by_vectors(scenario, lists)[0] for cell, lists in _lists_of(name, chosen, scenario).items()}
 
 
-def served_by_vectors(situation: Situation, lists: Lists) -> tuple[Lists, Any]:
+def served_by_vectors(scenario: Scenario, lists: Lists) -> tuple[Lists, Any]:
     """Plain ranking with the user vectors that hold ``lists``, and what baking has to say."""
-    found = bake(situation.factors, lists, "user", exclude=situation.seen, order=True)
-    served, _ = found.perturbation.applied_to(situation.factors).rank(situation.k, exclude=situation.seen)
+    found = bake(scenario.factors, lists, "user", exclude=scenario.seen, order=True)
+    served, _ = found.perturbation.applied_to(scenario.factors).rank(scenario.k, exclude=scenario.seen)
     return np.asarray(served, np.int64), found
 
 
-def _paper_rows(ground: Ground, situation: Situation) -> dict[str, Lists]:
+def _paper_rows(ground: Ground, scenario: Scenario) -> dict[str, Lists]:
     """The paper's CMB (reward on validation), its values shuffled, and noise: one row each, whatever the budget."""
-    model = CMB.preset("paper", diversity="sc", accuracy="recall", reward_on="validation", seed=ground.world.seed)
+    model = CMB.preset(
+        "paper", diversity="subtopic_coverage", accuracy="recall", reward_on="validation", seed=ground.world.seed
+    )
     model.fit(ground.factors, ground.split, ground.dataset.subtopics)
     found = {"learned": model.delta_, **control_perturbations(model, ground.world.seed)}
     return {
-        name: np.asarray(it.applied_to(ground.factors).rank(situation.k, exclude=situation.seen)[0], np.int64)
+        name: np.asarray(it.applied_to(ground.factors).rank(scenario.k, exclude=scenario.seen)[0], np.int64)
         for name, it in found.items()
     }
 
 
-def _tuned(validation: Situation, method: Method) -> list[Tried]:
-    # A situation of its own: what one method's trials keep there would be in the way of the others.
+def _tuned(validation: Scenario, method: Method) -> list[Trial]:
+    # A scenario of its own: what one method's trials keep there would be in the way of the others.
     return tune(method, validation.on(validation.part), BUDGETS)
 
 
@@ -243,16 +245,16 @@ def _judge_all(
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-def _judged(situation: Situation, make: Make) -> dict[str, NDArray[Any]]:
+def _judged(scenario: Scenario, make: Make) -> dict[str, NDArray[Any]]:
     """cell/metric -> the values of every user."""
     arrays: dict[str, NDArray[Any]] = {}
-    for cell, lists in make(situation).items():
-        values = situation.judge(lists, (*YARDSTICK.names, *GUARDS))
+    for cell, lists in make(scenario).items():
+        values = scenario.judge(lists, (*YARDSTICK.names, *GUARDS))
         arrays |= {f"{cell}/{metric}": value.astype(np.float32) for metric, value in values.items()}
     return arrays
 
 
-def read_judged(folder: Path, world: World, name: str) -> dict[str, NDArray[np.float32]]:
+def read_judged(folder: Path, world: ContestCase, name: str) -> dict[str, NDArray[np.float32]]:
     """cell/metric -> values, as kept by ``compare``."""
     path = folder / world.slug / f"seed-{world.seed}" / "test" / f"{_file(name)}.npz"
     with np.load(path, allow_pickle=False) as stored:

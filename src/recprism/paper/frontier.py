@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from recprism.budget._popularity import POPULARITY
 from recprism.budget.path import require_possible
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.cmb._engines import engine_named
 from recprism.models._popularity import popularity
 from recprism.paper.tuning import (
     RIVALS,
     Method,
-    Yardstick,
+    TuningObjective,
     best_within,
     planned,
     possible_choices,
@@ -55,8 +55,8 @@ class Front:
 
 
 def frontier(
-    validation: Situation,
-    test: Situation,
+    validation: Scenario,
+    test: Scenario,
     goal: str,
     *,
     budgets: Sequence[float] = BUDGETS,
@@ -64,7 +64,7 @@ def frontier(
     on_method: Callable[[str], None] | None = None,
     engine: str = "local",
 ) -> list[Front]:
-    """goal: sc, alpha_ndcg, ilad_subtopics or pc; ours come first, the popularity baseline last.
+    """goal: subtopic_coverage, alpha_ndcg, ilad_subtopics or catalogue_coverage; ours come first, popularity last.
 
     rivals: names; None takes every one that works with these data
     engine: "local", or "ray": methods are tuned by the workers of a Ray cluster, one each
@@ -72,41 +72,41 @@ def frontier(
     require_possible(goal, test.subtopics)
     for judged in (validation, test):
         judged.split.require_labels(judged.part, "a front")
-    yardstick = Yardstick(goals=(f"{goal}@{test.k}",))
-    base = test.judge(test.base_lists, yardstick.names)
+    objective = TuningObjective(goals=(f"{goal}@{test.k}",))
+    base = test.judge(test.base_lists, objective.names)
     fronts: list[Front] = []
     ours: dict[float, NDArray[np.float64]] = {}
     named = possible_rivals(test.subtopics) if rivals is None else rivals
     methods = tuple(possible_choices(it, test.subtopics) for it in (planned(goal), *(RIVALS[name] for name in named)))
     with engine_named(engine).fleet() as workers:
-        found = workers.each(_on_test, (validation, test, tuple(budgets), yardstick), methods)
+        found = workers.each(_on_test, (validation, test, tuple(budgets), objective), methods)
         for method in methods:
             if on_method is not None:
                 on_method(method.name)
             values = next(found)
-            points = tuple(_point(budget, values[budget], base, ours, yardstick) for budget in values)
+            points = tuple(_point(budget, values[budget], base, ours, objective) for budget in values)
             if not fronts:
-                ours.update({budget: it[yardstick.goals[0]] for budget, it in values.items()})
+                ours.update({budget: it[objective.goals[0]] for budget, it in values.items()})
             fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
-    fronts.append(_popularity(test, base, yardstick))
+    fronts.append(_popularity(test, base, objective))
     return fronts
 
 
-def _popularity(test: Situation, base: dict[str, NDArray[np.float64]], yardstick: Yardstick) -> Front:
+def _popularity(test: Scenario, base: dict[str, NDArray[np.float64]], objective: TuningObjective) -> Front:
     """One point, whatever it costs: no knob leads from the model to lists that know nobody."""
     lists, _ = popularity(test.split).rank(test.k, exclude=test.seen)
-    return Front(POPULARITY, (_point(None, test.judge(lists, yardstick.names), base, {}, yardstick),), 0.0)
+    return Front(POPULARITY, (_point(None, test.judge(lists, objective.names), base, {}, objective),), 0.0)
 
 
 def _on_test(
-    shared: tuple[Situation, Situation, tuple[float, ...], Yardstick], method: Method
+    shared: tuple[Scenario, Scenario, tuple[float, ...], TuningObjective], method: Method
 ) -> dict[float, dict[str, NDArray[np.float64]]]:
-    """Tuned for each budget on validation; shared: validation, test, budgets, yardstick."""
-    validation, test, budgets, yardstick = shared
-    tried = tune(method, validation, budgets, yardstick)
-    picks = {budget: best_within(tried, budget, yardstick.goals[0]) for budget in budgets}
+    """Tuned for each budget on validation; shared: validation, test, budgets, objective."""
+    validation, test, budgets, objective = shared
+    tried = tune(method, validation, budgets, objective)
+    picks = {budget: best_within(tried, budget, objective.goals[0]) for budget in budgets}
     return {
-        budget: test.judge(method(test, it.trade_off, it.choice), yardstick.names)
+        budget: test.judge(method(test, it.trade_off, it.choice), objective.names)
         for budget, it in picks.items()
         if it is not None
     }
@@ -117,15 +117,15 @@ def _point(
     values: dict[str, NDArray[np.float64]],
     base: dict[str, NDArray[np.float64]],
     ours: dict[float, NDArray[np.float64]],
-    yardstick: Yardstick,
+    objective: TuningObjective,
 ) -> FrontPoint:
     def change(name: str) -> float:
         return float(np.nanmean(values[name]) / np.nanmean(base[name]) - 1)
 
-    goal = yardstick.goals[0]
+    goal = objective.goals[0]
     mine = None if budget is None else ours.get(budget)
     p_value = paired([mine], [values[goal]])[0] if mine is not None and len(values[goal]) > 1 else None
-    return FrontPoint(budget, -change(yardstick.cost), change(goal), p_value)
+    return FrontPoint(budget, -change(objective.cost), change(goal), p_value)
 
 
 def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:

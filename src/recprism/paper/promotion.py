@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.explain._promotion import RELEVANCE, learned_bias, with_bias_column
 from recprism.paper.tuning import Method
 
 
 def promoted(goal: str) -> Method:
-    """A bias per item, learned once for a situation; the trade-off is how much of it is applied."""
+    """A bias per item, learned once for a scenario; the trade-off is how much of it is applied."""
     return Method("promotion", _promoted, tuple({"goal": goal, "relevance": it} for it in RELEVANCE))
 
 
-def _promoted(situation: Situation, trade_off: float, *, goal: str, relevance: float) -> Lists:
-    bias = situation.once(("promotion", goal, relevance), lambda: learned_bias(situation, goal, relevance))
-    start = with_bias_column(situation.factors)
+def _promoted(scenario: Scenario, trade_off: float, *, goal: str, relevance: float) -> Lists:
+    bias = scenario.once(("promotion", goal, relevance), lambda: learned_bias(scenario, goal, relevance))
+    start = with_bias_column(scenario.factors)
     start.item[:, -1] = trade_off * bias
-    return np.asarray(start.rank(situation.k, exclude=situation.seen)[0], np.int64)
+    return np.asarray(start.rank(scenario.k, exclude=scenario.seen)[0], np.int64)

@@ -52,7 +52,7 @@ class Cell:
     delta_sha: str | None
 
 
-class World:
+class PaperCase:
     """Split and base models of one data set and one seed; what takes long is kept in the folder."""
 
     def __init__(self, dataset: Dataset, seed: int, folder: Path, device: str = "auto") -> None:
@@ -90,18 +90,18 @@ class World:
         return {names[score.name]: score.mean for score in scores}
 
 
-def run_row(row: Row, world: World) -> dict[str, dict[str, Any]]:
+def run_row(row: Row, world: PaperCase) -> dict[str, dict[str, Any]]:
     """The figures of one row and seed: method -> {"metrics": ..., "delta_sha": ...}; controls are methods too."""
     factors = world.factors(row.base_model)
     return RUNNERS[row.kind](row, world, factors)
 
 
-def _run_base(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+def _run_base(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
     lists, _ = factors.rank(DEPTH, exclude=world.split.train)
     return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
 
 
-def _run_cmb(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+def _run_cmb(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
     # Every row searches with a seed of its own, so that no two rows are the same run under two names.
     seed = (zlib.crc32(row.slug.encode()) + world.seed) % 2**31
     model = CMB.preset("paper", seed=seed, device=world.device, **row.settings)
@@ -111,14 +111,14 @@ def _run_cmb(row: Row, world: World, factors: Factors) -> dict[str, dict[str, An
     return {name: _judge_perturbation(delta, row, world, factors) for name, delta in found.items()}
 
 
-def _judge_perturbation(delta: Perturbation, row: Row, world: World, factors: Factors) -> dict[str, Any]:
+def _judge_perturbation(delta: Perturbation, row: Row, world: PaperCase, factors: Factors) -> dict[str, Any]:
     perturbed = delta.applied_to(factors)
     lists, _ = perturbed.rank(DEPTH, exclude=world.split.train)
     digest = hashlib.sha256(np.ascontiguousarray(perturbed.item - factors.item).tobytes()).hexdigest()
     return {"metrics": world.judge(lists, perturbed.item, row.ks), "delta_sha": digest}
 
 
-def _run_rerank(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+def _run_rerank(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
     settings = dict(row.settings)
     lists = _reranked(factors, world.split, settings.pop("name"), **settings)
     return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
@@ -129,7 +129,7 @@ def _reranked(factors: Factors, split: Split, name: str, **settings: Any) -> NDA
     return reranker(name, **settings)(items, scores, DEPTH, features=Features(vectors=factors.item))
 
 
-def _run_tuned(row: Row, world: World, factors: Factors) -> dict[str, dict[str, Any]]:
+def _run_tuned(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
     """The largest trade-off whose loss of NDCG@10 on the carved validation part stays within the budget."""
     name, budget = row.settings["name"], row.settings["budget"]
     split, tuning = world.tuning_split, world.tuning_factors(row.base_model)
@@ -146,7 +146,7 @@ def _run_tuned(row: Row, world: World, factors: Factors) -> dict[str, dict[str, 
     return {row.method: {**made, "trade_off": max(allowed, default=0.0)}}
 
 
-RUNNERS: dict[str, Callable[[Row, World, Factors], dict[str, dict[str, Any]]]] = {
+RUNNERS: dict[str, Callable[[Row, PaperCase, Factors], dict[str, dict[str, Any]]]] = {
     "base": _run_base,
     "cmb": _run_cmb,
     "rerank": _run_rerank,
@@ -167,7 +167,7 @@ def reproduce(
     rows = tuple(rows)
     for seed in range(runs):
         place = folder / dataset.name.replace(":", "-") / f"seed-{seed}"
-        world = World(dataset, seed, place, device)
+        world = PaperCase(dataset, seed, place, device)
         for row in rows:
             path = place / f"{row.slug}.json"
             if not path.exists():

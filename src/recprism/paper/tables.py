@@ -22,16 +22,16 @@ METRICS = {
     "recall": "recall",
     "ndcg": "ndcg",
     "alpha_ndcg": "alpha_ndcg_paper",
-    "sc": "sc",
-    "pc": "pc",
+    "subtopic_coverage": "subtopic_coverage",
+    "catalogue_coverage": "catalogue_coverage",
     "ilad": "ilad_paper",
 }
 """The paper's columns and the metrics that compute them."""
 
 WORDS = {
     "alpha-nDCG": "alpha_ndcg_paper",
-    "SC": "sc",
-    "PC": "pc",
+    "SC": "subtopic_coverage",
+    "PC": "catalogue_coverage",
     "ILAD": "ilad_paper",
     "Recall": "recall",
     "NDCG": "ndcg",
@@ -108,7 +108,12 @@ def _single() -> Iterator[Row]:
     yield Row("single_objective", "BPRMF", "CMB-Gradient-ILAD", "cmb", (10, 20), gradient)
 
 
-SINGLE_OBJECTIVES = {"CMB-alpha-nDCG": "alpha_ndcg", "CMB-SC": "sc", "CMB-PC": "pc", "CMB-ILAD": "ilad"}
+SINGLE_OBJECTIVES = {
+    "CMB-alpha-nDCG": "alpha_ndcg",
+    "CMB-SC": "subtopic_coverage",
+    "CMB-PC": "catalogue_coverage",
+    "CMB-ILAD": "ilad",
+}
 """Rows with one goal, and the column that shows it."""
 
 ILAD_RECALL = {"diversity": "ilad_paper", "accuracy": "recall"}
@@ -121,7 +126,7 @@ def _sweep(table: str, methods: Mapping[str, Mapping[str, Any]]) -> Iterator[Row
 
 
 def _reach() -> Iterator[Row]:
-    return _sweep("sweep_A", {f"A = {reach}, n_A = 61": {"reach": reach} for reach in (0.1, 0.3, 0.5, 0.7, 0.9)})
+    return _sweep("sweep_A", {f"A = {reach}, n_A = 61": {"max_step": reach} for reach in (0.1, 0.3, 0.5, 0.7, 0.9)})
 
 
 def _arms() -> Iterator[Row]:

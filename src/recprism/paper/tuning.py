@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Lists, Situation
+from recprism.budget.scenario import Lists, Scenario
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.rerank import reranker
@@ -23,7 +23,7 @@ DEPTHS = (50, 100, 200)
 class Method:
     """A way to diversify with one continuous knob, the trade-off, and a few choices beside it.
 
-    make: (situation, trade_off, **choice) -> lists
+    make: (scenario, trade_off, **choice) -> lists
     choices: what is tried beside the trade-off
     """
 
@@ -31,14 +31,14 @@ class Method:
     make: Callable[..., Lists]
     choices: tuple[Mapping[str, Any], ...]
 
-    def __call__(self, situation: Situation, trade_off: float, choice: Mapping[str, Any]) -> Lists:
-        return self.make(situation, trade_off, **choice)
+    def __call__(self, scenario: Scenario, trade_off: float, choice: Mapping[str, Any]) -> Lists:
+        return self.make(scenario, trade_off, **choice)
 
 
-def _reranked(situation: Situation, trade_off: float, *, name: str, depth: int, **settings: Any) -> Lists:
-    items, scores = (array[:, :depth] for array in situation.candidates)
+def _reranked(scenario: Scenario, trade_off: float, *, name: str, depth: int, **settings: Any) -> Lists:
+    items, scores = (array[:, :depth] for array in scenario.candidates)
     method = reranker(name, trade_off=trade_off, **settings)
-    return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
 
 
 def _rival(name: str, **more: tuple[Any, ...]) -> Method:
@@ -86,25 +86,31 @@ def possible_choices(method: Method, subtopics: Subtopics) -> Method:
         return method
     if method.name in BY_SUBTOPICS:
         raise InputError(f"{method.name} needs categories of the items and there are none; leave it out of the rivals")
-    usable = (it for it in method.choices if it.get("similarity") != "subtopics" and not it.get("taste"))
+    usable = (it for it in method.choices if it.get("similarity") != "subtopics" and not it.get("history_weight"))
     return replace(method, choices=tuple(usable))
 
 
-def _planned(situation: Situation, trade_off: float, *, goal: str, depth: int, sharpness: float, taste: float) -> Lists:
+def _planned(
+    scenario: Scenario, trade_off: float, *, goal: str, depth: int, sharpness: float, history_weight: float
+) -> Lists:
     """Optimal lists; more ``sharpness`` lets the best scores stand out, so that the last of a list go more easily."""
-    items, scores = (array[:, :depth] for array in situation.candidates)
+    items, scores = (array[:, :depth] for array in scenario.candidates)
     low = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
     with np.errstate(invalid="ignore"):
         spread = np.maximum(scores[:, :1] - low, 1e-12)
         scores = np.where(items >= 0, ((scores - low) / spread) ** sharpness, -np.inf)
-    method = Optimal(trade_off=trade_off, goals=dict.fromkeys(goal.split("+"), 1.0), taste=taste)
-    return np.asarray(method(items, scores, situation.k, features=situation.features), np.int64)
+    method = Optimal(trade_off=trade_off, goals=dict.fromkeys(goal.split("+"), 1.0), history_weight=history_weight)
+    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
 
 
-DEPTH_TOWARDS = {"alpha_ndcg": 100, "pc": 500, "sc+ilad_subtopics+pc": 100}
+DEPTH_TOWARDS = {
+    "alpha_ndcg": 100,
+    "catalogue_coverage": 500,
+    "subtopic_coverage+ilad_subtopics+catalogue_coverage": 100,
+}
 """How many candidates are looked at for a goal, where it is not the usual 200."""
 SHARPNESS = (1.0, 1.5)
-TASTES = (0.0, 0.1, 0.25)
+HISTORY_WEIGHTS = (0.0, 0.1, 0.25)
 
 
 def planned(goal: str) -> Method:
@@ -114,15 +120,15 @@ def planned(goal: str) -> Method:
     """
     depth = DEPTH_TOWARDS.get(goal, 200)
     choices = tuple(
-        {"goal": goal, "depth": depth, "sharpness": sharpness, "taste": taste}
+        {"goal": goal, "depth": depth, "sharpness": sharpness, "history_weight": history_weight}
         for sharpness in SHARPNESS
-        for taste in TASTES
+        for history_weight in HISTORY_WEIGHTS
     )
     return Method(f"optimal_{goal}", _planned, choices)
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """One trial of a method: what it cost and what it brought, as shares of the base's values.
 
     loss: relative loss of the metric that the budget is about; gains: metric -> relative gain
@@ -136,21 +142,21 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class TuningObjective:
     """What trials are measured by.
 
     cost: the metric that may only lose its budget; goals: the metrics that should rise
     """
 
     cost: str = "ndcg@10"
-    goals: tuple[str, ...] = ("sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
+    goals: tuple[str, ...] = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
 
     @property
     def names(self) -> tuple[str, ...]:
         return (self.cost, *self.goals)
 
-    def means(self, situation: Situation, lists: NDArray[Any]) -> dict[str, float]:
-        return {name: float(np.nanmean(values)) for name, values in situation.judge(lists, self.names).items()}
+    def means(self, scenario: Scenario, lists: NDArray[Any]) -> dict[str, float]:
+        return {name: float(np.nanmean(values)) for name, values in scenario.judge(lists, self.names).items()}
 
 
 TRADE_OFFS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -159,34 +165,34 @@ REFINEMENTS = 4
 
 def tune(
     method: Method,
-    situation: Situation,
+    scenario: Scenario,
     budgets: tuple[float, ...],
-    yardstick: Yardstick | None = None,
+    objective: TuningObjective | None = None,
     base: Mapping[str, float] | None = None,
-) -> list[Tried]:
+) -> list[Trial]:
     """Try every choice at eight trade-offs, and four more where a budget is used up.
 
     A trade-off that loses twice the largest budget ends the row: larger ones lose more.
     """
-    yardstick = yardstick or Yardstick()
-    base = base or yardstick.means(situation, situation.base_lists)
-    if not base[yardstick.cost] > 0:
-        raise InputError(f"the base lists have {yardstick.cost} = 0; there is no accuracy to keep a budget of")
+    objective = objective or TuningObjective()
+    base = base or objective.means(scenario, scenario.base_lists)
+    if not base[objective.cost] > 0:
+        raise InputError(f"the base lists have {objective.cost} = 0; there is no accuracy to keep a budget of")
     tried = []
     for choice in method.choices:
-        found: list[Tried] = []
+        found: list[Trial] = []
         for trade_off in TRADE_OFFS:
-            found.append(_try(method, situation, trade_off, choice, yardstick, base))
+            found.append(_try(method, scenario, trade_off, choice, objective, base))
             if found[-1].loss > 2 * max(budgets):
                 break
         for budget in budgets:
             for trade_off in _between(found, budget):  # looks at what was found meanwhile
-                found += [_try(method, situation, trade_off, choice, yardstick, base)]
+                found += [_try(method, scenario, trade_off, choice, objective, base)]
         tried += found
     return tried
 
 
-def _between(found: list[Tried], budget: float) -> Iterator[float]:
+def _between(found: list[Trial], budget: float) -> Iterator[float]:
     """Trade-offs nearer and nearer to where the budget is used up; sees what was found with those it gave before."""
     for _ in range(REFINEMENTS):
         within = max((it.trade_off for it in found if it.loss <= budget), default=0.0)
@@ -198,18 +204,18 @@ def _between(found: list[Tried], budget: float) -> Iterator[float]:
 
 def _try(
     method: Method,
-    situation: Situation,
+    scenario: Scenario,
     trade_off: float,
     choice: Mapping[str, Any],
-    yardstick: Yardstick,
+    objective: TuningObjective,
     base: Mapping[str, float],
-) -> Tried:
-    means = yardstick.means(situation, method(situation, trade_off, choice))
-    gains = {name: means[name] / base[name] - 1 if base[name] else 0.0 for name in yardstick.goals}
-    return Tried(method.name, trade_off, choice, 1 - means[yardstick.cost] / base[yardstick.cost], gains)
+) -> Trial:
+    means = objective.means(scenario, method(scenario, trade_off, choice))
+    gains = {name: means[name] / base[name] - 1 if base[name] else 0.0 for name in objective.goals}
+    return Trial(method.name, trade_off, choice, 1 - means[objective.cost] / base[objective.cost], gains)
 
 
-def best_within(tried: list[Tried], budget: float, goal: str) -> Tried | None:
+def best_within(tried: list[Trial], budget: float, goal: str) -> Trial | None:
     """The trial with the largest gain that keeps the budget; None if none does."""
     allowed = [it for it in tried if it.loss <= budget]
     return max(allowed, key=lambda it: it.gains[goal], default=None)

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from recprism.budget._popularity import POPULARITY
 from recprism.metrics._statistics import holm
-from recprism.paper.contest import AT_ONCE, BUDGETS, OURS, PAPER_ROWS, PROMOTION, YARDSTICK, World, key, read_judged
+from recprism.paper.contest import (
+    AT_ONCE,
+    BUDGETS,
+    OURS,
+    PAPER_ROWS,
+    PROMOTION,
+    YARDSTICK,
+    ContestCase,
+    key,
+    read_judged,
+)
 from recprism.paper.tuning import RIVALS
 
 LEVEL = 0.05
@@ -20,7 +30,7 @@ Outcome = Literal["won", "tied", "lost"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class MethodResult:
     """One method in one cell, on the test: relative loss of NDCG@10 and relative gain in the goal, means over seeds."""
 
     method: str
@@ -32,7 +42,7 @@ class Standing:
 class Duel:
     """Ours against one rival; p_value is two-sided and not yet corrected."""
 
-    rival: Standing
+    rival: MethodResult
     p_value: float
     outcome: Outcome
 
@@ -49,12 +59,12 @@ class CellVerdict:
     world: str
     goal: str
     budget: float
-    ours: Standing
-    ceiling: Standing
-    at_once: Standing
-    best_rival: Standing
+    ours: MethodResult
+    ceiling: MethodResult
+    at_once: MethodResult
+    best_rival: MethodResult
     duels: tuple[Duel, ...]
-    beside: tuple[Standing, ...]
+    beside: tuple[MethodResult, ...]
 
     @property
     def outcome(self) -> Outcome:
@@ -63,7 +73,7 @@ class CellVerdict:
         return "lost" if "lost" in outcomes else "won" if outcomes == {"won"} else "tied"
 
     @property
-    def popularity(self) -> Standing:
+    def popularity(self) -> MethodResult:
         return next(it for it in self.beside if it.method == POPULARITY)
 
     @property
@@ -93,15 +103,15 @@ class _Raw:
     world: str
     goal: str
     budget: float
-    standings: tuple[Standing, Standing, Standing]
-    rivals: tuple[tuple[Standing, float, float], ...]
-    beside: tuple[Standing, ...]
+    standings: tuple[MethodResult, MethodResult, MethodResult]
+    rivals: tuple[tuple[MethodResult, float, float], ...]
+    beside: tuple[MethodResult, ...]
 
 
 def table(folder: Path, worlds: Iterable[tuple[str, str]], *, seeds: int, split: str = "random") -> list[CellVerdict]:
     """Read what ``compare`` kept and judge every cell."""
     raw = [
-        _cell([World(dataset, model, seed, split) for seed in range(seeds)], folder, goal, budget)
+        _cell([ContestCase(dataset, model, seed, split) for seed in range(seeds)], folder, goal, budget)
         for dataset, model in worlds
         for budget in BUDGETS
         for goal in YARDSTICK.goals
@@ -120,7 +130,7 @@ def _verdict(cell: _Raw, corrected: Iterator[float]) -> CellVerdict:
     return CellVerdict(cell.world, cell.goal, budget, *cell.standings, best, duels, cell.beside)
 
 
-def _cell(worlds: Sequence[World], folder: Path, goal: str, budget: float) -> _Raw:
+def _cell(worlds: Sequence[ContestCase], folder: Path, goal: str, budget: float) -> _Raw:
     label = goal.partition("@")[0]
     base = _values(worlds, folder, "base", "", goal)
     names = (f"{OURS}:{label}:baked", f"{OURS}:{label}", f"{AT_ONCE}:baked")
@@ -134,7 +144,9 @@ def _cell(worlds: Sequence[World], folder: Path, goal: str, budget: float) -> _R
     return _Raw(worlds[0].slug, goal, budget, standings, pairs, _beside(worlds, folder, goal, budget, base))
 
 
-def _beside(worlds: Sequence[World], folder: Path, goal: str, budget: float, base: _Values) -> tuple[Standing, ...]:
+def _beside(
+    worlds: Sequence[ContestCase], folder: Path, goal: str, budget: float, base: _Values
+) -> tuple[MethodResult, ...]:
     label = f"{PROMOTION}:{goal.partition('@')[0]}"
     promotion = _values(worlds, folder, label, key(goal, budget), goal) or base
     paper = [_values(worlds, folder, "cmb", row, goal) for row in PAPER_ROWS]
@@ -145,7 +157,7 @@ def _beside(worlds: Sequence[World], folder: Path, goal: str, budget: float, bas
     )
 
 
-def _values(worlds: Sequence[World], folder: Path, name: str, cell: str, goal: str) -> Any:
+def _values(worlds: Sequence[ContestCase], folder: Path, name: str, cell: str, goal: str) -> Any:
     """None where tuning found nothing within the budget: such a method serves the base lists."""
     stored = [read_judged(folder, world, name) for world in worlds]
     if f"{cell}/{goal}" not in stored[0]:
@@ -153,11 +165,11 @@ def _values(worlds: Sequence[World], folder: Path, name: str, cell: str, goal: s
     return _Values(name, [it[f"{cell}/{YARDSTICK.cost}"] for it in stored], [it[f"{cell}/{goal}"] for it in stored])
 
 
-def _standing(name: str, values: _Values, base: _Values) -> Standing:
+def _standing(name: str, values: _Values, base: _Values) -> MethodResult:
     def change(new: list[NDArray[Any]], old: list[NDArray[Any]]) -> float:
         return float(np.mean([np.nanmean(a) / np.nanmean(b) - 1 for a, b in zip(new, old, strict=True)]))
 
-    return Standing(name, -change(values.cost, base.cost), change(values.goal, base.goal))
+    return MethodResult(name, -change(values.cost, base.cost), change(values.goal, base.goal))
 
 
 def paired(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> tuple[float, float]:
@@ -173,7 +185,7 @@ def paired(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> tuple[float,
     return float(stats.ttest_1samp(by_unit, 0.0).pvalue), float(by_unit.mean())
 
 
-def _outcome(ours: Standing, rival: Standing, budget: float, better: float, p_value: float) -> Outcome:
+def _outcome(ours: MethodResult, rival: MethodResult, budget: float, better: float, p_value: float) -> Outcome:
     """A gain only counts for whoever keeps the budget, or at least loses no more than the other."""
     if p_value > LEVEL:
         return "tied"

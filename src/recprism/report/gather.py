@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recprism.budget.audit import BUDGETS, COST, Cost, cost_of_diversity, sentences
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
@@ -38,15 +38,15 @@ def gather(
     require_enough(draws)
     started, tell = time.perf_counter(), on_step or _silent
     factors = run.factors()
-    situation = Situation(factors, run.split(), run.subtopics(), part)
+    scenario = Scenario(factors, run.split(), run.subtopics(), part)
     model = run.cmb() if run.is_diversified() else None
-    objective = f"sc@{situation.k}" if model is None else own_objective(model)
+    objective = f"subtopic_coverage@{scenario.k}" if model is None else own_objective(model)
     asked, kept = _asked_budget(run), run.certificate()
-    goal = _goal_of(run, objective, has_subtopics=len(situation.subtopics) > 0)
-    metric = f"{goal.partition('+')[0]}@{situation.k}"
+    goal = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0)
+    metric = f"{goal.partition('+')[0]}@{scenario.k}"
     certify_on: Part | None = None if kept is None else kept["certificate"].get("part") or "test"
     budgets = sorted({*BUDGETS, asked})
-    cost = cost_of_diversity(situation, (goal,), budgets, show=asked, certify_on=certify_on, on_step=tell)
+    cost = cost_of_diversity(scenario, (goal,), budgets, show=asked, certify_on=certify_on, on_step=tell)
     changes: tuple[Change, ...] = _now(cost.now)
     payers, exposure = cost.payers, cost.exposure
     chosen = explained = None
@@ -54,7 +54,7 @@ def gather(
         compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
         changes = _compared(compared, cost.now)
         chosen = _chosen(compared, metric, kept)
-        payers, exposure = who_pays(situation, VectorChange.of(model.base_, model.delta_))
+        payers, exposure = who_pays(scenario, VectorChange.of(model.base_, model.delta_))
         explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
     content = Content(
         title=_title(run),
@@ -75,7 +75,7 @@ def gather(
         payers_of=_payers_of(model is not None, cost, asked),
         explained=explained,
         notes=tuple(cost.now.notes),
-        facts=_facts(run, situation, part, {"draws of each control": draws, "seed of the report": seed}, started),
+        facts=_facts(run, scenario, part, {"draws of each control": draws, "seed of the report": seed}, started),
     )
     return replace(content, verdict=words.verdict(content, None if kept is None else kept["certificate"]["sentence"]))
 
@@ -98,7 +98,13 @@ def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
     if wanted is not None and wanted.within is not None:
         return wanted.within.goal
     name = objective.partition("@")[0]
-    return name if name in GOALS and (has_subtopics or name in WITHOUT_SUBTOPICS) else "sc" if has_subtopics else "pc"
+    return (
+        name
+        if name in GOALS and (has_subtopics or name in WITHOUT_SUBTOPICS)
+        else "subtopic_coverage"
+        if has_subtopics
+        else "catalogue_coverage"
+    )
 
 
 def _metrics(metric: str, has_labels: bool) -> tuple[str, ...] | None:
@@ -216,19 +222,19 @@ def _payers_of(diversified: bool, cost: Cost, asked: float) -> str:
 
 
 def _facts(
-    run: Run, situation: Situation, part: str, asked: Mapping[str, Any], started: float
+    run: Run, scenario: Scenario, part: str, asked: Mapping[str, Any], started: float
 ) -> dict[str, list[tuple[str, str]]]:
     """Settings, versions, seeds and time."""
     config = run.config.model_dump(exclude_none=True)
     config["data"].pop("data_root", None)  # a folder of somebody's machine says nothing to a reader
-    split = situation.split
+    split = scenario.split
     data = {
         "users": f"{split.n_users:,}",
         "items": f"{split.n_items:,}",
-        "subtopics": f"{len(situation.subtopics):,}",
+        "subtopics": f"{len(scenario.subtopics):,}",
         **{f"{name} interactions": f"{len(split.part(name)):,}" for name in ("train", "validation", "test")},
         "judged on": part,
-        "factors": f"{situation.factors.dim:,}",
+        "factors": f"{scenario.factors.dim:,}",
     }
     report = {
         "made": _moment(time.time()),

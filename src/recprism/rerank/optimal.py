@@ -24,10 +24,10 @@ from recprism.rerank.features import Features
 from recprism.rerank.registry import register
 from recprism.rerank.reranker import Reranker, require_between
 
-GOALS = ("sc", "alpha_ndcg", "ilad_subtopics", "ilad", "pc")
-WITHOUT_SUBTOPICS = ("ilad", "pc")
+GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
+WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
 """Goals that need no subtopics."""
-TIED_TOGETHER = "pc"  # the goal under which what one user is shown hangs on what others are
+TIED_TOGETHER = "catalogue_coverage"  # the goal under which what one user is shown hangs on what others are
 ALPHA = 0.5
 USERS_AT_ONCE = 64
 STAGES = 8  # of a rising price for being shown, so that whoever pays least takes an item that nobody shows
@@ -44,17 +44,17 @@ class Optimal(Reranker):
     and again from a greedy one, the best exchange of an item in it for one outside is made until none helps; for
     "alpha_ndcg" items move within the list, too. The better list is kept.
 
-    goals: name -> weight, among sc, alpha_ndcg, ilad_subtopics, ilad (on ``Features(vectors=...)``), pc. "pc" is the
-        only one that ties users together: an item earns it in the first list that shows it. Its price rises in steps,
+    goals: name -> weight, among subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad (on ``Features(vectors=...)``),
+        catalogue_coverage. "catalogue_coverage" is the only one that ties users together: an item earns it in the first list that shows it. Its price rises in steps,
         and lists are served one after another, so that cheap places go first; there is no second start with it.
-    taste: what it counts, on the side of accuracy, that the list fills the subtopics of the user's own history
+    history_weight: what it counts, on the side of accuracy, that the list fills the subtopics of the user's own history
         (``Features(user_subtopics=...)``) as that history does; each item more of a subtopic fills it by less. The
         measure is of the kind of calibrated re-ranking's. Where scores say little, as on sparse data, it makes lists
         more accurate, and leaves more of the budget for diversity.
     """
 
-    goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"sc": 1.0}))
-    taste: float = 0.0
+    goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"subtopic_coverage": 1.0}))
+    history_weight: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,12 +63,12 @@ class Optimal(Reranker):
             raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")
         for name, weight in self.goals.items():
             require_between(f"the weight of goal {name!r}", weight, 0, math.inf)
-        require_between("taste", self.taste, 0, math.inf)
+        require_between("history_weight", self.history_weight, 0, math.inf)
         if {"ilad", "ilad_subtopics"} <= set(self.goals):
             raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        if (self.trade_off == 0 and self.taste == 0) or k == 0:
+        if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
             return _most_relevant(pool, k)
         return _search(pool.to("cpu"), k, _Terms.of(self, pool, k, features)).to(pool.device)
 
@@ -96,24 +96,26 @@ class _Terms:
     @classmethod
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> _Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k)
-        by_subtopic = bool({"sc", "alpha_ndcg"} & set(goals)) or method.taste > 0
+        by_subtopic = bool({"subtopic_coverage", "alpha_ndcg"} & set(goals)) or method.history_weight > 0
         units = {  # of each goal as its metric counts it
-            "sc": 1 / max(features.topics.n_present, 1) if "sc" in goals else 0.0,
+            "subtopic_coverage": 1 / max(features.topics.n_present, 1) if "subtopic_coverage" in goals else 0.0,
             "alpha_ndcg": _per_alpha_dcg(features, k) if "alpha_ndcg" in goals else 0.0,
-            "pc": pool.n_users / max(pool.n_items, 1),
+            "catalogue_coverage": pool.n_users / max(pool.n_items, 1),
         }
         pair = 2 / max(k * (k - 1), 1)
-        weights = [goals.get(name, 0.0) * units[name] for name in ("sc", "alpha_ndcg", "pc")]
+        weights = [
+            goals.get(name, 0.0) * units[name] for name in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage")
+        ]
         distance = (goals.get("ilad", 0.0) + goals.get("ilad_subtopics", 0.0)) * pair
         prices = [(1 - t) / float(discount.sum()), t * weights[0], t * weights[1], t * distance, t * weights[2]]
-        prices += [(1 - t) * method.taste]
+        prices += [(1 - t) * method.history_weight]
         return cls(
             _subtopics(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
             _directions(goals, features),
             np.array(prices),
             discount.numpy(),
             (1 - ALPHA) ** np.arange(k + 1.0),
-            features.intents(pool.n_users).cpu().numpy() if method.taste else np.zeros((pool.n_users, 0)),
+            features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
             np.log1p(np.arange(k + 2.0)) / math.log1p(k),
         )
 

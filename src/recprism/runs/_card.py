@@ -14,12 +14,12 @@ from typing import Any
 
 import polars as pl
 
-from recprism.data.datasets import NAMED
-from recprism.data._labels import SET_ASIDE
 from recprism._version import __version__
 from recprism.budget.certificate import carried_over
-from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
+from recprism.data._labels import SET_ASIDE
+from recprism.data.datasets import NAMED
 from recprism.runs._long_tables import PARTS
+from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.runs.neighbours import noted
 from recprism.runs.run import DIVERSIFIED, STEPS, Run
 
@@ -140,10 +140,10 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
-    rules = asked.rules.model_dump(exclude_defaults=True)
+    constraints = asked.constraints.model_dump(exclude_defaults=True)
     scope = carried_over(kept["certificate"].get("part"))
     said = (scope, kept["baked"]) if kept["baked"] else ("The vectors stay as they are.",)
-    return _table({**facts, **rules}) + "\n\n" + "\n\n".join((kept["certificate"]["sentence"], *said))
+    return _table({**facts, **constraints}) + "\n\n" + "\n\n".join((kept["certificate"]["sentence"], *said))
 
 
 def _limits(run: Run, config: RunConfig) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from recprism._version import __version__
 from recprism.cmb import CMB
 from recprism.errors import InputError
-from recprism.explain.controls import Controls, PureBias, Shuffled
 from recprism.explain._ranking import Agreement
-from recprism._version import __version__
+from recprism.explain.controls import Controls, PureBias, Shuffled
 from recprism.runs.run import Run
 
 KEY = "checked"  # in explanation.json

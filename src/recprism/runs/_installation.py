@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from recprism.data.datasets import NAMED, data_roots, locate
 from recprism._version import __version__
+from recprism.data.datasets import NAMED, data_roots, locate
 
 EXTRAS = {
     "adapters": ("implicit",),

@@ -110,7 +110,7 @@ class ModelConfig(_Strict):
         return settings
 
 
-class RulesConfig(_Strict):
+class ConstraintsConfig(_Strict):
     """What editors ask for; items by id, subtopics by name."""
 
     banned: list[int | str] = Field(default_factory=list)
@@ -118,19 +118,19 @@ class RulesConfig(_Strict):
     min_share: dict[str, AnyShare] = Field(default_factory=dict)
     max_share: dict[str, AnyShare] = Field(default_factory=dict)
     tail_floor: AnyShare = 0.0
-    appetite: bool = False
+    per_user_diversity: bool = False
 
 
 class BudgetConfig(_Strict):
     """The most diversity for a price: what may be lost of which metric, towards which goal, in whose vectors."""
 
-    goal: str = "sc"
+    goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
     side: Literal["user", "item"] = "user"
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     certify_on: Literal["test", "validation"] | None = None
     """Whose labels decide how far it goes: unless named validation, where the split has such labels."""
-    rules: RulesConfig = RulesConfig()
+    constraints: ConstraintsConfig = ConstraintsConfig()
 
 
 class DiversifyConfig(_Strict):

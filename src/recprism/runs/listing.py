@@ -88,7 +88,9 @@ def _row(run: Run) -> ListedResult:
     config, certified = run.config, run.certificate()
     asked = config.diversify
     within = None if asked is None else asked.within
-    goal = None if asked is None else within.goal if within else str(asked.settings.get("diversity", "sc"))
+    goal = None
+    if asked is not None:
+        goal = within.goal if within else str(asked.settings.get("diversity", "subtopic_coverage"))
     return ListedResult(
         str(run.path),
         run.result,

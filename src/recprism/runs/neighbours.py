@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.models.perturbation import Perturbation
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.models import Factors
+from recprism.models.perturbation import Perturbation
 from recprism.ranking import topk
 from recprism.runs.run import STEPS, Run
 

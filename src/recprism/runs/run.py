@@ -38,21 +38,21 @@ from numpy.typing import NDArray
 
 from recprism.cmb import CMB
 from recprism.data._bound import hash_of, noted_in_tensors, require_bound
-from recprism.data.dataset import Dataset
 from recprism.data._files import atomic_path, is_left_over, readable, require_rights, write_text
-from recprism.data.frames import subtopics_from_frame
 from recprism.data._ids import number_ids
+from recprism.data.dataset import Dataset
+from recprism.data.frames import subtopics_from_frame
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs._bound_files import SERVED, BoundFiles
-from recprism.runs.config import DiversifyConfig, RunConfig, is_config, read_config, write_config
 from recprism.runs._event_log import append_event, read_events
 from recprism.runs._lock import LOCK, held, unchanged
 from recprism.runs._long_tables import split_from_table, split_table, subtopics_table
-from recprism.runs.sinks import Guarded
 from recprism.runs._tensor_files import read_tensors, write_tensors
+from recprism.runs.config import DiversifyConfig, RunConfig, is_config, read_config, write_config
+from recprism.runs.sinks import Guarded
 
 STEPS = ("epoch", "step")
 """Events that tell how far something has come: done of total."""

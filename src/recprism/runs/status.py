@@ -16,7 +16,7 @@ SILENT = 20.0  # times the usual pause between two steps, and at least as many s
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """doing: "stopped" is a run that went on step by step and fell silent before its end
 
     done, total: steps (epochs of training, iterations of a search); training may end earlier than the total
@@ -29,19 +29,19 @@ class Standing:
     seconds_left: float | None = None
 
 
-def standing(run: Run, now: float | None = None) -> Standing:
+def run_status(run: Run, now: float | None = None) -> RunStatus:
     """Read from the run's events; now: seconds since 1970."""
     events = run.events()
     steps = _last_steps(events)
     if not steps:
-        return Standing("nothing")
+        return RunStatus("nothing")
     last, pace = steps[-1], _pace(steps)
     done, total = int(last["done"]), last.get("total")
     silent = (time.time() if now is None else now) - float(last["time"])
     if silent > max(SILENT, SILENT * (pace or 0.0)):
-        return Standing("stopped", done, total)
+        return RunStatus("stopped", done, total)
     left = None if pace is None or total is None else max(0.0, pace * (total - done) - silent)
-    return Standing(DOING[last["event"]], done, total, left)
+    return RunStatus(DOING[last["event"]], done, total, left)
 
 
 def _last_steps(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.certificate import certify
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Situation
+from recprism.budget.certificate import certify
 from recprism.budget.path import Values, check_goal, deciding_part, served_at, steps_towards
+from recprism.budget.scenario import Scenario
 from recprism.runs.run import Run
 
-METRICS = (COST, "recall@10", "sc@10", "alpha_ndcg@10", "ilad_subtopics@10", "pc@10")
+METRICS = (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
 OF_LABELS = (COST, "recall@10")
-OF_SUBTOPICS = ("sc@10", "alpha_ndcg@10", "ilad_subtopics@10")
+OF_SUBTOPICS = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
 FORMAT = 2
 Told = Callable[[int, int], None]
 
@@ -74,7 +74,7 @@ def stored_path(run: Run, goal: str, on_step: Told | None = None) -> StoredPath:
     if stored is not None and stored[1].get("format") == FORMAT:
         return _from_facts(stored[0]["lists"], stored[1])
     made_from = run.fingerprint()
-    found = make_path(Situation(run.factors(), run.split(), run.subtopics(), "test"), goal, on_step=on_step)
+    found = make_path(Scenario(run.factors(), run.split(), run.subtopics(), "test"), goal, on_step=on_step)
     facts = {name: value for name, value in vars(found).items() if name != "lists"}
     run.save_path(goal, {"lists": found.lists}, {"format": FORMAT, **facts}, made_from)
     return found
@@ -88,31 +88,31 @@ def _from_facts(lists: NDArray[np.int32], facts: Mapping[str, Any]) -> StoredPat
     return StoredPath(facts["goal"], tuple(facts["trade_offs"]), lists, means, losses, upper, *about)
 
 
-def make_path(situation: Situation, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
-    """Walk the whole path, every point judged on the situation's part, and its price on the part that decides."""
+def make_path(scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
+    """Walk the whole path, every point judged on the scenario's part, and its price on the part that decides."""
     steps = (0.0, *steps_towards(goal))
-    names = _metrics(situation, goal)
-    part = deciding_part(situation.split, situation.part)
-    judge = situation if part == situation.part else situation.on(part)
+    names = _metrics(scenario, goal)
+    part = deciding_part(scenario.split, scenario.part)
+    judge = scenario if part == scenario.part else scenario.on(part)
     lists: list[NDArray[np.int32]] = []
     values: list[Values] = []
     deciding: list[Values] = []
     for at, trade_off in enumerate(steps):
         if on_step is not None:
             on_step(at, len(steps))
-        lists.append(_served(situation, goal, trade_off))
-        values.append(situation.judge(lists[-1], names))
-        if judge is not situation:
+        lists.append(_served(scenario, goal, trade_off))
+        values.append(scenario.judge(lists[-1], names))
+        if judge is not scenario:
             deciding.append(judge.judge(_served(judge, goal, trade_off), (COST,)))
     judged = deciding or values
-    price = _price(judged, confidence) if COST in judged[0] else (None, None, situation.factors.n_users)
+    price = _price(judged, confidence) if COST in judged[0] else (None, None, scenario.factors.n_users)
     losses, upper, users = price
     means = {name: tuple(float(np.nanmean(point[name])) for point in values) for name in names}
     return StoredPath(goal, steps, np.stack(lists), means, losses, upper, confidence, part, users)
 
 
-def _served(situation: Situation, goal: str, trade_off: float) -> NDArray[np.int32]:
-    served = served_at(situation, goal, trade_off)[1] if trade_off else situation.base_lists
+def _served(scenario: Scenario, goal: str, trade_off: float) -> NDArray[np.int32]:
+    served = served_at(scenario, goal, trade_off)[1] if trade_off else scenario.base_lists
     return served.astype(np.int32)
 
 
@@ -123,9 +123,9 @@ def _price(values: Sequence[Values], confidence: float) -> tuple[tuple[float, ..
     return tuple(check.loss for check in checks), tuple(check.upper for check in checks), checks[0].users
 
 
-def _metrics(situation: Situation, goal: str) -> tuple[str, ...]:
+def _metrics(scenario: Scenario, goal: str) -> tuple[str, ...]:
     """As far as labels and subtopics allow, with the goal among them."""
-    own = tuple(f"{name}@{situation.k}" for name in check_goal(goal).split("+"))
-    missing = set() if len(situation.split.part(situation.part)) else set(OF_LABELS)
-    missing |= set() if len(situation.subtopics) else set(OF_SUBTOPICS)
+    own = tuple(f"{name}@{scenario.k}" for name in check_goal(goal).split("+"))
+    missing = set() if len(scenario.split.part(scenario.part)) else set(OF_LABELS)
+    missing |= set() if len(scenario.subtopics) else set(OF_SUBTOPICS)
     return tuple(name for name in dict.fromkeys((*METRICS, *own)) if name not in missing)

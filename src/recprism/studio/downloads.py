@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
 from recprism.budget.path import served_at
-from recprism.budget.scenario import Situation
+from recprism.budget.scenario import Scenario
 from recprism.models import Factors
 from recprism.runs.jobs.train import lists_to_frame
 from recprism.runs.run import Run
@@ -60,8 +60,8 @@ def _vectors(view: View, goal: str, point: int) -> Factors:
     trade_off = view.path(goal).trade_offs[point]
     if not trade_off:
         return view.factors
-    situation = Situation(view.factors, view.split, view.subtopics, "test")
-    return served_at(situation, goal, trade_off)[0].perturbation.applied_to(view.factors)
+    scenario = Scenario(view.factors, view.split, view.subtopics, "test")
+    return served_at(scenario, goal, trade_off)[0].perturbation.applied_to(view.factors)
 
 
 def _folder() -> Path:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from recprism.runs.run import Run
-from recprism.runs.status import standing
+from recprism.runs.status import run_status
 
 PAUSE = 0.5  # seconds between two looks
 REMEMBERED = 200  # events that a new listener is told first
@@ -25,7 +25,7 @@ async def follow(run: Run, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator
         for event in events[max(told, len(events) - REMEMBERED) :]:
             yield _message("happened", event)
         told = len(events)
-        now = json.dumps(asdict(standing(run)))
+        now = json.dumps(asdict(run_status(run)))
         if now != last:
             last = now
             yield f"event: standing\ndata: {now}\n\n"

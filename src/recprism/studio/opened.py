@@ -13,7 +13,7 @@ from typing import Literal
 from recprism.errors import RecprismError
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.run import Run
-from recprism.runs.status import standing
+from recprism.runs.status import run_status
 from recprism.runs.stored_path import METRICS, stored_path
 from recprism.studio import schemas
 from recprism.studio.board import Board
@@ -91,7 +91,7 @@ class OpenedRun:
         self._executor.submit(self._guarded, lambda _: self._walk(view, goal), self._stamp)
 
     def state(self) -> schemas.RunState:
-        return schemas.RunState(name=self.name, title=self._title(), standing=self._standing(), **asdict(self.where))
+        return schemas.RunState(name=self.name, title=self._title(), standing=self._status(), **asdict(self.where))
 
     def summary(self) -> schemas.RunSummary:
         state = self.state().model_dump()
@@ -178,5 +178,5 @@ class OpenedRun:
         except RecprismError:
             return self.name
 
-    def _standing(self) -> schemas.Standing:
-        return schemas.Standing(**asdict(standing(self.run)))
+    def _status(self) -> schemas.Status:
+        return schemas.Status(**asdict(run_status(self.run)))

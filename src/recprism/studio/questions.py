@@ -54,7 +54,7 @@ class Place:
 
 async def _place(
     one: Opened,
-    goal: Annotated[str, Query(description="What the path leads towards.", max_length=100)] = "sc",
+    goal: Annotated[str, Query(description="What the path leads towards.", max_length=100)] = "subtopic_coverage",
     budget: Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)] = 0.01,
     certified: Annotated[bool, Query(description="Only points whose loss is certified to keep the budget.")] = True,
     point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
@@ -118,7 +118,7 @@ async def served(one: Opened, user: User, studio: TheStudio) -> schemas.ListsAns
 
 
 @questions.get("/{run}/search", tags=["lists"])
-async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.Found:
+async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.SearchHits:
     """Users by the beginning of their id, items by words of their title."""
     return one.view().search(q)
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 Id = int | str
 
 
-class Standing(BaseModel):
+class Status(BaseModel):
     """What a run is doing, if anything."""
 
     doing: Literal["nothing", "training", "searching", "stopped"]
@@ -36,7 +36,7 @@ class RunState(BaseModel):
     message: str
     done: int = 0
     total: int = 0
-    standing: Standing
+    standing: Status
 
 
 class RunSummary(RunState):
@@ -110,7 +110,7 @@ class ListsAnswer(BaseModel):
     history: History
 
 
-class Found(BaseModel):
+class SearchHits(BaseModel):
     """Users whose id begins with the words, items whose title holds them."""
 
     users: list[Id]

@@ -46,7 +46,7 @@ class View:
         wanted = self.run.config.diversify
         if wanted is not None and wanted.within is not None:
             return wanted.within.goal
-        own = own_objective(self.run.cmb()).partition("@")[0] if self.run.is_diversified() else "sc"
+        own = own_objective(self.run.cmb()).partition("@")[0] if self.run.is_diversified() else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]
 
@@ -57,11 +57,13 @@ class View:
     def item_row(self, item: str) -> int:
         return int(id_positions(as_id_array([item], "item"), self.factors.item_ids, "item")[0])
 
-    def search(self, words: str) -> schemas.Found:
+    def search(self, words: str) -> schemas.SearchHits:
         wanted = words.strip().casefold()
         users = [user for user in self._rows if str(user).casefold().startswith(wanted)] if wanted else []
         exact_first = sorted(users, key=lambda user: (len(str(user)), str(user)))[:SHOWN]
-        return schemas.Found(users=exact_first, items=[self.item(it) for it in self.catalogue.search(words, SHOWN)])
+        return schemas.SearchHits(
+            users=exact_first, items=[self.item(it) for it in self.catalogue.search(words, SHOWN)]
+        )
 
     def item(self, item: int) -> schemas.Item:
         return schemas.Item.model_construct(**vars(self.catalogue[item]))

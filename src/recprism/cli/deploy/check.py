@@ -21,7 +21,7 @@ def check(
     max_loss: Annotated[
         list[str] | None, typer.Option(help="METRIC=SHARE for any other metric, as in recall@20=2%.")
     ] = None,
-    min_gain: Annotated[list[str] | None, typer.Option(help="METRIC=SHARE, as in pc@10=10%.")] = None,
+    min_gain: Annotated[list[str] | None, typer.Option(help="METRIC=SHARE, as in catalogue_coverage@10=10%.")] = None,
     confident: Annotated[
         bool, typer.Option("--confident", help="Judge by the doubtful end of the 95 % interval, not by the mean.")
     ] = False,
@@ -41,7 +41,7 @@ def check(
 
     losses = {**({} if max_ndcg_loss is None else {"ndcg@10": max_ndcg_loss}), **metric_shares(max_loss, "--max-loss")}
     gains = {
-        **({} if min_sc_gain is None else {"sc@10": min_sc_gain}),
+        **({} if min_sc_gain is None else {"subtopic_coverage@10": min_sc_gain}),
         **metric_shares(min_gain, "--min-gain", math.inf),
     }
     run = Run.open(run_directory, name)

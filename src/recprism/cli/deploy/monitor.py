@@ -23,7 +23,7 @@ from recprism.cli._output import (
 
 if TYPE_CHECKING:
     from recprism.deploy.monitor import Monitored
-    from recprism.deploy.retention import Alive
+    from recprism.deploy.retention import Retention
 
 
 def monitor(
@@ -76,7 +76,7 @@ def monitor(
     """
     from recprism.data._files import write_text
     from recprism.deploy.monitor import monitor
-    from recprism.deploy.retention import Alive
+    from recprism.deploy.retention import Retention
     from recprism.metrics.evaluation import frame_of
     from recprism.runs._tables import write_table
     from recprism.runs.run import Run
@@ -100,7 +100,7 @@ def monitor(
             columns=column_map(columns, ("user_id", "item_id", "rank", "day")),
         )
     if output is not None:
-        say(f"rows written to {write_table(frame_of(Alive, found.rows), output)}")
+        say(f"rows written to {write_table(frame_of(Retention, found.rows), output)}")
     if junit is not None:
         write_text(junit, found.to_junit())
     if as_json:
@@ -133,8 +133,8 @@ def _print(found: Monitored) -> None:
     print_sentence(found.verdict())
 
 
-def _print_rows(by: str, rows: Sequence[Alive], found: Monitored) -> None:
-    def state(row: Alive) -> str:
+def _print_rows(by: str, rows: Sequence[Retention], found: Monitored) -> None:
+    def state(row: Retention) -> str:
         return row.doubt or ("below the floor" if found.falls_short(row) else "")
 
     def share(value: float | None) -> str:

@@ -62,8 +62,10 @@ def audit(
     goal: Annotated[
         str | None,
         typer.Option(
-            help="Goals to walk towards, with commas between: sc, alpha_ndcg, ilad_subtopics, ilad, pc.",
-            show_default="sc,ilad_subtopics,pc; without categories ilad,pc",
+            help="Goals to walk towards, with commas between: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, "
+            "catalogue_coverage.",
+            show_default="subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,"
+            "catalogue_coverage",
         ),
     ] = None,
     guard: Guards = None,
@@ -83,17 +85,17 @@ def audit(
     Examples:
 
     - `recprism audit runs/demo`
-    - `recprism audit runs/demo --goal sc --guard recall@20=2%`
+    - `recprism audit runs/demo --goal subtopic_coverage --guard recall@20=2%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
     - your own vectors: `recprism import --user-vectors u.npy --item-vectors i.npy ... -o runs/mine`, then audit that
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
-    from recprism.runs.jobs.list_files import Beside
-    from recprism.runs.jobs.train import situation_of
+    from recprism.runs.jobs.list_files import SideFiles
+    from recprism.runs.jobs.train import scenario_of
     from recprism.runs.run import Run
 
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
-    beside = Beside(held_out, train, subtopics, items, categories, columns=column_map(columns, LIST_COLUMNS))
+    beside = SideFiles(held_out, train, subtopics, items, categories, columns=column_map(columns, LIST_COLUMNS))
     if target.is_file():
         _describe(target, beside, as_json)
         return
@@ -102,14 +104,14 @@ def audit(
         {**files, "--subtopic-column": subtopic_column, "--column": columns},
         "is for a file of lists, and this is a run",
     )
-    situation = situation_of(Run.open(target))
-    if goal is None and not len(situation.subtopics):
-        say("the items have no categories: the goals are ilad (distance of vectors) and pc (catalogue coverage)")
-    goals = default_goals(situation.subtopics) if goal is None else comma_words([goal])
+    scenario = scenario_of(Run.open(target))
+    if goal is None and not len(scenario.subtopics):
+        say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
+    goals = default_goals(scenario.subtopics) if goal is None else comma_words([goal])
     guards = metric_shares(guard, "--guard")
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
-            situation, goals, guards=guards, confidence=confidence, show=show, engine=engine, on_step=on_step
+            scenario, goals, guards=guards, confidence=confidence, show=show, engine=engine, on_step=on_step
         )
     if as_json:
         print_json({"target": str(target), **found.to_dict()})

@@ -34,7 +34,7 @@ from recprism.data.shares import share
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.budget.path import Kept
+    from recprism.budget.path import Diversified
     from recprism.cmb import CMB, Step
     from recprism.data.split import Part
     from recprism.runs.config import BudgetConfig
@@ -50,7 +50,12 @@ def diversify(
     run_directory: Annotated[
         Path | None, typer.Argument(help="A run made by `recprism train`.", show_default=False)
     ] = None,
-    diversity: Annotated[str, typer.Option(help="The metric to raise: sc, alpha_ndcg, ilad, pc, or any other.")] = "sc",
+    diversity: Annotated[
+        str,
+        typer.Option(
+            help="The metric to raise: subtopic_coverage, alpha_ndcg, ilad, catalogue_coverage, or any other."
+        ),
+    ] = "subtopic_coverage",
     accuracy: Annotated[
         str | None, typer.Option(help="The metric to hold: recall, ndcg, ...", show_default="none: diversity alone")
     ] = None,
@@ -77,8 +82,12 @@ def diversify(
         ),
     ] = None,
     goal: Annotated[
-        str, typer.Option(help="With --budget: sc, alpha_ndcg, ilad_subtopics, ilad, pc, or several joined by +.")
-    ] = "sc",
+        str,
+        typer.Option(
+            help="With --budget: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several "
+            "joined by +."
+        ),
+    ] = "subtopic_coverage",
     guard: Guards = None,
     side: Annotated[
         str, typer.Option(help="With --budget: whose vectors change, user (the index stays) or item.")
@@ -103,8 +112,8 @@ def diversify(
     tail_floor: Annotated[
         float, share_option(help="With --budget: share of all places that goes to tail items.")
     ] = 0.0,
-    appetite: Annotated[
-        bool, typer.Option("--appetite", help="With --budget: more for users whose own history is diverse.")
+    per_user_diversity: Annotated[
+        bool, typer.Option("--per-user-diversity", help="With --budget: more for users whose own history is diverse.")
     ] = False,
     confidence: Annotated[float, share_option(help="Of the certificate.", low=0.5, high=0.9999)] = 0.95,
     certify_on: Annotated[
@@ -136,7 +145,9 @@ def diversify(
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option("-m", "--metrics", help="What to report, as in ndcg@10,sc@10.", show_default="a dozen at 10"),
+        typer.Option(
+            "-m", "--metrics", help="What to report, as in ndcg@10,subtopic_coverage@10.", show_default="a dozen at 10"
+        ),
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted search.", show_default=False)] = None,
     name: Annotated[
@@ -162,8 +173,8 @@ def diversify(
 
     Examples:
 
-    - `recprism diversify runs/x --budget 1% --goal sc --guard recall@20=2%`
-    - `recprism diversify runs/x --diversity sc --set side=user`
+    - `recprism diversify runs/x --budget 1% --goal subtopic_coverage --guard recall@20=2%`
+    - `recprism diversify runs/x --diversity subtopic_coverage --set side=user`
     - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
     - `recprism diversify runs/x --engine ray --shards 8`
     - `recprism diversify runs/x --budget 0.02 --name cautious`
@@ -173,7 +184,7 @@ def diversify(
     from recprism.budget.path import check_goal
     from recprism.cmb import CMB
     from recprism.runs._lock import held
-    from recprism.runs.config import BudgetConfig, DiversifyConfig, RulesConfig
+    from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig
     from recprism.runs.jobs.diversify import effect, require_goals
     from recprism.runs.jobs.train import metric_names, part_named
     from recprism.runs.neighbours import neighbours_of
@@ -199,13 +210,13 @@ def diversify(
             side=_side(side),
             confidence=confidence,
             certify_on=deciding,
-            rules=RulesConfig(
+            constraints=ConstraintsConfig(
                 banned=list(comma_words(ban or [])),
                 pinned=_pins(pin or []),
                 min_share=_amounts(min_share, "--min-share"),
                 max_share=_amounts(max_share, "--max-share"),
                 tail_floor=tail_floor,
-                appetite=appetite,
+                per_user_diversity=per_user_diversity,
             ),
         )
         if run_directory is None:
@@ -300,7 +311,7 @@ def _like(
 
 def _tell(
     run: Run,
-    kept: Kept,
+    kept: Diversified,
     facts: dict[str, Any],
     names: tuple[str, ...] | None,
     as_json: bool,

@@ -44,7 +44,10 @@ def evaluate(
     metrics: Annotated[
         str | None,
         typer.Option(
-            "-m", "--metrics", help="Names with cuts, as in ndcg@10,sc@20; or paper.", show_default="a dozen at 10"
+            "-m",
+            "--metrics",
+            help="Names with cuts, as in ndcg@10,subtopic_coverage@20; or paper.",
+            show_default="a dozen at 10",
         ),
     ] = None,
     part: Annotated[str, typer.Option(help="Judge on test or on validation.")] = "test",
@@ -87,14 +90,14 @@ def evaluate(
     Examples:
 
     - `recprism evaluate runs/x`
-    - `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,sc@20`
+    - `recprism evaluate runs/x -m ndcg@10,alpha_ndcg@10,subtopic_coverage@20`
     - `recprism evaluate runs/x --against runs/y`
     - `recprism evaluate runs/x --name bold --against runs/x --against-name cautious`
     - `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
     """
     from recprism.metrics import compare
     from recprism.runs._tables import write_table
-    from recprism.runs.jobs.list_files import Beside, audit_against_run, audit_lists
+    from recprism.runs.jobs.list_files import SideFiles, audit_against_run, audit_lists
     from recprism.runs.jobs.train import evaluate_run, metric_names, part_named
     from recprism.runs.run import Run
 
@@ -134,7 +137,7 @@ def evaluate(
         )
         result, notes = audit.evaluation, audit.notes
     else:
-        beside = Beside(held_out, train, subtopics, items, categories, catalogue_size, mapped)
+        beside = SideFiles(held_out, train, subtopics, items, categories, catalogue_size, mapped)
         audit = audit_lists(target, beside, names, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes
         if audit.categories is not None:

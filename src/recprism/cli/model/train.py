@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 WITHOUT_CATEGORIES = (
-    "the items have no categories, so the goals and metrics of subtopics (sc, alpha_ndcg, ilad_subtopics) and reasons "
-    "by subtopic will not work; ilad and pc need none. Name categories with --items FILE --subtopic-column NAME, or "
-    "--subtopics FILE"
+    "the items have no categories, so the goals and metrics of subtopics (subtopic_coverage, alpha_ndcg, "
+    "ilad_subtopics) and reasons by subtopic will not work; ilad and catalogue_coverage need none. Name categories with "
+    "--items FILE --subtopic-column NAME, or --subtopics FILE"
 )
 
 

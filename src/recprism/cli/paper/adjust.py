@@ -20,7 +20,9 @@ def adjust(
     ],
     metrics: Annotated[
         str | None,
-        typer.Option("-m", "--metrics", help="What to show, as in ndcg@10,sc@10.", show_default="a dozen at 10"),
+        typer.Option(
+            "-m", "--metrics", help="What to show, as in ndcg@10,subtopic_coverage@10.", show_default="a dozen at 10"
+        ),
     ] = None,
     part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "validation",
     name: ResultName = None,

@@ -23,7 +23,7 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     from recprism.explain.controls import Controls
     from recprism.explain.erasure import Erasure
-    from recprism.runs.jobs.erasure import Checked
+    from recprism.runs.jobs.erasure import ErasureReport
 
 
 def erase(
@@ -55,16 +55,16 @@ def erase(
     Examples:
 
     - `recprism erase runs/x`
-    - `recprism erase runs/x --objective pc@10 --held-out-users 0.2 --json`
+    - `recprism erase runs/x --objective catalogue_coverage@10 --held-out-users 0.2 --json`
     """
-    from recprism.runs.jobs.erasure import check_run, shown_features
+    from recprism.runs.jobs.erasure import erase_run, shown_features
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
     counts = None if features is None else _numbers(features)
     with progress_of_steps() as show:
-        found = check_run(
+        found = erase_run(
             run,
             objective,
             features=counts,
@@ -92,7 +92,7 @@ def _numbers(words: str) -> list[int]:
         raise InputError(f"--features {words}: write whole numbers with commas between, as in 5,10") from None
 
 
-def _print(found: Checked, counts: list[int], spoken_of: int) -> None:
+def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
     _print_erasure(found.erasure, counts)
     if found.controls is not None:
         _print_controls(found.controls)

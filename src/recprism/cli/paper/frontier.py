@@ -22,7 +22,9 @@ from recprism.cli._output import (
 
 def frontier(
     run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
-    goal: Annotated[str, typer.Option(help="sc, alpha_ndcg, ilad_subtopics, ilad or pc.")] = "sc",
+    goal: Annotated[
+        str, typer.Option(help="subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad or catalogue_coverage.")
+    ] = "subtopic_coverage",
     rivals: Annotated[
         str | None, typer.Option(help="Names of re-rankers with commas between.", show_default="all of them")
     ] = None,
@@ -35,11 +37,11 @@ def frontier(
 
     Examples:
 
-    - `recprism frontier runs/x --goal sc`
-    - `recprism frontier runs/x --goal pc --rivals mmr,exposure`
+    - `recprism frontier runs/x --goal subtopic_coverage`
+    - `recprism frontier runs/x --goal catalogue_coverage --rivals mmr,exposure`
     """
     from recprism.budget.path import check_goal
-    from recprism.budget.scenario import Situation
+    from recprism.budget.scenario import Scenario
     from recprism.errors import InputError
     from recprism.paper.frontier import BUDGETS
     from recprism.paper.frontier import frontier as fronts_of
@@ -52,7 +54,7 @@ def frontier(
     for name in chosen:
         if name not in RIVALS:
             raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")
-    validation, test = (Situation(factors, split, subtopics, part) for part in ("validation", "test"))
+    validation, test = (Scenario(factors, split, subtopics, part) for part in ("validation", "test"))
     with progress_bar() as progress:
         task = progress.add_task("tuning", total=len(chosen) + 1, note="")
         fronts = fronts_of(

@@ -49,7 +49,7 @@ def demo(
     """
     from recprism.budget.audit import COST, cost_of_diversity
     from recprism.runs.jobs.diversify import diversify_within
-    from recprism.runs.jobs.train import evaluate_run, recommend, situation_of
+    from recprism.runs.jobs.train import evaluate_run, recommend, scenario_of
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
     run = start_run(output, RunConfig(seed=seed, device=device, model=ModelConfig(name=model)), overwrite=True)
@@ -70,10 +70,10 @@ def demo(
             run.save_metrics(result.to_frame())
     say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        cost = cost_of_diversity(situation_of(run), ("sc",), show=BUDGET, on_step=on_step)
+        cost = cost_of_diversity(scenario_of(run), ("subtopic_coverage",), show=BUDGET, on_step=on_step)
     say(f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, put into the users' vectors")
     with progress_of_steps() as on_step:
-        kept = diversify_within(run, BudgetConfig(goal="sc", budgets={COST: BUDGET}), on_step=on_step)
+        kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={COST: BUDGET}), on_step=on_step)
     say("7/7 write the report, with its controls")
     page = run.report_path
     report_with_progress(run, page, draws=DRAWS)
@@ -105,7 +105,9 @@ def _show_one_user(run: Run, lists: pl.DataFrame) -> None:
 
 def _verdict(result: Evaluation) -> str:
     """The figures in a sentence."""
-    covered, reached, tail = (result[name].mean for name in ("sc@10", "pc@10", "tail_share@10"))
+    covered, reached, tail = (
+        result[name].mean for name in ("subtopic_coverage@10", "catalogue_coverage@10", "tail_share@10")
+    )
     return (
         f"in words: a list of ten shows {covered:.0%} of the genres, all lists together {reached:.0%} of the catalogue,"
         f" and {tail:.0%} of the places go to items outside the popular head"

@@ -144,12 +144,12 @@ def exposure_of(lists: Tensor, n_items: int) -> Tensor:
 
 
 WORTHS: dict[str, Worth] = {
-    "sc": _coverage,
+    "subtopic_coverage": _coverage,
     "alpha_ndcg": _alpha_dcg,
     "ilad": _distance(lambda context: context.vectors),
     "ilad_subtopics": _distance(lambda context: context.subtopic_vectors),
     "ilad_attributes": _distance(lambda context: context.attributes),
-    "pc": ByExposure(_first_shown),
+    "catalogue_coverage": ByExposure(_first_shown),
     "gini": _slope(gini, -1.0),
     "exposure_entropy": _slope(exposure_entropy),
     "personalisation": _slope(lambda exposure: personalisation(exposure, 2)),

@@ -1,6 +1,6 @@
 """The user side, compiled: one convex problem per user, solved exactly (see active_set.py).
 
-A user's rows are the situations in which a list is wanted: a list, and items that are not on offer. Constraints are
+A user's rows are the scenarios in which a list is wanted: a list, and items that are not on offer. Constraints are
 pairs (item of the list, outsider on offer), too many to write down: the most violated one is the lowest-scoring item of
 the list with the highest-scoring outsider. It is looked for among a few outsiders (the pool) until these are all below,
 and then one pass over the catalogue says who else must be looked at.

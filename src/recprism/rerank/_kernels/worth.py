@@ -7,7 +7,7 @@ from typing import Any
 from recprism._compile import compiled
 
 # Places in ``prices``.
-ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, TASTE = range(6)
+ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT = range(6)
 
 
 @compiled
@@ -24,8 +24,8 @@ def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
         n = counts[subtopic]
         more[subtopic] = prices[SUBTOPIC] * int(n == 0)
         fewer[subtopic] = prices[SUBTOPIC] * int(n == 1)
-        if prices[TASTE] > 0:
-            weight = prices[TASTE] * intents[subtopic]
+        if prices[HISTORY_WEIGHT] > 0:
+            weight = prices[HISTORY_WEIGHT] * intents[subtopic]
             more[subtopic] += weight * (filling[n + 1] - filling[n])
             fewer[subtopic] += weight * (filling[n] - filling[max(n - 1, 0)])
 
@@ -76,8 +76,8 @@ def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
         total += prices[DISTANCE] * (k - near[chosen[place]]) / 2
     for subtopic in range(len(times)):
         total += prices[SUBTOPIC] * int(times[subtopic] > 0)
-        if prices[TASTE] > 0:
-            total += prices[TASTE] * intents[subtopic] * filling[times[subtopic]]
+        if prices[HISTORY_WEIGHT] > 0:
+            total += prices[HISTORY_WEIGHT] * intents[subtopic] * filling[times[subtopic]]
     return total
 
 

@@ -32,7 +32,7 @@ from recprism.rerank.constraints._repair import (
 from recprism.rerank.features import Features
 from recprism.rerank.reranker import Reranker, _as_length
 
-LEVELS = 20  # of appetite: a re-ranker is called once for each
+LEVELS = 20  # of per_user_diversity: a re-ranker is called once for each
 NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -87,8 +87,8 @@ class Constrained:
     min_share, max_share: {subtopic: share} of a list's items, as column numbers of the features' subtopics or, with
         ``names``, by name; halves of places are rounded so that the share is kept
     tail_floor: share of the places of all lists together that goes to items of the tail, by ``popularity`` (n_items,)
-    appetite: (n_users,) from 0 to 1, or "history" for the entropy of ``Features(user_subtopics=...)`` over the largest
-        possible (nothing known counts as 1): a user's trade_off is the re-ranker's times this, in steps of 1 / 20. The
+    per_user_diversity: (n_users,) from 0 to 1, or "history" for the entropy of ``Features(user_subtopics=...)`` over
+        the largest possible (nothing known counts as 1): a user's trade_off is the re-ranker's times this, in steps of 1 / 20. The
         re-ranker is then called for some users at a time: one that spreads exposure does so among these
     names: of the subtopics, such as ``dataset.subtopics.names``
 
@@ -103,7 +103,7 @@ class Constrained:
     min_share: Mapping[int | str, float] = field(default_factory=lambda: NONE)
     max_share: Mapping[int | str, float] = field(default_factory=lambda: NONE)
     tail_floor: float = 0.0
-    appetite: ArrayLike | str | None = None
+    per_user_diversity: ArrayLike | str | None = None
     popularity: ArrayLike | None = None
     names: Sequence[str] | None = None
 
@@ -194,7 +194,7 @@ class Constrained:
 
     def _positions(self, pool: Pool, k: int, features: Features) -> NDArray[np.int64]:
         """The re-ranker's choice, some users at a time where appetites differ."""
-        if self.appetite is None:
+        if self.per_user_diversity is None:
             return self.inner.choose(pool, k, features).cpu().numpy().copy()
         level = np.round(self._appetites(pool.n_users, features) * LEVELS)
         positions = np.empty((pool.n_users, k), np.int64)
@@ -206,18 +206,20 @@ class Constrained:
         return positions
 
     def _appetites(self, n_users: int, features: Features) -> NDArray[np.float64]:
-        if isinstance(self.appetite, str):
-            if self.appetite != "history":
+        if isinstance(self.per_user_diversity, str):
+            if self.per_user_diversity != "history":
                 raise InputError(
-                    f"appetite must be (n_users,) numbers from 0 to 1, or 'history', not {self.appetite!r}"
+                    "per_user_diversity must be (n_users,) numbers from 0 to 1, or 'history', not "
+                    f"{self.per_user_diversity!r}"
                 )
             intents = features.intents(n_users)
             entropy: Tensor = torch.special.entr(intents).sum(1) / math.log(max(intents.shape[1], 2))
             return entropy.clamp(0, 1).cpu().numpy()
-        given = np.asarray(self.appetite, np.float64)
+        given = np.asarray(self.per_user_diversity, np.float64)
         if given.shape != (n_users,) or not ((given >= 0) & (given <= 1)).all():
             raise InputError(
-                f"appetite must be one number from 0 to 1 for each of {n_users} users, got shape {given.shape}"
+                f"per_user_diversity must be one number from 0 to 1 for each of {n_users} users, got shape "
+                f"{given.shape}"
             )
         return given
 

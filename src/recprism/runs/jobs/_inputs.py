@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.data._ids import find_ids
 from recprism.data.dataset import Dataset
 from recprism.data.frames import interactions_from_csr, interactions_from_frame, subtopics_from_frame
-from recprism.data._ids import find_ids
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
 from recprism.data.split import Split

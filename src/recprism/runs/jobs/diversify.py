@@ -6,24 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recprism.budget._popularity import POPULARITY, judged_popularity
+from recprism.budget.path import Diversified, within_budget
 from recprism.cmb import CMB, Progress, Step
+from recprism.cmb._control_perturbations import control_perturbations
 from recprism.cmb.cmb import evaluate_factors
-from recprism.models.perturbation import Perturbation
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare
 from recprism.models import Factors
+from recprism.models.perturbation import Perturbation
 from recprism.runs._card import BEFORE, write_card
-from recprism.runs.config import BudgetConfig, DiversifyConfig, RulesConfig
-from recprism.cmb._control_perturbations import control_perturbations
 from recprism.runs._lock import writing
+from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig
+from recprism.runs.jobs.train import scenario_of
 from recprism.runs.neighbours import overlap_of
-from recprism.budget.path import Kept, within_budget
-from recprism.runs.jobs.train import situation_of
-from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.runs.run import Run
 
 
@@ -49,10 +48,12 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
         raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.argument}`")
     model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
     stored = run.load_checkpoint("search")
-    resume = None if stored is None else Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("begun_with"))
+    resume = None
+    if stored is not None:
+        resume = Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("checkpoint_key"))
 
     def follow(progress: Progress) -> None:
-        facts = {"steps": progress.to_json(), "begun_with": dict(progress.begun_with)}
+        facts = {"steps": progress.to_json(), "checkpoint_key": dict(progress.checkpoint_key)}
         run.save_checkpoint(progress.arrays, facts, "search")
         step = progress.steps[-1]
         sampled = {} if step.users is None else {"error": step.error, "users": step.users}
@@ -76,19 +77,19 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
 @writing
 def diversify_within(
     run: Run, asked: BudgetConfig, *, overwrite: bool = False, on_step: ProgressCallback | None = None
-) -> Kept:
+) -> Diversified:
     """The most diverse vectors within the budgets, certified on held-out labels of the run and kept in it.
 
     Nothing changes before they are found; ``overwrite`` then replaces the perturbation that was there.
     """
     run.require_undiversified(overwrite=overwrite)
-    situation, factors = situation_of(run), run.factors()
+    scenario, factors = scenario_of(run), run.factors()
     kept = within_budget(
-        situation,
+        scenario,
         asked.goal,
         asked.budgets,
         side=asked.side,
-        rules=rules_of(asked.rules, factors),
+        constraints=constraints_of(asked.constraints, factors),
         confidence=asked.confidence,
         certify_on=asked.certify_on,
         on_step=on_step,
@@ -98,7 +99,7 @@ def diversify_within(
 
 
 def keep_result(
-    run: Run, asked: BudgetConfig, kept: Kept, base: Factors, certificate: Mapping[str, Any], overwrite: bool
+    run: Run, asked: BudgetConfig, kept: Diversified, base: Factors, certificate: Mapping[str, Any], overwrite: bool
 ) -> None:
     """Write down what was found; ``base`` are the vectors that it is a change of."""
     run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
@@ -123,11 +124,11 @@ def require_goals(model: CMB, run: Run) -> None:
     if "subtopics" in model.objective.needs and not len(run.subtopics()):
         raise InputError(
             f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "
-            "--diversity ilad or pc, or make the run again with --items FILE --subtopic-column NAME"
+            "--diversity ilad or catalogue_coverage, or make the run again with --items FILE --subtopic-column NAME"
         )
 
 
-def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
+def constraints_of(asked: ConstraintsConfig, factors: Factors) -> dict[str, Any]:
     """Settings of ``Constrained``: ids become item numbers, and what was not asked for is left out."""
 
     def number(item: int | str) -> int:
@@ -139,7 +140,7 @@ def rules_of(asked: RulesConfig, factors: Factors) -> dict[str, Any]:
         "min_share": asked.min_share,
         "max_share": asked.max_share,
         "tail_floor": asked.tail_floor,
-        "appetite": "history" if asked.appetite else None,
+        "per_user_diversity": "history" if asked.per_user_diversity else None,
     }
     return {name: value for name, value in found.items() if value}
 

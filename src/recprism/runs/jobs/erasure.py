@@ -17,29 +17,29 @@ from recprism.data.shares import Share, share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
+from recprism.explain._promotion import with_bias_column
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
 from recprism.explain.erasure import Erasure, erase, usual_features
-from recprism.explain.evaluator import METRICS, Judge, metric_name
+from recprism.explain.evaluator import METRICS, Evaluator, metric_name
 from recprism.explain.parts import Parts, bias_and_rest
 from recprism.explain.verdict import Verdict
 from recprism.metrics import parse
 from recprism.models import Factors
-from recprism.explain._promotion import with_bias_column
 from recprism.runs.run import Run
 
 Rows = NDArray[np.int64]
 
-DEFAULT_OBJECTIVE = "sc@10"
+DEFAULT_OBJECTIVE = "subtopic_coverage@10"
 # Promotion is a rival, and must be a strong one: on ML-1M now this, now that of the two goes further.
 PROMOTERS: dict[str, dict[str, float]] = {
-    "one number per item, short reach": {"reach": 0.05, "relevance": 0.7},
-    "one number per item, long reach": {"reach": 0.5, "relevance": 0.5},
+    "one number per item, short reach": {"max_step": 0.05, "relevance": 0.7},
+    "one number per item, long reach": {"max_step": 0.5, "relevance": 0.5},
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class ErasureReport:
     """What became of a perturbation under erasure and controls.
 
     held_out: how many users were judged, none of whom the perturbation had seen; None where all were judged
@@ -64,7 +64,7 @@ class Checked:
         }
 
 
-def check_run(
+def erase_run(
     run: Run,
     objective: str | None = None,
     *,
@@ -75,7 +75,7 @@ def check_run(
     held_out: Share = 0.0,
     seed: int = 0,
     on_step: ProgressCallback | None = None,
-) -> Checked:
+) -> ErasureReport:
     """Erasure and controls of a diversified run.
 
     objective: the metric whose gain is in question; what the run was diversified for unless named
@@ -93,9 +93,9 @@ def check_run(
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
         change = refitted(model, split, subtopics, rows)
-    judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
+    judge = Evaluator.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
     learn = partial(learned_promotion, model.base_, split, subtopics, rows)
-    return check(
+    return run_erasure(
         change,
         judge,
         wanted,
@@ -108,9 +108,9 @@ def check_run(
     )
 
 
-def check(
+def run_erasure(
     change: Change,
-    judge: Judge,
+    judge: Evaluator,
     objective: str,
     *,
     features: Sequence[int] | None = None,
@@ -119,7 +119,7 @@ def check(
     candidates: Callable[[str], Mapping[str, NDArray[Any]]] | None = None,
     seed: int = 0,
     on_step: ProgressCallback | None = None,
-) -> Checked:
+) -> ErasureReport:
     """candidates: from the objective to numbers per item that plain promotion may use, by name."""
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     curves = erase(
@@ -139,7 +139,7 @@ def check(
             candidates=offered,
             unseen=judge.users is not None,
         )
-    return Checked(
+    return ErasureReport(
         curves.objective,
         bias_and_rest(change, judge),
         curves,

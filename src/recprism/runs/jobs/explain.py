@@ -18,12 +18,12 @@ from recprism.explain import _ranking as ranking
 from recprism.explain.build import explain, on_axes, usual_axes
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
+from recprism.explain.evaluator import METRICS, Evaluator, metric_name
 from recprism.explain.explanation import Explanation
-from recprism.explain.evaluator import METRICS, Judge, metric_name
 from recprism.explain.naming import Labels
 from recprism.runs._catalogue import titles_of
-from recprism.runs.jobs.erasure import divided_users, learned_promotion, own_objective, refitted
 from recprism.runs._control_cache import Checks, kept_checks, question
+from recprism.runs.jobs.erasure import divided_users, learned_promotion, own_objective, refitted
 from recprism.runs.run import Run
 
 GROUPS = 4  # of users, on each of which factors are ranked
@@ -42,7 +42,7 @@ class Explained:
     """
 
     explanation: Explanation
-    judge: Judge
+    judge: Evaluator
     kept: Mapping[str, Any]
 
 
@@ -64,7 +64,7 @@ def explain_run(
     require_enough(draws)
     model, split, subtopics = run.cmb(), run.split(), run.subtopics()
     wanted, axes = metric_name(objective or own_objective(model)), axes or usual_axes(model.base_)
-    judge = Judge.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
+    judge = Evaluator.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))))
     checks = None
     asked = question(run, model, objective=wanted, axes=axes, part=part, draws=draws, seed=seed)
     if draws:
@@ -135,7 +135,7 @@ def checked(
     change = Change.of(model.base_, model.delta_) if judged is None else refitted(model, split, subtopics, rows)
     found = run_controls(
         on_axes(change, axes, subtopics),
-        Judge.on(split, part, model.base_, subtopics, (objective, COST), judged),
+        Evaluator.on(split, part, model.base_, subtopics, (objective, COST), judged),
         objective,
         COST,
         draws,

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.dataset import Dataset
 from recprism.data._ids import find_ids, id_positions, show
 from recprism.data._labels import GIVEN, SET_ASIDE
+from recprism.data.dataset import Dataset
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs._card import write_card
-from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
 from recprism.runs._lock import held
+from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)

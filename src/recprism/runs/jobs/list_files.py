@@ -11,26 +11,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.budget._popularity import beside_popularity
 from recprism.data._categories import CategoryColumns, CategorySummary, summarise
+from recprism.data._ids import as_id_array, id_positions, number_ids
+from recprism.data._known_pairs import known_pairs
+from recprism.data._readers.tables import ROW, TableReader, read_table
 from recprism.data.datasets import ItemFiles, read_item_files
 from recprism.data.frames import interpret_ids, numbers, require_column, subtopics_from_frame
-from recprism.data._ids import as_id_array, id_positions, number_ids
 from recprism.data.incidence import Incidence
-from recprism.data._known_pairs import known_pairs
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.data._readers.tables import ROW, TableReader, read_table
 from recprism.errors import InputError
 from recprism.metrics import Context, Evaluation, evaluate
-from recprism.budget._popularity import beside_popularity
 from recprism.runs.run import Run
 
 LISTS = ("user_id", "item_id", "rank")
-CATALOGUE_METRICS = ("pc", "gini", "exposure_entropy")
+CATALOGUE_METRICS = ("catalogue_coverage", "gini", "exposure_entropy")
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideFiles:
     """Files that may stand beside the lists.
 
     held_out: user_id, item_id; what the users really took
@@ -60,22 +60,22 @@ class Audit:
 
 
 def audit_lists(
-    path: str | Path, beside: Beside, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
+    path: str | Path, side_files: SideFiles, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
 ) -> Audit:
     """Judge a file of lists by itself and by the files beside it."""
-    reader = TableReader(beside.columns)
+    reader = TableReader(side_files.columns)
     lists = lists_of(reader.read(path, required=LISTS), str(path))
-    files = {name: file for name, file in (("train", beside.train), ("held_out", beside.held_out)) if file}
+    files = {name: file for name, file in (("train", side_files.train), ("held_out", side_files.held_out)) if file}
     tables = {name: read_pairs(file, reader) for name, file in files.items()}
-    about = read_item_files(reader, beside.items, beside.subtopics, beside.categories)
+    about = read_item_files(reader, side_files.items, side_files.subtopics, side_files.categories)
     reader.require_used()
-    item_ids = _catalogue(lists, tables, [(str(beside.items), about.items), (about.where, about.subtopics)])
+    item_ids = _catalogue(lists, tables, [(str(side_files.items), about.items), (about.where, about.subtopics)])
     user_ids, user = number_ids(lists["user_id"])
     items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
     pairs = {name: known_pairs(table, user_ids, item_ids, str(files[name])) for name, table in tables.items()}
     matrices = {name: found.matrix for name, found in pairs.items()}
-    size_known = beside.catalogue_size is not None or len(tables) > 0 or about.items is not None
-    n_items = max(len(item_ids), beside.catalogue_size or 0)
+    size_known = side_files.catalogue_size is not None or len(tables) > 0 or about.items is not None
+    n_items = max(len(item_ids), side_files.catalogue_size or 0)
     subtopics = None if about.subtopics is None else _subtopics(about, item_ids, n_items)
     context = Context(
         relevant=_padded(matrices.get("held_out"), n_items),

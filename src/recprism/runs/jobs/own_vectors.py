@@ -13,15 +13,15 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.data._categories import CategoryColumns, long_categories, read_categories
+from recprism.data._ids import canonical_ids, id_series, number_ids
+from recprism.data._labels import LeftOut, known_rows, split_labels
+from recprism.data._readers.tables import TableReader
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import ItemFiles, read_item_files
 from recprism.data.frames import as_polars, attributes_from_frame, interactions_from_frame
-from recprism.data._ids import canonical_ids, id_series, number_ids
 from recprism.data.interactions import Interactions, keep_positives
-from recprism.data._labels import LeftOut, known_rows, split_labels
 from recprism.data.shares import Share, share
 from recprism.data.split import Split
-from recprism.data._readers.tables import TableReader
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.models.adapters import from_files

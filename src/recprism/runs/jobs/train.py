@@ -12,21 +12,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.dataset import Dataset
+from recprism.budget._popularity import beside_popularity
+from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions, id_series
+from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
-from recprism.models.registry import Model
 from recprism.models._settings import choose_device
+from recprism.models.registry import Model
 from recprism.runs._card import write_card
+from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs._dataset import open_data
-from recprism.runs._lock import held, writing
-from recprism.budget.scenario import Situation
-from recprism.budget._popularity import beside_popularity
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)
@@ -106,9 +106,9 @@ def _model_for(config: RunConfig, split: Split) -> Model:
     return make_model(config.model.name, config.model.preset, **settings, patience=None)
 
 
-def situation_of(run: Run, part: Part = "test") -> Situation:
+def scenario_of(run: Run, part: Part = "test") -> Scenario:
     """The trained model of a run about to serve lists that ``part`` judges: what audits and searches start from."""
-    return Situation(run.factors(), run.split(), run.subtopics(), part)
+    return Scenario(run.factors(), run.split(), run.subtopics(), part)
 
 
 def recommend(
@@ -182,7 +182,7 @@ def evaluate_run(
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:
-    """From ``ndcg@10,sc@20`` to names that exist; ``paper`` stands for the columns of the paper's tables."""
+    """From ``ndcg@10,gini@20`` to names that exist; ``paper`` stands for the columns of the paper's tables."""
     if words is None:
         return None
     names = (

@@ -38,8 +38,8 @@ export function table(node, head, rows, classes = () => null) {
 }
 
 const WORDS = {
-  sc: "subtopics covered", alpha_ndcg: "variety, best first (α-nDCG)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
-  pc: "catalogue shown to anybody", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
+  subtopic_coverage: "subtopics covered", alpha_ndcg: "variety, best first (α-nDCG)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
+  catalogue_coverage: "catalogue shown to anybody", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
 };
 
 export function inWords(metric) {

@@ -1,0 +1,5 @@
+"""The run directory: what a run was asked, did and found, in open file formats."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,5 @@
+"""The steps of a study, each on a run directory: train, import, evaluate, diversify, explain."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,17 @@
+from recprism.runs.jobs.diversify import Effect as Effect
+from recprism.runs.jobs.diversify import diversify_within as diversify_within
+from recprism.runs.jobs.erasure import ErasureReport as ErasureReport
+from recprism.runs.jobs.erasure import erase_run as erase_run
+from recprism.runs.jobs.explain import Explained as Explained
+from recprism.runs.jobs.explain import explain_run as explain_run
+from recprism.runs.jobs.imported import aligned as aligned
+from recprism.runs.jobs.imported import run_from_factors as run_from_factors
+from recprism.runs.jobs.list_files import Audit as Audit
+from recprism.runs.jobs.list_files import SideFiles as SideFiles
+from recprism.runs.jobs.list_files import audit_against_run as audit_against_run
+from recprism.runs.jobs.list_files import audit_lists as audit_lists
+from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
+from recprism.runs.jobs.train import evaluate_run as evaluate_run
+from recprism.runs.jobs.train import metric_names as metric_names
+from recprism.runs.jobs.train import recommend as recommend
+from recprism.runs.jobs.train import scenario_of as scenario_of
