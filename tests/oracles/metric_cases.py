@@ -93,7 +93,8 @@ def ask_ndeval(case: Case) -> dict[str, list[float | None]]:
 
     Returns:
         One value per user under each name: ``alpha_ndcg A@K`` with the ideal of the whole catalogue,
-        ``subtopic_coverage@K`` (ndeval's strec), and ``alpha_ndcg_gated@10``, where only the user's own subtopics are judged (None: nothing to judge).
+        ``subtopic_coverage@K`` (ndeval's strec), and ``alpha_ndcg_gated@10``,
+        where only the user's own subtopics are judged (None: nothing to judge).
     """
     answers: dict[str, list[float | None]] = {}
     for alpha in ALPHAS:

@@ -10,7 +10,7 @@ import pytest
 
 from recprism.runs.config import RunConfig
 from recprism.runs.run import Run
-from recprism.runs.status import RunStatus
+from recprism.runs.status import RunStatus, run_status
 
 
 def run_with(path: Path, events: list[dict[str, Any]]) -> Run:

@@ -26,7 +26,7 @@ class Objective:
     """psi**2 - lambda1 * |delta|, where psi is one number between accuracy and diversity.
 
     diversity: the name of a registered metric ("subtopic_coverage", "alpha_ndcg"), a Metric, or any function
-        f(lists, context) that gives a value per user or one number; several at once as a mapping from each to its weight
+        f(lists, context) that gives a value per user or one number; several as a mapping from each to its weight
     accuracy: likewise; None makes diversity the only objective
     lambda1: the price of the perturbation's size; 0 for a single objective, as in the paper
     lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity

@@ -17,6 +17,7 @@ from torch import Tensor
 from recprism.errors import InputError
 from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics._operations import discounts
+from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
 from recprism.rerank._pool import Pool
@@ -45,8 +46,9 @@ class Optimal(Reranker):
     "alpha_ndcg" items move within the list, too. The better list is kept.
 
     goals: name -> weight, among subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad (on ``Features(vectors=...)``),
-        catalogue_coverage. "catalogue_coverage" is the only one that ties users together: an item earns it in the first list that shows it. Its price rises in steps,
-        and lists are served one after another, so that cheap places go first; there is no second start with it.
+        catalogue_coverage. Aliases such as "sc" are written out. "catalogue_coverage" is the only one that ties users
+        together: an item earns it in the first list that shows it. Its price rises in steps, and lists are served one
+        after another, so that cheap places go first; there is no second start with it.
     history_weight: what it counts, on the side of accuracy, that the list fills the subtopics of the user's own history
         (``Features(user_subtopics=...)``) as that history does; each item more of a subtopic fills it by less. The
         measure is of the kind of calibrated re-ranking's. Where scores say little, as on sparse data, it makes lists
@@ -58,6 +60,7 @@ class Optimal(Reranker):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "goals", MappingProxyType({canonical(name): it for name, it in self.goals.items()}))
         unknown = [name for name in self.goals if name not in GOALS]
         if unknown or not self.goals:
             raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 WITHOUT_CATEGORIES = (
     "the items have no categories, so the goals and metrics of subtopics (subtopic_coverage, alpha_ndcg, "
-    "ilad_subtopics) and reasons by subtopic will not work; ilad and catalogue_coverage need none. Name categories with "
-    "--items FILE --subtopic-column NAME, or --subtopics FILE"
+    "ilad_subtopics) and reasons by subtopic will not work; ilad and catalogue_coverage need none. Name categories "
+    "with --items FILE --subtopic-column NAME, or --subtopics FILE"
 )
 
 

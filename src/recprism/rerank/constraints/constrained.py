@@ -88,8 +88,8 @@ class Constrained:
         ``names``, by name; halves of places are rounded so that the share is kept
     tail_floor: share of the places of all lists together that goes to items of the tail, by ``popularity`` (n_items,)
     per_user_diversity: (n_users,) from 0 to 1, or "history" for the entropy of ``Features(user_subtopics=...)`` over
-        the largest possible (nothing known counts as 1): a user's trade_off is the re-ranker's times this, in steps of 1 / 20. The
-        re-ranker is then called for some users at a time: one that spreads exposure does so among these
+        the largest possible (nothing known counts as 1): a user's trade_off is the re-ranker's times this, in steps of
+        1 / 20. The re-ranker is then called for some users at a time: one that spreads exposure does so among these
     names: of the subtopics, such as ``dataset.subtopics.names``
 
     Lists that break a share are changed by exchanges that bring them nearer to it, the cheapest in relevance first; who
