@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.budget.path import lists_at, served_at
+from recprism.budget.diversified import served_at
+from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import load_dataset
 from recprism.dials.query_adapter import Adapter, AdapterSettings

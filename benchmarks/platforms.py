@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gpu import PARTS, _arrays, unpack
 from harness import Claim, machine, parser, report
-from recprism.budget.path import served_at
+from recprism.budget.diversified import served_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Split, Subtopics

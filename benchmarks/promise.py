@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, t
 
 from harness import Claim, parser, report
-from recprism.budget.path import within_budget
+from recprism.budget.diversified import within_budget
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.models import BPRMF
@@ -51,10 +51,10 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     rows = []
     for budget in budgets:
         kept = within_budget(scenario, goal, {COST: budget})
-        if kept.baked is None:
+        if kept.compiled is None:
             continue
         assert kept.certificate.part == "validation"
-        served, _ = kept.perturbation.applied_to(factors).rank(scenario.k, exclude=scenario.seen)
+        served, _ = kept.factors.rank(scenario.k, exclude=scenario.seen)
         now = scenario.judge(np.asarray(served, np.int64), names)
         change = {name: float(np.nanmean(now[name]) / np.nanmean(base[name]) - 1) for name in names}
         promised = kept.certificate.figures()[COST]

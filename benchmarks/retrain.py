@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.budget.path import lists_at, within_budget
+from recprism.budget.diversified import within_budget
+from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
 from recprism.deploy.refit import Before, churn, refit
@@ -102,7 +103,7 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
     about = {"retrained": world.name, "side": side}
     budgets = {COST: budget}
     old = within_budget(world.old, GOAL, budgets, side=side, certify_on="test")
-    assert old.baked is not None
+    assert old.compiled is not None
     served = old.perturbation.applied_to(world.old.factors)
     before = Before(world.old.factors, served, world.old.seen)
     had = before.lists(world.new)
@@ -121,7 +122,7 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
             world.new, before, GOAL, budgets, trade_off=old.trade_off, side=side, max_churn=bound, certify_on="test"
         )
         seconds = time.perf_counter() - start
-        vectors = found.kept.perturbation.applied_to(found.aligned.factors)
+        vectors = found.kept.factors
         lists, _ = vectors.rank(10, exclude=world.new.seen)
         turned, _ = found.aligned.factors.rank(10, exclude=world.new.seen)
         yield row(
@@ -129,7 +130,7 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
             lists,
             seconds=seconds,
             trade_off=found.kept.trade_off,
-            certified=found.kept.baked is not None,
+            certified=found.kept.compiled is not None,
             retraining=found.churn.retraining,
             unavoidable=found.churn.unavoidable,
             unlike=(found.aligned.unlike_before, found.aligned.unlike),

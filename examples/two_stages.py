@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from recprism import BPRMF, Scenario, load_dataset
-from recprism.budget.path import HISTORY_WEIGHT, served_at
+from recprism.budget.diversified import served_at
+from recprism.budget.path import HISTORY_WEIGHT
 from recprism.data import Dataset
 from recprism.data.split import Part
 from recprism.models import Factors

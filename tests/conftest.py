@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from recprism.budget import Diversified
 from recprism.cli import main
 from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
@@ -103,7 +104,9 @@ def searched_run(trained_run: Callable[..., Run]) -> Callable[..., Run]:
     def run(epochs: int = 2, dim: int = 8, **settings: object) -> Run:
         found = trained_run(epochs, dim)
         found.set_diversify(DiversifyConfig(settings=settings))
-        found.save_cmb(CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics()))
+        found.save_result(
+            Diversified.of_search(CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics()))
+        )
         return found
 
     return run

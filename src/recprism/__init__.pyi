@@ -1,6 +1,6 @@
 from recprism._version import __version__ as __version__
 from recprism.api.estimator import Diversifier as Diversifier
-from recprism.budget.path import within_budget as within_budget
+from recprism.budget.diversified import within_budget as within_budget
 from recprism.budget.scenario import Scenario as Scenario
 from recprism.cmb.cmb import CMB as CMB
 from recprism.data.datasets import load_dataset as load_dataset

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity, sentences
-from recprism.budget.path import check_goal, steps_towards, walk, within_budget
+from recprism.budget.diversified import within_budget
+from recprism.budget.path import check_goal, steps_towards, walk
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset, Incidence
 from recprism.errors import InputError
@@ -50,8 +51,8 @@ def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:
 def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, side: str) -> None:
     few = {"side": side, "trade_offs": (0.1, 0.2), "certify_on": "test"}
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
-    assert kept.baked is not None
-    vectors = kept.perturbation.applied_to(scenario.factors)
+    assert kept.compiled is not None
+    vectors = kept.factors
     served, _ = vectors.rank(10, exclude=scenario.seen)
     after, before = (
         scenario.judge(lists, ("ndcg@10", "subtopic_coverage@10")) for lists in (served, scenario.base_lists)
@@ -68,11 +69,11 @@ def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, side: str) -> None:
 def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
     """It decides by the lists that would have been served before it; what is kept are vectors to serve after it."""
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
-    assert kept.baked is not None
+    assert kept.compiled is not None
     assert "of the validation part" in kept.certificate.sentence()
     earlier = within_budget(scenario.on("validation"), "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
     assert earlier.certificate == kept.certificate
-    assert not np.array_equal(earlier.perturbation.user, kept.perturbation.user)
+    assert not np.array_equal(earlier.change.user, kept.change.user)
     none = Incidence.empty(scenario.split.train.shape)
     held_out = Scenario(scenario.factors, replace(scenario.split, validation=none), scenario.subtopics, "test")
     assert "of the test part" in within_budget(held_out, "subtopic_coverage", {"ndcg@10": 0.1}).certificate.sentence()
@@ -80,8 +81,8 @@ def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
 
 def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> None:
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
-    assert kept.baked is None
-    assert kept.perturbation.user is None
+    assert kept.compiled is None
+    assert kept.change.user is None
     assert "No step beyond the base is certified" in kept.certificate.sentence()
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.cmb import CMB
+from recprism.budget import Diversified
 from recprism.errors import InputError
+from recprism.explain._held_out import divided_users
+from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
-from recprism.runs.jobs.erasure import divided_users, erase_run, own_objective
+from recprism.runs.jobs.erasure import erase_run
 from recprism.runs.run import Run
 
 FEW = ("--draws", "2", "--controls", "3")
@@ -85,12 +87,13 @@ def test_bad_words(
 
 def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
-    base, model = run.factors(), run.cmb()
-    run.save_cmb(CMB.holding(base, model.delta_, diversity="catalogue_coverage"))
-    with pytest.raises(InputError, match="baked from lists"):
+    base, found = run.factors(), run.diversified()
+    run.save_result(Diversified(base, found.change, "catalogue_coverage", "item"))
+    with pytest.raises(InputError, match="made from lists"):
         erase_run(run, held_out=0.2)
+    model = found.search
     model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(base.user.shape))
-    run.save_cmb(model)
+    run.save_result(Diversified.of_search(model))
     with pytest.raises(InputError, match="side=user: users that were never seen"):
         erase_run(run, held_out=0.2)
 
@@ -104,6 +107,11 @@ def test_users_are_divided_once() -> None:
 
 
 def test_the_objective_is_what_the_run_was_diversified_for() -> None:
-    assert own_objective(CMB(diversity="catalogue_coverage")) == "catalogue_coverage@10"
-    assert own_objective(CMB(diversity={"alpha_ndcg": 1.0, "catalogue_coverage": 1.0})) == "alpha_ndcg@10"
-    assert own_objective(CMB(diversity="subtopic_coverage")) == "subtopic_coverage@10"
+    base = Factors.from_arrays(np.ones((2, 2), np.float32), np.ones((3, 2), np.float32))
+
+    def objective(goal: str) -> str:
+        return Diversified(base, Perturbation(), goal, "item").objective
+
+    assert objective("catalogue_coverage") == "catalogue_coverage@10"
+    assert objective("alpha_ndcg+catalogue_coverage") == "alpha_ndcg@10"
+    assert objective("a_function_of_mine") == "subtopic_coverage@10"

@@ -92,7 +92,7 @@ def budgeted(trained_run: Callable[..., Run]) -> Run:
     kept = diversify_within(
         run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, side="item")
     )
-    assert kept.baked is not None
+    assert kept.compiled is not None
     return run
 
 

@@ -140,7 +140,7 @@ def test_random_clicks_are_called_clear_as_rarely_as_said() -> None:
 @pytest.fixture(scope="module")
 def run(trained_run: Callable[..., Run]) -> Run:
     made = trained_run(epochs=3)
-    assert diversify_within(made, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5})).baked is not None
+    assert diversify_within(made, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5})).compiled is not None
     return made
 
 

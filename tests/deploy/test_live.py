@@ -99,7 +99,7 @@ def test_user_vectors_hold_the_rule_solved_for_the_whole_history(runs: dict[str,
     seen = run.split().live().train
     gains = [
         live_figures(run, it, np.array([0]), np.array([[-1]]), hidden_live(run)).gain
-        for it in (live_factors(run), run.cmb().factors_)
+        for it in (live_factors(run), run.diversified().factors)
     ]
     assert gains[0] is not None
     assert gains[1] is not None

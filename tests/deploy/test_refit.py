@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.path import Diversified, within_budget
+from recprism.budget.diversified import Diversified, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
@@ -44,8 +44,8 @@ def models(split: Split) -> tuple[Factors, Factors]:
 def first_fit(small: Dataset, split: Split, models: tuple[Factors, Factors]) -> tuple[Scenario, Diversified, Before]:
     scenario = Scenario(models[0], split, small.subtopics, "test")
     kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
-    assert kept.baked is not None
-    return scenario, kept, Before(models[0], kept.perturbation.applied_to(models[0]), scenario.seen)
+    assert kept.compiled is not None
+    return scenario, kept, Before(models[0], kept.factors, scenario.seen)
 
 
 def test_a_turned_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset, first_fit: Any) -> None:
@@ -98,7 +98,7 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     assert held.kept.certificate.part == "test", "the old model had seen all of validation"
     assert "without a bound" in held.churn.sentence()
     # What is reported is what the vectors give.
-    served, _ = held.kept.perturbation.applied_to(held.aligned.factors).rank(10, exclude=now.seen)
+    served, _ = held.kept.factors.rank(10, exclude=now.seen)
     assert churn(before.lists(now), served) == held.churn.served
     loose = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=1.0)
     assert loose.stickiness == 0
@@ -108,13 +108,13 @@ def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, firs
     """Vectors that all users share do not hold every list: what counts is what they serve."""
     scenario, _, _ = first_fit
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.2}, side="item", trade_offs=(0.12,))
-    before = Before(models[0], kept.perturbation.applied_to(models[0]), scenario.seen)
+    before = Before(models[0], kept.factors, scenario.seen)
     now = Scenario(models[1], split, small.subtopics, "test")
     held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.3}, trade_off=0.12, side="item", max_churn=0.5)
     assert held.churn.free is not None
     assert held.churn.served <= 0.5 < held.churn.free
-    assert held.kept.perturbation.item is not None
-    assert held.kept.perturbation.user is None
+    assert held.kept.change.item is not None
+    assert held.kept.change.user is None
 
 
 def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
@@ -156,10 +156,10 @@ def test_the_test_stays_unread(tight: bool, small: Dataset, models: Any, first_f
         now = Scenario(models[1], it, small.subtopics, "test")
         settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, **settings))
-    assert found[0].kept.baked is not None
+    assert found[0].kept.compiled is not None
     assert (found[0].stickiness > 0) == tight
     assert found[0].to_dict() == found[1].to_dict()
-    served, _ = found[0].kept.perturbation.applied_to(found[0].aligned.factors).rank(10, exclude=now.seen)
+    served, _ = found[0].kept.factors.rank(10, exclude=now.seen)
     assert churn(before.lists(now), served) == found[0].churn.served, "the vectors are made for the lists to serve"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recprism.budget import Diversified
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
@@ -28,7 +29,9 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     factors = BPRMF(epochs=2, dim=6).fit(split, seed=0, device="cpu")
     made.save_factors(factors)
     made.set_diversify(DiversifyConfig(settings={"side": "user", "iterations": 5}))
-    made.save_cmb(CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics))
+    made.save_result(
+        Diversified.of_search(CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics))
+    )
     return made
 
 
@@ -49,13 +52,13 @@ def test_heat_of_users_vectors_is_the_mean_part_over_the_lists_an_item_came_into
 
 
 def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) -> None:
-    chosen = telling_users(found.explanation, found.judge, 10)
+    chosen = telling_users(found.explanation, found.evaluator, 10)
     rows = [one.row for one in chosen]
     assert len(set(rows)) == len(rows) == 10
     assert set(rows) <= set(found.explanation.swaps.users.tolist())
     assert {one.reason for one in chosen} == {"gained most", "paid most", "most swaps"}
     values = [
-        found.judge.values(it)["subtopic_coverage@10"]
+        found.evaluator.values(it)["subtopic_coverage@10"]
         for it in (found.explanation.change.base, found.explanation.change.after)
     ]
     assert (values[1] - values[0])[rows[0]] == pytest.approx(np.max(values[1] - values[0]))
@@ -63,21 +66,21 @@ def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) ->
 
 def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
     found = explain_run(run, "calibration@10", draws=0)
-    first = telling_users(found.explanation, found.judge)[0]
+    first = telling_users(found.explanation, found.evaluator)[0]
     change = found.explanation.change
-    before, after = (found.judge.values(it)["calibration@10"] for it in (change.base, change.after))
+    before, after = (found.evaluator.values(it)["calibration@10"] for it in (change.base, change.after))
     assert first.reason == "gained most"
     assert (after - before)[first.row] == pytest.approx(np.nanmin(after - before))
 
 
 def test_who_pays_adds_up(run: Run) -> None:
-    model = run.cmb()
-    scenario = Scenario(model.base_, run.split(), run.subtopics(), "test")
-    users, items = who_pays(scenario, Change.of(model.base_, model.delta_))
+    result = run.diversified()
+    scenario = Scenario(result.base, run.split(), run.subtopics(), "test")
+    users, items = who_pays(scenario, Change.of(result.base, result.change))
     assert users is not None
     means = [
         float(np.nanmean(scenario.judge(it.rank(10, exclude=scenario.seen)[0], ("ndcg@10",))["ndcg@10"]))
-        for it in (model.base_, model.factors_)
+        for it in (result.base, result.factors)
     ]
     assert [users["everyone"].before, users["everyone"].after] == pytest.approx(means)
     assert sum(row.after for row in items.rows) == pytest.approx(1.0)

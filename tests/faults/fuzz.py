@@ -116,7 +116,7 @@ def _whole_run(run: Any) -> None:
     run.split(), run.subtopics(), run.items(), run.factors()
     run.events(), run.certificate(), run.explanation(), run.load_checkpoint(), run.load_path("subtopic_coverage")
     if run.is_diversified():
-        run.cmb()
+        run.diversified()
     if (run.path / "metrics.parquet").exists():
         run.metrics()
 
@@ -339,6 +339,7 @@ def valid_run(folder: Path) -> Path:
     """A small run with everything that a run can hold, and exports beside it."""
     import numpy as np
 
+    from recprism.budget import Diversified
     from recprism.cmb import CMB
     from recprism.data import load_files
     from recprism.deploy.export import export_run
@@ -362,7 +363,7 @@ def valid_run(folder: Path) -> Path:
     run.event("data", name="made")
     run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=0, device="cpu"))
     run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-    run.save_cmb(CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics))
+    run.save_result(Diversified.of_search(CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics)))
     run.save_certificate({"certificate": {"sentence": "made", "last": None, "points": []}})
     run.save_explanation({"verdict": None})
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1})

@@ -30,7 +30,7 @@ PHASES = {
     ("runs/run.py", "set_diversify"): "noting what is asked",
     ("runs/jobs/diversify.py", "diversify"): "searching",
     ("runs/jobs/diversify.py", "diversify_within"): "walking within the budget",
-    ("runs/run.py", "save_cmb"): "writing the perturbation",
+    ("runs/run.py", "save_result"): "writing the perturbation",
     ("runs/run.py", "save_certificate"): "writing the certificate",
     ("runs/jobs/diversify.py", "effect"): "measuring what it did",
     ("runs/neighbours.py", "neighbours_of"): "measuring what it did",

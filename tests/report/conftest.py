@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF
@@ -134,7 +135,9 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.save_data(data, split)
     run.save_factors(factors)
     run.set_diversify(DiversifyConfig(settings={"side": "both", "iterations": 3}))
-    run.save_cmb(CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics))
+    run.save_result(
+        Diversified.of_search(CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics))
+    )
     moment = {"time": 1e9}
     events = (json.dumps({**moment, "event": name}) for name in ("first", "second"))
     (run.path / "events.jsonl").write_text("\n".join(events) + "\n", encoding="utf-8")

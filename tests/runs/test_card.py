@@ -70,7 +70,7 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
     run.save_metrics(evaluate_run(run, ["ndcg@10"], bootstrap=50).to_frame())
     kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}))
     text = written(run)
-    assert kept.baked is not None
+    assert kept.compiled is not None
     assert kept.certificate.sentence() in section(text, "Diversified")
     assert "| may lose | 50 % of ndcg@10 |" in text and "| moved | user vectors |" in text
     assert BEFORE in section(text, "Metrics"), "these figures are older than the perturbation"
@@ -101,7 +101,7 @@ def test_figures_go_with_the_perturbation_that_they_are_of(run: Run) -> None:
 
 def test_where_nothing_is_certified_the_card_says_so(run: Run) -> None:
     asked = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6}, certify_on="test")
-    assert diversify_within(run, asked).baked is None
+    assert diversify_within(run, asked).compiled is None
     assert "No step beyond the base is certified" in section(written(run), "Diversified")
     assert "The vectors stay as they are." in section(written(run), "Diversified")
 

@@ -8,24 +8,28 @@ from typing import Any
 import pytest
 import torch
 
+from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.dials.solve import bake
+from recprism.explain.checks import Question, run_checks, stability
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.rerank import Features, Optimal
 from recprism.runs._control_cache import kept_checks
-from recprism.runs.jobs.explain import checked, explain_run, stability
+from recprism.runs.jobs.explain import explain_run
 from recprism.runs.run import Run
 from recprism.testing.planted import make_planted
 
 NULL = {"n_planted": 0}
 
 
-def searched(**world: Any) -> tuple[CMB, Any]:
+def searched(**world: Any) -> tuple[Diversified, Any]:
     made = make_planted(**world)
     base = Factors.from_arrays(made.user, made.item)
-    return CMB(diversity="subtopic_coverage", device="cpu").fit(base, made.split, made.subtopics), made
+    return Diversified.of_search(
+        CMB(diversity="subtopic_coverage", device="cpu").fit(base, made.split, made.subtopics)
+    ), made
 
 
 @pytest.mark.slow
@@ -43,7 +47,8 @@ def searched(**world: Any) -> tuple[CMB, Any]:
 def test_factors_are_spoken_of_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
     """On users whom the search did not know: those it knows would say yes in a world with nothing planted, too."""
     model, made = searched(**world)
-    controls, notes = checked(model, made.split, made.subtopics, "subtopic_coverage@10", draws=59)
+    found = run_checks(model, made.split, made.subtopics, Question("subtopic_coverage@10", "raw", draws=59))
+    controls, notes = found.controls, found.notes
     verdict = Verdict.of(controls)
     assert verdict.holds == holds, verdict.sentence()
     assert "200 users, after a search that did not know them" in notes[0]
@@ -59,9 +64,9 @@ def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
     wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
     found = bake(base, wanted, side, exclude=made.split.seen_before("test"))
-    model = CMB.holding(base, found.perturbation, diversity="subtopic_coverage", side=side)
-    controls, _ = checked(model, made.split, made.subtopics, "subtopic_coverage@10", draws=49)
-    verdict = Verdict.of(controls)
+    model = Diversified(base, found.perturbation, "subtopic_coverage", side)
+    asked = Question("subtopic_coverage@10", "raw", draws=49)
+    verdict = Verdict.of(run_checks(model, made.split, made.subtopics, asked).controls)
     assert verdict.reason == "known users"
     assert "nothing about factors" in verdict.sentence()
 
@@ -82,7 +87,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     of_factor = torch.linspace(0.1, 1.0, base.dim)
     agreeing, chance = (
         stability(
-            CMB.holding(base, Perturbation(user=delta), diversity="subtopic_coverage", side="user"),
+            Diversified(base, Perturbation(user=delta), "subtopic_coverage", "user"),
             made.split,
             made.subtopics,
         )
@@ -93,7 +98,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     assert agreeing.n_rankings == 4
     assert agreeing.mean > 0.9
     assert abs(chance.mean) < 0.4
-    item = CMB.holding(base, Perturbation(item=torch.ones(base.item.shape)))
+    item = Diversified(base, Perturbation(item=torch.ones(base.item.shape)), "subtopic_coverage", "item")
     assert stability(item, made.split, made.subtopics) is None, "no search can be done again"
 
 
@@ -104,7 +109,7 @@ def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) 
 
     def asked() -> Any:
         ran.clear()
-        return explain_run(run, draws=40, on_step=lambda done, _total: ran.append(done))
+        return explain_run(run, draws=40, on_step=lambda _what, done, _total: ran.append(done))
 
     first = asked()
     assert ran

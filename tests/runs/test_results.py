@@ -66,8 +66,8 @@ def test_each_result_has_its_own_vectors_settings_and_events(run: Run) -> None:
     assert (run.config.diversify.within, bold.config.diversify.within) == (asked(0.2, side="item"), asked(0.3))
     assert bold.config.model == run.config.model
     np.testing.assert_array_equal(bold.factors().user, run.factors().user)
-    assert run.cmb().delta_.item is not None
-    assert bold.cmb().delta_.item is None
+    assert run.diversified().change.item is not None
+    assert bold.diversified().change.item is None
     goals = [[it["side"] for it in one.events() if "side" in it] for one in (run, bold)]
     assert goals == [["item"], ["user"]]
     found = noted(bold)
@@ -100,7 +100,7 @@ def test_a_retrained_base_is_refused_under_a_named_result(run: Run) -> None:
     factors = run.factors()
     run.save_factors(factors.with_vectors(user=factors.user * 2))
     with pytest.raises(InputError, match=r"made from another factors\.safetensors"):
-        Run.open(run.path, "bold").cmb()
+        Run.open(run.path, "bold").diversified()
     with pytest.raises(InputError, match=r"made from another factors\.safetensors"):
         Run.open(run.path, "bold").certificate()
 

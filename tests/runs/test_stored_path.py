@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.budget.path import within_budget
+from recprism.budget.diversified import within_budget
 from recprism.budget.scenario import Scenario
 from recprism.models import BPRMF
 from recprism.runs.run import Run
@@ -28,7 +28,7 @@ def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
     at = path.reach(budget)
     assert path.trade_offs[at] == kept.trade_off
-    served = kept.perturbation.applied_to(run.factors()).rank(10, exclude=scenario.seen)[0]
+    served = kept.change.applied_to(run.factors()).rank(10, exclude=scenario.seen)[0]
     np.testing.assert_array_equal(path.lists[at], served)
 
 

@@ -243,6 +243,7 @@ def folder_of_files(folder: Path) -> None:
 
 
 def _runs(folder: Path) -> None:
+    from recprism.budget import Diversified
     from recprism.cmb import CMB
     from recprism.data import load_files
     from recprism.models import BPRMF
@@ -265,7 +266,8 @@ def _runs(folder: Path) -> None:
         shutil.copytree(folder / "run", folder / copy)
     found = Run.open(folder / "found")
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-    found.save_cmb(CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics()))
+    search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics())
+    found.save_result(Diversified.of_search(search))
     whole = (folder / "run" / "factors.safetensors").read_bytes()
     (folder / "damaged" / "factors.safetensors").write_bytes(whole[: len(whole) // 2])
     (folder / "badconfig" / "config.toml").write_text("seed = nothing", encoding="utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
@@ -41,7 +42,9 @@ def two(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         run.save_data(world, split)
         run.save_factors(BPRMF(epochs=2, dim=4).fit(split, seed=seed, device="cpu"))
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-        run.save_cmb(CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics))
+        run.save_result(
+            Diversified.of_search(CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics))
+        )
         run.save_certificate({"certificate": {"sentence": f"made {seed}"}})
         run.save_explanation({"verdict": seed})
         run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
@@ -84,11 +87,11 @@ def test_lists_record_what_they_came_from(two: tuple[Path, Path]) -> None:
 def test_figures_of_diversified_lists_are_of_their_perturbation(two: tuple[Path, Path], tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(two[0], tmp_path / "run"))
     assert run.measured() == "diversified"
-    found = run.cmb()
+    found = run.diversified()
     shutil.copy(two[1] / "delta.safetensors", run.path)
     with pytest.raises(InputError, match=r"metrics\.parquet: made from another delta\.safetensors"):
         run.metrics()
-    run.save_cmb(found)
+    run.save_result(found)
     assert run.measured() is None, "whoever searches again needs no figures of what was there before"
     run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
     shutil.copy(two[1] / "delta.safetensors", run.path)
@@ -100,8 +103,8 @@ def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path)
     shutil.copytree(two[0], tmp_path / "run")
     run = Run.open(tmp_path / "run")
     run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
-    found, before = run.cmb(), run.metrics()
-    turned = found.base_.with_vectors(user=-found.base_.user, item=-found.base_.item)
-    run.save_cmb(CMB.holding(turned, found.delta_, diversity="subtopic_coverage", side="item"))
+    found, before = run.diversified(), run.metrics()
+    turned = found.base.with_vectors(user=-found.base.user, item=-found.base.item)
+    run.save_result(Diversified(turned, found.change, "subtopic_coverage", "item"))
     assert run.metrics().equals(before)
     assert (run.factors().user == turned.user).all()

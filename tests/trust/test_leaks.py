@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.path import served_at, steps_towards, within_budget
+from recprism.budget.diversified import served_at, within_budget
+from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.cmb._fleet import OwnProcess
@@ -96,7 +97,7 @@ def test_every_point_of_the_path_to_vectors(side: str, scenarios: tuple[Scenario
 
 def test_the_point_of_a_budget(scenarios: tuple[Scenario, Scenario]) -> None:
     one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}) for it in scenarios)
-    assert one.baked is not None
+    assert one.compiled is not None
     assert one.to_dict() == two.to_dict()
     assert same(*(it.perturbation.applied_to(scenarios[0].factors) for it in (one, two)))
 

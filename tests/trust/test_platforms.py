@@ -18,7 +18,7 @@ import torch
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.budget.scenario import Scenario
-from recprism.budget.path import served_at
+from recprism.budget.diversified import served_at
 
 data = load_dataset("ml-latest-small")
 split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}

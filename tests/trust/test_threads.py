@@ -20,7 +20,7 @@ from recprism.models import BPRMF, LightGCN
 from recprism.budget import scenario as methods
 from recprism.paper.frontier import frontier
 from recprism.budget.scenario import Scenario
-from recprism.budget.path import within_budget
+from recprism.budget.diversified import within_budget
 
 methods.TRADE_OFFS, methods.SHARPNESS, methods.TASTES = (0.1, 0.3), (1.0,), (0.1,)
 data = load_dataset("ml-latest-small")
@@ -48,7 +48,7 @@ for side in ("item", "user"):
     model = learner.fit(factors, split, data.subtopics)
     told(f"search, {side} side", model.factors_.user, model.factors_.item)
 kept = within_budget(test, "subtopic_coverage", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16))
-vectors = kept.perturbation.applied_to(factors)
+vectors = kept.factors
 told("budget", vectors.user, vectors.item)
 fronts = frontier(validation, test, "subtopic_coverage", budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
 told("frontier", *[np.array([point.loss, point.gain]) for front in fronts for point in front.points])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.certificate import Certificate
-from recprism.budget.path import Diversified, within_budget
+from recprism.budget.diversified import Diversified, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
@@ -51,7 +51,7 @@ class Diversifier:
     split_: Split
     subtopics_: Subtopics
     kept_: Diversified
-    certificate_: Certificate
+    certificate_: Certificate | None
     met_: Incidence
 
     def __init__(
@@ -103,7 +103,7 @@ class Diversifier:
         kept = within_budget(scenario, self.goal, budgets, side=self.side, confidence=self.confidence)
         self.__dict__.pop("adapter_", None)  # of an earlier fit
         self.base_, self.split_, self.subtopics_, self.kept_ = factors, split, subtopics, kept
-        self.factors_, self.certificate_ = kept.perturbation.applied_to(factors), kept.certificate
+        self.factors_, self.certificate_ = kept.factors, kept.certificate
         self.met_ = split.seen_before("test").union(split.test)
         return self
 
@@ -124,7 +124,7 @@ class Diversifier:
         it reaches part of what the users' own vectors do (docs/design/carry.md), and the certificate is not about it.
         """
         self._require_fitted()
-        if self.side == "item" or self.kept_.baked is None:
+        if self.side == "item" or not self.kept_.is_changed:
             return np.array(X, np.float32)
         return self.adapter_(X)
 
@@ -155,7 +155,7 @@ class Diversifier:
         names = tuple(dict.fromkeys((wanted, *METRICS)))
         judge = Evaluator.on(self.split_, "test", self.base_, self.subtopics_, names)
         labels = Labels.of(self.subtopics_, popularity=self.split_.train.col_counts)
-        change = Change.of(self.base_, self.kept_.perturbation)
+        change = Change.of(self.base_, self.kept_.change)
         return explain(change, judge, wanted, **{"labels": labels, **settings})
 
     # -- what scikit-learn asks of an estimator -----------------------------------------------------------------------

@@ -107,7 +107,7 @@ def cost_of_diversity(
     """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
 
     Figures are those of the scenario's part. What is certified is so by the part whose labels decide, as in
-    :func:`recprism.budget.path.within_budget`, on lists as of then: an audit and what it leads to agree.
+    :func:`recprism.budget.within_budget`, on lists as of then: an audit and what it leads to agree.
 
     goals: unless named those of :func:`default_goals`
     guards: further metrics and the share of them that may be lost at any budget

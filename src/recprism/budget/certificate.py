@@ -138,6 +138,15 @@ class Certificate:
         kept = {it.metric: {"budget": it.budget, "loss": it.loss, "upper": it.upper} for it in checks}
         return {"certified": self.last is not None, "confidence": self.confidence, "part": self.part, **kept}
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Certificate:
+        """Read what :meth:`to_dict` wrote."""
+        points = tuple(
+            Point(tuple(_check_of(row) for row in point["checks"]), bool(point["certified"]))
+            for point in stored["points"]
+        )
+        return cls(points, stored["confidence"], stored["method"], stored["procedure"], stored["part"])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
         points = [
@@ -146,6 +155,12 @@ class Certificate:
         ]
         about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
         return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
+
+
+def _check_of(row: Mapping[str, Any]) -> Check:
+    """JSON has no infinity: a missing number of a stored check is one."""
+    numbers = {name: math.inf if row[name] is None else row[name] for name in ("base", "new", "loss", "upper")}
+    return Check(**{**row, **numbers})
 
 
 def carried_over(part: str | None) -> str:

@@ -1,13 +1,15 @@
-"""The path from the base lists to ever more diverse ones, and how far along it a budget is certified to reach.
+"""The path from the base lists to more and more diverse ones.
 
-No label is used to make the path: base scores stand in for accuracy. So held-out labels are new to it, and can certify.
+No label is used to make the path: base scores stand in for accuracy. Held-out labels are therefore new to it, and can
+certify how far a budget reaches. The audit, a certified budget, the report, the studio and the demo read the same path:
+the lists of a scenario are computed once (:meth:`recprism.budget.Scenario.known_lists`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,46 +17,61 @@ from numpy.typing import NDArray
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb._fleet import Fleet, OwnProcess
-from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.solve import CompiledVectors, bake
 from recprism.errors import InputError
-from recprism.metrics import parse
 from recprism.metrics.registry import canonical
-from recprism.models.perturbation import Perturbation
-from recprism.rerank.constraints.constrained import Constrained, Violations
+from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 STEPS_TOWARDS = {"catalogue_coverage": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
-"""Where a goal is reached at other trade-offs: an item that nobody shows costs little to show once."""
+"""Trade-offs of goals that need others: an item in no list costs little to show once."""
 
 DEPTH = 100
 HISTORY_WEIGHT = 0.2
-"""What it counts that a list fills the subtopics of the user's own history: nearly nothing on MovieLens, where scores
-are good, and much on sparse data (docs/frontier.md). Fixed, so that no label is spent on it."""
+"""Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,
+and much on sparse data (docs/frontier.md). It is fixed, so that no label is spent on it."""
 
 Values = dict[str, NDArray[np.float64]]
 Constraints = Mapping[str, Any]
+MakeLists = Callable[[Scenario, float], Lists]
 
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
-    """Lists at one trade-off, and the values of every user on the held-out labels (empty where there are none)."""
+    """Lists at one trade-off, and what they are worth to every user.
+
+    Attributes:
+        trade_off: From 0, the base lists, towards 1, diversity alone.
+        lists: ``(n_users, k)`` item numbers.
+        values: Metric -> ``(n_users,)`` values on the held-out labels.
+
+    Stability: provisional.
+    """
 
     trade_off: float
     lists: Lists
     values: Values
 
     def mean(self, metric: str) -> float:
+        """Return the mean over the users who can be judged."""
         return float(np.nanmean(self.values[metric]))
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """base: the lists as they are; points: nearest the base first, optimal for the goal; part: whose labels judged."""
+    """Lists from the base to more and more diverse ones, optimal for a goal at each trade-off.
+
+    Attributes:
+        goal: The metric to raise, or several joined by +.
+        base: The lists of the model as it is.
+        points: The other points, nearest to the base first.
+        part: The part whose labels judged.
+
+    Stability: provisional.
+    """
 
     goal: str
     base: PathPoint
@@ -62,17 +79,27 @@ class Path:
     part: Part
 
     def change(self, point: PathPoint, metric: str) -> float | None:
-        """Relative change against the base; None where the base is 0."""
+        """Return the relative change against the base; None if the base is 0."""
         before = self.base.mean(metric)
         return point.mean(metric) / before - 1 if before else None
 
     def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
+        """Test which points keep all budgets.
+
+        Args:
+            budgets: Metric -> the share of it that may be lost.
+            confidence: For all points together.
+        """
         base, *values = ({name: it.values[name] for name in budgets} for it in (self.base, *self.points))
         return certify(base, values, budgets, confidence=confidence, part=self.part)
 
 
 def check_goal(goal: str) -> str:
-    """A goal of optimal lists, or several joined by +, with aliases such as "sc" written out."""
+    """Return a goal, or several joined by +, with aliases such as "sc" written out.
+
+    Raises:
+        InputError: If there is no path towards it.
+    """
     names = [canonical(name) for name in goal.split("+")]
     for name in names:
         if name not in GOALS:
@@ -81,7 +108,7 @@ def check_goal(goal: str) -> str:
 
 
 def require_possible(goal: str, subtopics: Subtopics) -> None:
-    """Refuse a goal of subtopics where the items have none."""
+    """Refuse a goal of categories if the items have none."""
     needing = [name for name in check_goal(goal).split("+") if name not in WITHOUT_SUBTOPICS]
     if needing and not len(subtopics):
         raise InputError(
@@ -91,38 +118,37 @@ def require_possible(goal: str, subtopics: Subtopics) -> None:
 
 
 def steps_towards(goal: str) -> tuple[float, ...]:
-    """The trade-offs of a path, fixed before any label is seen."""
+    """Return the trade-offs of a path. They are fixed before any label is seen."""
     return STEPS_TOWARDS.get(check_goal(goal), TRADE_OFFS)
 
 
+def deciding_part(split: Split, otherwise: Part) -> Part:
+    """Return the part that certifies by default: validation, so that the test part is left to judge the choice."""
+    return "validation" if len(split.validation) else otherwise
+
+
 def lists_at(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints | None = None) -> Lists:
-    """(n_users, k) optimal lists, within an editor's constraints where there are any."""
+    """Return ``(n_users, k)`` optimal lists at a trade-off.
+
+    Without constraints, the scenario remembers them.
+    """
     require_possible(goal, scenario.subtopics)
+    if constraints:
+        return _solve(scenario, goal, trade_off, constraints)
+    known = scenario.known_lists(check_goal(goal))
+    if trade_off not in known:
+        known[trade_off] = _solve(scenario, goal, trade_off, {})
+    return known[trade_off]
+
+
+def _solve(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints) -> Lists:
     items, scores = (array[:, :DEPTH] for array in scenario.candidates)
-    method = constrained(scenario, goal, trade_off, _for_who_may_see(scenario, constraints or {}))
+    method = constrained(scenario, goal, trade_off, _pins_of_users(scenario, constraints))
     return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
 
 
-def served_at(
-    scenario: Scenario,
-    goal: str,
-    trade_off: float,
-    *,
-    side: Literal["user", "item"] = "user",
-    constraints: Constraints | None = None,
-    depth: int | None = None,
-) -> tuple[CompiledVectors, Lists]:
-    """Vectors that hold the optimal lists, and the (n_users, depth) lists that these vectors give."""
-    wanted = lists_at(scenario, goal, trade_off, constraints)
-    # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
-    baked = bake(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
-    vectors = baked.perturbation.applied_to(scenario.factors)
-    served, _ = vectors.rank(scenario.k if depth is None else depth, exclude=scenario.seen)
-    return baked, np.asarray(served, np.int64)
-
-
-def _for_who_may_see(scenario: Scenario, constraints: Constraints) -> Constraints:
-    """Pins for each user, without those of items that the user has seen and is never shown again."""
+def _pins_of_users(scenario: Scenario, constraints: Constraints) -> Constraints:
+    """Write pins for each user, without items that the user has seen: these are never shown again."""
     if not isinstance(constraints.get("pinned"), Mapping):
         return constraints
     pinned = np.full((scenario.factors.n_users, max(constraints["pinned"])), -1, np.int64)
@@ -134,13 +160,19 @@ def _for_who_may_see(scenario: Scenario, constraints: Constraints) -> Constraint
 
 
 def constrained(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints) -> Constrained:
-    """Optimal lists that keep an editor's constraints: the settings of ``Constrained``, subtopics by name."""
+    """Return the re-ranker of a path's point.
+
+    Args:
+        scenario: What is served.
+        goal: The metric to raise.
+        trade_off: The price of diversity.
+        constraints: Settings of :class:`recprism.rerank.Constrained`, categories by name.
+    """
     history_weight = HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0
-    inner = Optimal(
-        trade_off=trade_off, goals=dict.fromkeys(check_goal(goal).split("+"), 1.0), history_weight=history_weight
-    )
+    goals = dict.fromkeys(check_goal(goal).split("+"), 1.0)
+    rule = Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
     known = {"popularity": scenario.split.train.col_counts, "names": scenario.subtopics.names}
-    return Constrained(inner, **{**known, **constraints})
+    return Constrained(rule, **{**known, **constraints})
 
 
 def walk(
@@ -151,115 +183,42 @@ def walk(
     workers: Fleet | None = None,
     on_point: Callable[[], None] = lambda: None,
 ) -> Path:
-    """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts).
+    """Walk a whole path and judge every point.
 
-    workers: who makes the points; this process unless given
-    on_point: called after each point
+    Args:
+        scenario: What is served.
+        goal: The metric to raise, or several joined by +.
+        metrics: Names with cuts.
+        trade_offs: The points; those of :func:`steps_towards` by default.
+        workers: Who makes the points; this process by default.
+        on_point: Called after each point.
     """
-    steps = steps_towards(goal) if trade_offs is None else trade_offs
+    goal = check_goal(goal)
     base = PathPoint(0.0, scenario.base_lists, scenario.judge(scenario.base_lists, tuple(metrics)))
-    shared = scenario, goal, tuple(metrics)
-    # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
+    steps = steps_towards(goal) if trade_offs is None else trade_offs
+    # Goals that tie users together are solved by one thread: then each trade-off has a thread of its own.
     ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
-    points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point)
-    return Path(goal, base, tuple(points), scenario.part)
+    shared = scenario, goal, tuple(metrics)
+    points = tuple((workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point))
+    known = scenario.known_lists(goal)
+    if any(point.trade_off not in known for point in points):  # made by another process
+        known.update({point.trade_off: point.lists for point in points})
+    scenario.keep_lists(goal)
+    return Path(goal, base, points, scenario.part)
 
 
 def _point(shared: tuple[Scenario, str, tuple[str, ...]], trade_off: float) -> PathPoint:
-    """shared: scenario, goal, metrics."""
     scenario, goal, metrics = shared
-    lists = lists_at(scenario, goal, trade_off)
+    return point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics)
+
+
+def point_of(scenario: Scenario, lists: Lists, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
+    """Judge lists as a point of a path."""
     return PathPoint(trade_off, lists, scenario.judge(lists, metrics))
 
 
-@dataclass(frozen=True, eq=False)
-class Diversified:
-    """A perturbation that keeps its budgets.
-
-    certificate: of the points that were tried, by the lists that vectors made for them give; where another part than
-        the scenario's decides, those vectors were made as of then, and the ones kept here are made anew
-    baked: None, with an empty perturbation, where not even the first point is certified
-    violations: of the editor's constraints, in the lists that the vectors give
-    """
-
-    goal: str
-    side: str
-    trade_off: float
-    perturbation: Perturbation
-    certificate: Certificate
-    baked: CompiledVectors | None
-    violations: Violations | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        about = {"goal": self.goal, "side": self.side, "trade_off": self.trade_off}
-        words = None if self.baked is None else self.baked.sentence()
-        violations = None if self.violations is None else self.violations.to_dict()
-        return {**about, "baked": words, "violations": violations, "certificate": self.certificate.to_dict()}
-
-
-def deciding_part(split: Split, otherwise: Part) -> Part:
-    """Whose labels decide where nothing is said: a choice that reads the test part leaves nothing to judge it by."""
-    return "validation" if len(split.validation) else otherwise
-
-
-def within_budget(
-    scenario: Scenario,
-    goal: str,
-    budgets: Mapping[str, Share],
-    *,
-    side: Literal["user", "item"] = "user",
-    constraints: Constraints | None = None,
-    confidence: Share = 0.95,
-    trade_offs: Sequence[float] | None = None,
-    certify_on: Part | None = None,
-    on_step: ProgressCallback | None = None,
-) -> Diversified:
-    """The most diverse vectors whose loss is certified to stay within all budgets.
-
-    constraints: what editors ask for, settings of ``recprism.rerank.Constrained`` (banned, pinned, min_share,
-        max_share, tail_floor, per_user_diversity); what cannot be met is in ``violations``
-    certify_on: the part whose labels decide how far it goes: validation where there are such labels, unless named, and
-        the test part stays unread. The path is walked as of then; the point it ends at is made anew for the lists to
-        serve
-    on_step: receives the points of the path that are done, and how many there are at most
-
-    Walks the path: lists, vectors that hold them, the lists that these vectors give, the test. It ends at the first
-    point that fails; nothing is made anew after the test on the scenario's own part.
-    """
-    goal = check_goal(goal)
-    for name in budgets:
-        parse(name)
-    budgets = shares(budgets, "budget", ends=False)
-    confidence = share(confidence, "confidence", *CONFIDENCE)
-    part = certify_on or deciding_part(scenario.split, scenario.part)
-    judge = scenario if part == scenario.part else scenario.on(part)
-    judge.split.require_labels(part, "a certified budget")
-    names = tuple(budgets)
-    depth = max(int(name.partition("@")[2]) for name in names)
-    base = judge.judge(judge.factors.rank(depth, exclude=judge.seen)[0], names)
-    passed: list[tuple[CompiledVectors, Lists]] = []
-    tested: list[Values] = []
-    certificate: Certificate | None = None
-    steps = steps_towards(goal) if trade_offs is None else trade_offs
-    step = count_steps(on_step, "walking the path", len(steps) + 1)
-    for trade_off in steps:
-        baked, served = served_at(judge, goal, trade_off, side=side, constraints=constraints, depth=depth)
-        tested.append(judge.judge(served, names))
-        certificate = certify(base, tested, budgets, confidence=confidence, part=part)
-        step()
-        if certificate.last != len(tested) - 1:
-            break
-        passed.append((baked, served[:, : scenario.k]))
-    assert certificate is not None
-    if not passed:
-        return Diversified(goal, side, 0.0, Perturbation(), certificate, None)
-    (baked, served), trade_off = passed[-1], steps[len(passed) - 1]
-    if judge is not scenario:
-        baked, served = served_at(scenario, goal, trade_off, side=side, constraints=constraints)
-    step()
-    violations = (
-        constrained(scenario, goal, trade_off, constraints).report(served, features=scenario.features)
-        if constraints
-        else None
-    )
-    return Diversified(goal, side, trade_off, baked.perturbation, certificate, baked, violations)
+def tested_points(
+    scenario: Scenario, steps: Sequence[float], make: MakeLists, metrics: tuple[str, ...]
+) -> Iterator[PathPoint]:
+    """Make and judge one point after another, each when it is asked for."""
+    return (point_of(scenario, make(scenario, step), step, metrics) for step in steps)

@@ -20,8 +20,6 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Metric
 
-BAKED = "baked"  # how a perturbation came about that no players searched for
-
 POLICY_SETTINGS = {"epsilon-greedy": ("epsilon",), "ucb": ("confidence",), "random": (), "gradient": ("learning_rate",)}
 
 
@@ -119,7 +117,7 @@ class CMBSettings:
 
     def __post_init__(self) -> None:
         _ = self.objective, self.arms  # each checks its own settings
-        if self.credit not in (*CREDITS, BAKED):
+        if self.credit not in CREDITS:
             raise InputError(f"credit is {' or '.join(CREDITS)}, not {self.credit!r}")
         if self.credit == "marginal":
             self._require_marginal_settings()

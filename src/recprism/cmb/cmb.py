@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.cmb._files import read_cmb, write_cmb
 from recprism.cmb._learning import Learned, learn, learn_from_scores
-from recprism.cmb._settings import BAKED, CMBSettings, plain_settings, preset_settings
+from recprism.cmb._settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.space import Scorer
 from recprism.data.incidence import Incidence
@@ -38,11 +38,6 @@ class CMB(CMBSettings):
         """ "default"; "shared": one reward for all, on a sound protocol; "paper": the settings behind its tables."""
         return cls(**preset_settings(name, settings))
 
-    @classmethod
-    def holding(cls, base: Factors, delta: Perturbation, **settings: Any) -> CMB:
-        """A perturbation that was found otherwise, such as baked lists, with the same ways to use and keep it."""
-        return cls(credit=BAKED, **settings)._hold(Learned(delta, (), True), base)
-
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def fit(
@@ -59,8 +54,6 @@ class CMB(CMBSettings):
         ``follow`` sees where the search stands after every iteration; the last of what it saw, handed back as
         ``resume``, goes on to the same bits.
         """
-        if self.credit == BAKED:
-            raise InputError("this CMB holds a perturbation found otherwise; make a new one to search with players")
         return self._hold(learn(self, factors, split, subtopics, follow, resume), factors)
 
     def fit_scorer(
@@ -127,24 +120,7 @@ class CMB(CMBSettings):
             it round)
         """
         self._require_fitted()
-        factors = self._turned(dial).applied_to(self.base_)
-        more = {} if subtopics is None else {"subtopics": subtopics}
-        context = Context.from_split(split, part, vectors=self.base_.item, **more)
-        learned, turned = (
-            evaluate_factors(it, context, split.seen_before(part), metrics) for it in (self.factors_, factors)
-        )
-        return Adjusted(factors, compare(learned, turned))
-
-    def _turned(self, dial: Mapping[int, float]) -> Perturbation:
-        item = self.delta_.item
-        if item is None:
-            raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
-        amounts = torch.ones(item.shape[1], device=item.device)
-        for factor, amount in dial.items():
-            if not 0 <= factor < len(amounts):
-                raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
-            amounts[factor] = amount
-        return Perturbation(item * amounts, self.delta_.user)
+        return adjust_factors(self.base_, self.delta_, dial, split, subtopics, metrics, part=part)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "factors_"):
@@ -185,6 +161,34 @@ class Adjusted:
 
     factors: Factors
     change: Comparison
+
+
+def adjust_factors(
+    base: Factors,
+    change: Perturbation,
+    dial: Mapping[int, float],
+    split: Split,
+    subtopics: Subtopics | None = None,
+    metrics: Sequence[str] | None = None,
+    *,
+    part: Part = "validation",
+) -> Adjusted:
+    """Scale single factors of a change of the item vectors; arguments as in :meth:`CMB.adjust`."""
+    item = change.item
+    if item is None:
+        raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
+    amounts = torch.ones(item.shape[1], device=item.device)
+    for factor, amount in dial.items():
+        if not 0 <= factor < len(amounts):
+            raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
+        amounts[factor] = amount
+    factors = Perturbation(item * amounts, change.user).applied_to(base)
+    more = {} if subtopics is None else {"subtopics": subtopics}
+    context = Context.from_split(split, part, vectors=base.item, **more)
+    learned, turned = (
+        evaluate_factors(it, context, split.seen_before(part), metrics) for it in (change.applied_to(base), factors)
+    )
+    return Adjusted(factors, compare(learned, turned))
 
 
 def evaluate_factors(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
 from recprism.errors import InputError
+from recprism.models import Factors, Perturbation
 
 
 def permuted(delta: Tensor, seed: int, within: str = "all") -> Tensor:
@@ -37,6 +38,27 @@ def _in_rows(delta: Tensor, order: Tensor) -> Tensor:
 
 def _in_columns(delta: Tensor, order: Tensor) -> Tensor:
     return delta.gather(0, order.argsort(0))
+
+
+def control_perturbations(base: Factors, change: Perturbation, max_step: float, seed: int) -> dict[str, Perturbation]:
+    """Return changes of the same sides that were not learned.
+
+    Args:
+        base: The model.
+        change: What was learned.
+        max_step: How far noise reaches, in units of the largest factor: as far as the players' arms.
+        seed: Of the draws.
+
+    Returns:
+        "permuted": the learned values shuffled among the players; "noise": a tenth of the entries at random.
+    """
+    moved = {name: side for name, side in (("item", change.item), ("user", change.user)) if side is not None}
+    units = {name: float(abs(getattr(base, name)).max()) for name in moved}
+    shapes = {name: (side.shape[0], side.shape[1]) for name, side in moved.items()}
+    return {
+        "permuted": Perturbation(**{name: permuted(side, seed) for name, side in moved.items()}),
+        "noise": Perturbation(**{name: noise(shapes[name], max_step * units[name], seed) for name in moved}),
+    }
 
 
 SHUFFLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"all": _all, "item": _in_rows, "factor": _in_columns}

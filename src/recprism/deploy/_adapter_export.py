@@ -17,8 +17,8 @@ from recprism.data._files import atomic_path
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.dials.query_adapter import Adapter, AdapterSettings
 from recprism.errors import InputError, MissingDependencyError
+from recprism.explain._held_out import divided_users
 from recprism.models import Factors
-from recprism.runs.jobs.erasure import divided_users, own_objective
 from recprism.runs.run import Run
 
 OPSET = 18  # from here on ReduceL2 takes its axes as an input
@@ -59,23 +59,23 @@ def learn_adapter(
         raise InputError(
             f"{run.path}: has no change to learn from; run `recprism diversify {run.argument} --budget 0.01`"
         )
-    model = run.cmb()
-    if model.delta_.item is not None:
+    found = run.diversified()
+    if found.change.item is not None:
         raise InputError(
             f"{run.path}: changed item vectors, so that new users need no adapter: they search the new index; "
             "export the vectors"
         )
     step = count_steps(on_step, "learning the adapter", 2)
     split = run.split()
-    scenario = Scenario(model.base_, split, run.subtopics(), "test")
+    scenario = Scenario(found.base, split, run.subtopics(), "test")
     known, others = divided_users(split.n_users, HELD_OUT, seed)
-    served = model.factors_.rank(scenario.k, exclude=scenario.seen)[0]
+    served = found.factors.rank(scenario.k, exclude=scenario.seen)[0]
     settings = AdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
     adapter = Adapter(settings).fit_lists(
-        model.base_, served[known], users=known, exclude=scenario.seen.take_rows(known)
+        found.base, served[known], users=known, exclude=scenario.seen.take_rows(known)
     )
     step()
-    shipped = _judged(scenario, model.factors_, adapter, own_objective(model), others)
+    shipped = _judged(scenario, found.factors, adapter, found.objective, others)
     step()
     return adapter, shipped
 

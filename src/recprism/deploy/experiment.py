@@ -25,7 +25,6 @@ from recprism.errors import InputError
 from recprism.metrics import Comparison, parse
 from recprism.metrics.evaluation import plain_row
 from recprism.runs.jobs.diversify import effect
-from recprism.runs.jobs.erasure import own_objective
 from recprism.runs.run import Run
 
 FEWEST_USERS = 30
@@ -118,7 +117,7 @@ def plan(
     guards = _budgets_of(run) if budgets is None else shares(budgets, "budget", ends=False)
     asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
     terms, to_find = Terms(*asked), read_share(alive, "alive", 0.01)
-    goal = own_objective(run.cmb())
+    goal = run.diversified().objective
     run.split().require_labels(part, "a plan for a test")
     found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
 

@@ -80,17 +80,17 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
 
     live: all known interactions count as seen, whatever ``part`` is
     """
-    model, split = run.cmb(), run.split()
+    found, split = run.diversified(), run.split()
     seen = split.live().train if live else split.seen_before(part)
-    served = live_factors(run) if live else model.factors_
-    base, swapped = (np.asarray(it.rank(k, exclude=seen)[0], np.int64) for it in (model.base_, served))
+    served = live_factors(run) if live else found.factors
+    base, swapped = (np.asarray(it.rank(k, exclude=seen)[0], np.int64) for it in (found.base, served))
     coins = np.random.default_rng(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
     user, place = np.nonzero(items >= 0)
     return pl.DataFrame(
         {
-            "user_id": id_series(model.base_.user_ids[user]),
-            "item_id": id_series(model.base_.item_ids[items[user, place]]),
+            "user_id": id_series(found.base.user_ids[user]),
+            "item_id": id_series(found.base.item_ids[items[user, place]]),
             "rank": (place + 1).astype(np.int32),
             "team": np.asarray(TEAMS, dtype=object)[teams[user, place]],
         },

@@ -17,7 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
-from recprism.budget.path import constrained, served_at
+from recprism.budget.diversified import served_at
+from recprism.budget.path import constrained
 from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
@@ -26,7 +27,6 @@ from recprism.errors import InputError, StorageError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import constraints_of
-from recprism.runs.jobs.erasure import own_objective
 from recprism.runs.jobs.train import lists_to_frame, rows_of
 from recprism.runs.run import Run
 
@@ -106,9 +106,9 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
     """
     if base or not run.is_diversified():
         return run.factors()
-    model, asked = run.cmb(), _budget_of(run)
+    found, asked = run.diversified(), _budget_of(run)
     if asked is None or asked.side == "item":
-        return model.factors_
+        return found.factors
     if run.certificate() is None:
         raise InputError(
             f"{run.path}: has lost certificate.json, which says how far to diversify; "
@@ -117,10 +117,10 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
     user = run.load_live()
     if user is None:
         made_from = run.live_fingerprint()
-        user = _solved(run, asked, model.factors_)
+        user = _solved(run, asked, found.factors)
         with suppress(StorageError):  # a run that may only be read serves live lists, too
             run.save_live(user, made_from)
-    return model.base_.with_vectors(user=user)
+    return found.base.with_vectors(user=user)
 
 
 def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.float32]:
@@ -197,7 +197,7 @@ def live_figures(
         held = _constraints(scenario, asked, certified, served)
     if not run.is_diversified() or np.array_equal(served, scenario.base_lists):
         return LiveFigures(shown, consumed, constraints=held)
-    metric = own_objective(run.cmb())
+    metric = run.diversified().objective
     base, live = (_mean(scenario.judge(it, (metric,))[metric]) for it in (scenario.base_lists, served))
     part = (certified["certificate"].get("part") or "test") if certified is not None and is_certified else None
     return LiveFigures(shown, consumed, metric, base, live, part, held)

@@ -34,7 +34,6 @@ from recprism.deploy.retention import (
 )
 from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
-from recprism.runs.jobs.erasure import own_objective
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.jobs.train import scenario_of
 from recprism.runs.run import Run
@@ -175,8 +174,8 @@ def monitor(
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
-    model, scenario = run.cmb(), live_scenario(run) if live else scenario_of(run)
-    metric = metric or own_objective(model)
+    result, scenario = run.diversified(), live_scenario(run) if live else scenario_of(run)
+    metric = metric or result.objective
     kind, cut = parse(metric)
     k = cut or scenario.k
     name, depth = f"{kind.name}@{k}", deepest_cut([(kind, k), COST])
@@ -186,7 +185,7 @@ def monitor(
     reader.require_used()
     base, promised = (
         np.asarray(factors.rank(depth, exclude=scenario.seen)[0], np.int64)
-        for factors in (model.base_, live_factors(run) if live else model.factors_)
+        for factors in (result.base, live_factors(run) if live else result.factors)
     )
     step()
     three = ListTriple(scenario, served, base, promised)

@@ -13,16 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.path import (
-    DEPTH,
-    Constraints,
-    Diversified,
-    deciding_part,
-    lists_at,
-    served_at,
-    steps_towards,
-    within_budget,
-)
+from recprism.budget.diversified import Diversified, served_at, within_budget
+from recprism.budget.path import DEPTH, Constraints, deciding_part, lists_at, steps_towards
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
@@ -210,7 +202,7 @@ def refit(
     scenario: the retrained model about to serve; trade_off: where the old perturbation stood on the path
     max_churn: the largest share of places that may change against the lists that were served. Items that were there
         are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
-    certify_on: the part whose labels decide, as in :func:`recprism.budget.path.within_budget`. Labels that the old
+    certify_on: the part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
         model had seen cannot judge lists that hold on to its own: where these are most of the validation part, and no
         part is named, the scenario's own decides
 
@@ -245,7 +237,7 @@ def refit(
         certify_on=by,
         on_step=on_step,
     )
-    served, _ = kept.perturbation.applied_to(aligned.factors).rank(now.k, exclude=now.seen)
+    served, _ = kept.factors.rank(now.k, exclude=now.seen)
     return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
 
 

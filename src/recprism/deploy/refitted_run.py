@@ -51,5 +51,5 @@ def refit_run(
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    keep_result(run, asked, found.kept, found.aligned.factors, {**found.to_dict(), "like": old.argument}, overwrite)
+    keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument}, overwrite)
     return found

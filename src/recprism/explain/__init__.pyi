@@ -3,6 +3,10 @@ from recprism.explain.axes import canonical as canonical
 from recprism.explain.build import explain as explain
 from recprism.explain.build import explain_lists as explain_lists
 from recprism.explain.change import Change as Change
+from recprism.explain.checks import Checks as Checks
+from recprism.explain.checks import Explained as Explained
+from recprism.explain.checks import Question as Question
+from recprism.explain.checks import explain_result as explain_result
 from recprism.explain.controls import Controls as Controls
 from recprism.explain.controls import run_controls as run_controls
 from recprism.explain.erasure import Erasure as Erasure

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from recprism.budget._popularity import POPULARITY
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb import CMB
-from recprism.cmb._control_perturbations import control_perturbations
 from recprism.cmb._engines import engine_named
 from recprism.cmb._fleet import Fleet
+from recprism.cmb.controls import control_perturbations
 from recprism.data._files import atomic_path, write_text
 from recprism.data.split import Part, Split
 from recprism.dials.solve import bake
@@ -216,7 +216,10 @@ def _paper_rows(ground: Ground, scenario: Scenario) -> dict[str, Lists]:
         "paper", diversity="subtopic_coverage", accuracy="recall", reward_on="validation", seed=ground.world.seed
     )
     model.fit(ground.factors, ground.split, ground.dataset.subtopics)
-    found = {"learned": model.delta_, **control_perturbations(model, ground.world.seed)}
+    found = {
+        "learned": model.delta_,
+        **control_perturbations(model.base_, model.delta_, model.max_step, ground.world.seed),
+    }
     return {
         name: np.asarray(it.applied_to(ground.factors).rank(scenario.k, exclude=scenario.seen)[0], np.int64)
         for name, it in found.items()

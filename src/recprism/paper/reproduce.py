@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.cmb import CMB
-from recprism.cmb._control_perturbations import control_perturbations
+from recprism.cmb.controls import control_perturbations
 from recprism.data._files import write_text
 from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
@@ -107,7 +107,10 @@ def _run_cmb(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str
     model = CMB.preset("paper", seed=seed, device=world.device, **row.settings)
     model.fit(factors, world.split, world.dataset.subtopics)
     found = {row.method: model.delta_}
-    found |= {f"{row.method}, {name}": it for name, it in control_perturbations(model, seed).items()}
+    found |= {
+        f"{row.method}, {name}": it
+        for name, it in control_perturbations(model.base_, model.delta_, model.max_step, seed).items()
+    }
     return {name: _judge_perturbation(delta, row, world, factors) for name, delta in found.items()}
 
 

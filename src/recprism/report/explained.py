@@ -27,10 +27,8 @@ CURVES = ("top", "matched", "squares")
 def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: ProgressCallback) -> Explained:
     """Run the controls, erase, and look at ten users."""
     tell("controls", 0, 1)
-    found = explain_run(
-        run, part=part, draws=draws, seed=seed, on_step=lambda done, total: tell("controls", done, total)
-    )
-    explanation, judge = found.explanation, found.judge
+    found = explain_run(run, part=part, draws=draws, seed=seed, on_step=tell)
+    explanation, judge = found.explanation, found.evaluator
     short = replace(judge, metrics=(explanation.objective, explanation.cost))
     erasure = erase(
         explanation.change,

@@ -16,6 +16,7 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.explain._highlights import who_pays
 from recprism.explain.change import Change as VectorChange
+from recprism.explain.checks import require_enough
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known
@@ -23,8 +24,7 @@ from recprism.report.explained import explained_content
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs._installation import examine
 from recprism.runs.jobs.diversify import effect
-from recprism.runs.jobs.erasure import own_objective
-from recprism.runs.jobs.explain import require_enough
+from recprism.runs.jobs.train import scenario_of
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import STEPS, Run
 
@@ -37,10 +37,9 @@ def gather(
     """What the page of ``run`` says; draws: of each control, 0 runs none and nothing is claimed about factors."""
     require_enough(draws)
     started, tell = time.perf_counter(), on_step or _silent
-    factors = run.factors()
-    scenario = Scenario(factors, run.split(), run.subtopics(), part)
-    model = run.cmb() if run.is_diversified() else None
-    objective = f"subtopic_coverage@{scenario.k}" if model is None else own_objective(model)
+    scenario = scenario_of(run, part)
+    result = run.diversified() if run.is_diversified() else None
+    objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     asked, kept = _asked_budget(run), run.certificate()
     goal = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0)
     metric = f"{goal.partition('+')[0]}@{scenario.k}"
@@ -50,11 +49,11 @@ def gather(
     changes: tuple[Change, ...] = _now(cost.now)
     payers, exposure = cost.payers, cost.exposure
     chosen = explained = None
-    if model is not None:
+    if result is not None:
         compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
         changes = _compared(compared, cost.now)
         chosen = _chosen(compared, metric, kept)
-        payers, exposure = who_pays(scenario, VectorChange.of(model.base_, model.delta_))
+        payers, exposure = who_pays(scenario, VectorChange.of(result.base, result.change))
         explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
     content = Content(
         title=_title(run),
@@ -64,7 +63,7 @@ def gather(
         cost=COST,
         budget=asked,
         verdict=("", "", ""),
-        diversified=model is not None,
+        diversified=result is not None,
         front=_front(cost, goal, metric),
         decided_on=cost.decided_on(goal),
         front_sentences=tuple(sentences(cost)),
@@ -72,7 +71,7 @@ def gather(
         changes=changes,
         payers=() if payers is None else _payers(payers),
         exposure=() if exposure is None else _exposure(exposure),
-        payers_of=_payers_of(model is not None, cost, asked),
+        payers_of=_payers_of(result is not None, cost, asked),
         explained=explained,
         notes=tuple(cost.now.notes),
         facts=_facts(run, scenario, part, {"draws of each control": draws, "seed of the report": seed}, started),

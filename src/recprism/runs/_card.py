@@ -127,8 +127,9 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
         return _within(run, asked.within)
     if not run.is_diversified():
         return "Begun and not ended: `recprism diversify --resume RUN`."
-    found = run.cmb()
-    facts = {"goal": found.diversity, "moved": f"{found.side} vectors", "reward from": found.reward_on}
+    found = run.diversified()
+    rewarded = None if found.search is None else found.search.reward_on
+    facts = {"goal": found.goal, "moved": f"{found.side} vectors", "reward from": rewarded}
     wanted = {"preset": asked.preset, **asked.settings}
     return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
 
@@ -142,7 +143,7 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
     constraints = asked.constraints.model_dump(exclude_defaults=True)
     scope = carried_over(kept["certificate"].get("part"))
-    said = (scope, kept["baked"]) if kept["baked"] else ("The vectors stay as they are.",)
+    said = (scope, kept["compiled"]) if kept["compiled"] else ("The vectors stay as they are.",)
     return _table({**facts, **constraints}) + "\n\n" + "\n\n".join((kept["certificate"]["sentence"], *said))
 
 
@@ -168,7 +169,8 @@ def _limits(run: Run, config: RunConfig) -> str:
 def _limits_of_change(run: Run, config: RunConfig) -> list[str]:
     if config.diversify is not None and config.diversify.within is not None:
         return ["The certificate speaks of users like those it was measured on, of these metrics and no others."]
-    if run.is_diversified() and run.cmb().reward_on == "test":
+    search = run.diversified().search if run.is_diversified() else None
+    if search is not None and search.reward_on == "test":
         return ["The search was rewarded on the test part: its accuracy there is too good."]
     return []
 

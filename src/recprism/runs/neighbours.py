@@ -62,7 +62,7 @@ class NeighbourOverlap:
 
 def neighbours_of(run: Run) -> NeighbourOverlap:
     """Of the run's perturbation: as it was noted when that was found, or computed."""
-    return noted(run) or overlap_of(run.factors(), run.cmb().delta_)
+    return noted(run) or overlap_of(run.factors(), run.diversified().change)
 
 
 def noted(run: Run) -> NeighbourOverlap | None:

@@ -7,7 +7,9 @@ items.parquet          item_id and attributes
 subtopics.parquet      item_id, subtopic, weight
 *.checkpoint.safetensors  where an interrupted training or search goes on (gone once it ended)
 factors.safetensors    user and item vectors, with factors.json for ids and settings
-delta.safetensors      the perturbation, with cmb.json for its settings and history
+delta.safetensors      the change of the vectors
+result.json            how it was found, if within a budget
+cmb.json               its settings and history, if found by players
 certificate.json       what the perturbation is certified to cost, where a budget was given
 explanation.json       what it changed and which claims about factors survived their controls
 recommendations.parquet  user_id, item_id, rank, score
@@ -36,7 +38,7 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.cmb import CMB
+from recprism.budget.diversified import Diversified
 from recprism.data._bound import hash_of, noted_in_tensors, require_bound
 from recprism.data._files import atomic_path, is_left_over, readable, require_rights, write_text
 from recprism.data._ids import number_ids
@@ -50,6 +52,7 @@ from recprism.runs._bound_files import SERVED, BoundFiles
 from recprism.runs._event_log import append_event, read_events
 from recprism.runs._lock import LOCK, held, unchanged
 from recprism.runs._long_tables import split_from_table, split_table, subtopics_table
+from recprism.runs._result_files import read_result, write_result
 from recprism.runs._tensor_files import read_tensors, write_tensors
 from recprism.runs.config import DiversifyConfig, RunConfig, is_config, read_config, write_config
 from recprism.runs.sinks import Guarded
@@ -58,7 +61,7 @@ STEPS = ("epoch", "step")
 """Events that tell how far something has come: done of total."""
 TRAINED, DIVERSIFIED = "trained", "diversified"
 OF_PERTURBATION = (
-    *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json"),
+    *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
     *("certificate.json", "explanation.json", "report.html", "live.safetensors", "recommendations.live.parquet"),
 )
 """What goes, in this order, with a perturbation that is replaced."""
@@ -72,7 +75,7 @@ OF_SEARCH = ("step", "diversified", "diversified within a budget")
 """Events of one result; those of the unnamed one have no name."""
 STATE = (
     *("config.toml", ASKED, "split.parquet", "factors.safetensors"),
-    *("delta.safetensors", "cmb.json", "certificate.json"),
+    *("delta.safetensors", "cmb.json", "result.json", "certificate.json"),
 )
 """Files that a page or an explanation must find all of the same moment."""
 
@@ -250,7 +253,7 @@ class Run:
 
     def served_factors(self, *, base: bool = False) -> Factors:
         """What the run serves: perturbed where it was diversified, unless ``base`` asks for the trained model's."""
-        return self.factors() if base or not self.is_diversified() else self.cmb().factors_
+        return self.factors() if base or not self.is_diversified() else self.diversified().factors
 
     def require_whole(self) -> None:
         """Refuse vectors that are damaged, or that were made from other files than the run has; nothing is loaded."""
@@ -260,7 +263,7 @@ class Run:
             "factors.safetensors": f"run `recprism train -o {self.path} --overwrite`",
             "delta.safetensors": f"run `recprism diversify {self.argument}` again with --overwrite",
         }
-        now = self._files.hashes("split.parquet", "factors.safetensors", "cmb.json")
+        now = self._files.hashes("split.parquet", "factors.safetensors", "cmb.json", "result.json")
         for name, again in advice.items():
             path = self.file(name)
             if path.exists():
@@ -334,13 +337,18 @@ class Run:
             found = [self.file(name) for name in names if self.file(name).exists()]
         return sorted(str(file.relative_to(self.path)) for file in found)
 
-    def save_cmb(self, cmb: CMB) -> None:
+    def save_result(self, found: Diversified) -> None:
+        """Keep a change of the vectors, and the base that it is a change of."""
         measured = self.metrics() if self.measured() == TRAINED else None
         if measured is None:
-            self.file("metrics.parquet").unlink(missing_ok=True)  # of the perturbation that is replaced
+            self.file("metrics.parquet").unlink(missing_ok=True)  # of the result that is replaced
         before = self._files.hashes("factors.safetensors")
-        folder = self.file("delta.safetensors").parent
-        cmb.save(folder, made_from=self._files.hashes("split.parquet"), base_folder=self.path)
+        folder, made_from = self.file("delta.safetensors").parent, self._files.hashes("split.parquet")
+        self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
+        if found.search is None:
+            write_result(found, folder, self.path, made_from)
+        else:
+            found.search.save(folder, made_from=made_from, base_folder=self.path)
         if measured is not None and before != self._files.hashes("factors.safetensors"):
             self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
 
@@ -350,11 +358,12 @@ class Run:
     def is_diversified(self) -> bool:
         return self.file("delta.safetensors").exists()
 
-    def cmb(self) -> CMB:
+    def diversified(self) -> Diversified:
+        """Return the result, however it was found."""
         if not self.is_diversified():
-            raise InputError(f"{self.path}: holds no perturbation yet; run `recprism diversify {self.argument}`")
+            raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument}`")
         require_rights(self.file("delta.safetensors"))
-        return CMB.load(self.file("delta.safetensors").parent, base_folder=self.path)
+        return read_result(self.file("delta.safetensors").parent, self.path, self.certificate())
 
     def certificate(self) -> dict[str, Any] | None:
         """What the perturbation is certified to cost, as it was written; None where no budget was given."""

@@ -1,37 +1,79 @@
-"""The path of a run towards a goal, kept in the run: whoever asks for a budget afterwards has the answer at once."""
+"""The path of a run towards a goal, kept in the run: a later question about any budget is answered at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
-from recprism.budget.path import Values, check_goal, deciding_part, served_at, steps_towards
-from recprism.budget.scenario import Scenario
+from recprism.budget.path import PathPoint, check_goal, deciding_part, steps_towards, walk
+from recprism.budget.scenario import Lists, Scenario
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.split import Part
+from recprism.errors import StorageError
 from recprism.runs.run import Run
 
 METRICS = (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
 OF_LABELS = (COST, "recall@10")
 OF_SUBTOPICS = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
-FORMAT = 2
-Told = Callable[[int, int], None]
+FORMAT = 3
+
+
+class RunPaths:
+    """The lists of paths in ``path.GOAL.safetensors``; lists of other vectors or data are not read.
+
+    Args:
+        run: A trained run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._made_from = run.fingerprint()  # before anything is read for a path
+
+    def read(self, goal: str, part: Part) -> dict[float, Lists]:
+        """Return trade-off -> ``(n_users, k)`` lists."""
+        lists = self._stored(goal)
+        start = f"{part}."
+        return {
+            float(name.removeprefix(start)): array.astype(np.int64)
+            for name, array in lists.items()
+            if name.startswith(start)
+        }
+
+    def write(self, goal: str, part: Part, lists: Mapping[float, Lists]) -> None:
+        """Add lists to the file of a goal. A run that is read-only stays as it is."""
+        stored = self._stored(goal)
+        new = {f"{part}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
+        if not new.keys() <= stored.keys():
+            with suppress(StorageError):
+                self._run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
+
+    def _stored(self, goal: str) -> dict[str, NDArray[np.int32]]:
+        found = self._run.load_path(goal)
+        return found[0] if found is not None and found[1].get("format") == FORMAT else {}
 
 
 @dataclass(frozen=True, eq=False)
 class StoredPath:
-    """From the lists as they are (point 0) to ever more diverse ones, as vectors baked on the user side serve them.
+    """A path with the figures of every point.
 
-    trade_offs: (n,) 0 first
-    lists: (n, n_users, k) item numbers, -1 where nothing is left
-    means: metric -> (n,) of these lists, on the test part
-    losses: (n,) of NDCG@10 on the part whose labels decide, which leaves the test part to judge; None without labels
-    upper: (n,) their one-sided upper confidence bounds, each of its point alone
-    part: the part that decides; users: those of it who are judged
+    Attributes:
+        goal: The metric to raise, or several joined by +.
+        trade_offs: ``(n,)`` 0 first.
+        lists: ``(n, n_users, k)`` item numbers, -1 in places without an item.
+        means: Metric -> ``(n,)`` means of these lists, on the test part.
+        losses: ``(n,)`` losses of NDCG@10 on the part that certifies; None without labels.
+        upper: ``(n,)`` their one-sided upper confidence bounds, each for its point alone.
+        confidence: Of the bounds.
+        part: The part that certifies.
+        users: How many users of it are judged.
+
+    Stability: provisional.
     """
 
     goal: str
@@ -50,16 +92,18 @@ class StoredPath:
         return f"{self.goal.partition('+')[0]}@{self.lists.shape[2]}"
 
     def change(self, metric: str, point: int) -> float | None:
-        """Relative to the lists as they are; None where these have 0."""
+        """Return the relative change against the base lists; None if these have 0."""
         before = self.means[metric][0]
         return self.means[metric][point] / before - 1 if before else None
 
     def reach(self, budget: float, *, certified: bool = True) -> int:
-        """The furthest point that keeps a budget.
+        """Return the furthest point that keeps a budget of NDCG@10.
 
-        Certified: every point up to it has its upper bound within the budget, which is the fixed-sequence test of
-        ``certify`` read for any budget. Measured: its own loss is within it. Without labels nothing is known to keep
-        any, so the answer is 0.
+        Args:
+            budget: A share of NDCG@10.
+            certified: Every point up to it must have its upper bound within the budget, as in the fixed-sequence test
+                of :func:`recprism.budget.certify`. Otherwise its own measured loss must be within it. Without labels
+                nothing is known to keep a budget, so the answer is 0.
         """
         if self.upper is None or self.losses is None:
             return 0
@@ -68,63 +112,51 @@ class StoredPath:
         return max(at for at, loss in enumerate(self.losses) if loss <= budget)
 
 
-def stored_path(run: Run, goal: str, on_step: Told | None = None) -> StoredPath:
-    """The path of a run, read where it is stored for the very vectors that the run has, else made and stored."""
-    stored = run.load_path(check_goal(goal))
-    if stored is not None and stored[1].get("format") == FORMAT:
-        return _from_facts(stored[0]["lists"], stored[1])
-    made_from = run.fingerprint()
-    found = make_path(Scenario(run.factors(), run.split(), run.subtopics(), "test"), goal, on_step=on_step)
-    facts = {name: value for name, value in vars(found).items() if name != "lists"}
-    run.save_path(goal, {"lists": found.lists}, {"format": FORMAT, **facts}, made_from)
-    return found
+def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) -> StoredPath:
+    """Return the path of a run. Its lists are read if they are stored for the same vectors, else made and stored."""
+    scenario = Scenario(run.factors(), run.split(), run.subtopics(), store=RunPaths(run))
+    return make_path(scenario, goal, on_step=on_step)
 
 
-def _from_facts(lists: NDArray[np.int32], facts: Mapping[str, Any]) -> StoredPath:
-    """JSON has no tuples."""
-    losses, upper = (None if facts[name] is None else tuple(facts[name]) for name in ("losses", "upper"))
-    means = {name: tuple(values) for name, values in facts["means"].items()}
-    about = (facts["confidence"], facts["part"], facts["users"])
-    return StoredPath(facts["goal"], tuple(facts["trade_offs"]), lists, means, losses, upper, *about)
+def make_path(
+    scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: ProgressCallback | None = None
+) -> StoredPath:
+    """Walk the whole path.
 
-
-def make_path(scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
-    """Walk the whole path, every point judged on the scenario's part, and its price on the part that decides."""
-    steps = (0.0, *steps_towards(goal))
-    names = _metrics(scenario, goal)
+    Args:
+        scenario: What is served; every point is judged on its part.
+        goal: The metric to raise.
+        confidence: Of the bounds of the losses, which the certifying part judges.
+        on_step: Receives how many points are done, and how many there are.
+    """
+    goal, names = check_goal(goal), _metrics(scenario, goal)
     part = deciding_part(scenario.split, scenario.part)
-    judge = scenario if part == scenario.part else scenario.on(part)
-    lists: list[NDArray[np.int32]] = []
-    values: list[Values] = []
-    deciding: list[Values] = []
-    for at, trade_off in enumerate(steps):
-        if on_step is not None:
-            on_step(at, len(steps))
-        lists.append(_served(scenario, goal, trade_off))
-        values.append(scenario.judge(lists[-1], names))
-        if judge is not scenario:
-            deciding.append(judge.judge(_served(judge, goal, trade_off), (COST,)))
-    judged = deciding or values
-    price = _price(judged, confidence) if COST in judged[0] else (None, None, scenario.factors.n_users)
-    losses, upper, users = price
-    means = {name: tuple(float(np.nanmean(point[name])) for point in values) for name in names}
-    return StoredPath(goal, steps, np.stack(lists), means, losses, upper, confidence, part, users)
+    judge = scenario.on(part)
+    step = count_steps(on_step, "walking the path", len(steps_towards(goal)) * (1 if judge is scenario else 2))
+    path = walk(scenario, goal, names, on_point=step)
+    deciding = path
+    if judge is not scenario and len(judge.split.part(part)):
+        deciding = walk(judge, goal, (COST,), on_point=step)
+    points = (path.base, *path.points)
+    losses, upper, users = None, None, scenario.factors.n_users
+    if COST in deciding.base.values:
+        losses, upper, users = _price((deciding.base, *deciding.points), confidence)
+    means = {name: tuple(point.mean(name) for point in points) for name in names}
+    lists = np.stack([point.lists for point in points]).astype(np.int32)
+    trade_offs = tuple(point.trade_off for point in points)
+    return StoredPath(goal, trade_offs, lists, means, losses, upper, confidence, part, users)
 
 
-def _served(scenario: Scenario, goal: str, trade_off: float) -> NDArray[np.int32]:
-    served = served_at(scenario, goal, trade_off)[1] if trade_off else scenario.base_lists
-    return served.astype(np.int32)
-
-
-def _price(values: Sequence[Values], confidence: float) -> tuple[tuple[float, ...], tuple[float, ...], int]:
-    """What every point loses, its upper bound, and how many users say so."""
-    points = certify(values[0], values, {COST: 0.5}, confidence=confidence).points
-    checks = [point.checks[0] for point in points]
+def _price(points: Sequence[PathPoint], confidence: float) -> tuple[tuple[float, ...], tuple[float, ...], int]:
+    """Return what every point loses, its upper bound, and how many users judge it."""
+    values = [point.values for point in points]
+    tested = certify(values[0], values, {COST: 0.5}, confidence=confidence).points
+    checks = [point.checks[0] for point in tested]
     return tuple(check.loss for check in checks), tuple(check.upper for check in checks), checks[0].users
 
 
 def _metrics(scenario: Scenario, goal: str) -> tuple[str, ...]:
-    """As far as labels and subtopics allow, with the goal among them."""
+    """Return the metrics that labels and categories allow, with the goal among them."""
     own = tuple(f"{name}@{scenario.k}" for name in check_goal(goal).split("+"))
     missing = set() if len(scenario.split.part(scenario.part)) else set(OF_LABELS)
     missing |= set() if len(scenario.subtopics) else set(OF_SUBTOPICS)

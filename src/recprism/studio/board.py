@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recprism.cmb._settings import BAKED
 from recprism.errors import InputError
 from recprism.explain import _sentences as sentences
 from recprism.explain.explanation import Row
@@ -31,7 +30,7 @@ class Board:
         self.view = view
         found = explain_run(view.run, draws=0)
         self.explanation = found.explanation
-        self.judge = replace(found.judge, metrics=tuple(found.explanation.base))
+        self.judge = replace(found.evaluator, metrics=tuple(found.explanation.base))
         self.rows = (*self.explanation.directions, *self.explanation.factors)
 
     def answer(self) -> schemas.FeaturesAnswer:
@@ -41,7 +40,7 @@ class Board:
         said = NOT_CHECKED if verdict is None else str(verdict["sentence"])
         return schemas.FeaturesAnswer(
             objective=self.explanation.objective,
-            verdict=said + OF_LISTS if self.view.run.cmb().credit == BAKED else said,
+            verdict=said + OF_LISTS if self.view.run.diversified().search is None else said,
             holds=verdict is not None and bool(verdict["holds"]),
             features=[self._feature(number, row) for number, row in enumerate(self.rows)],
         )

@@ -12,7 +12,7 @@ import numpy as np
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from recprism.budget.path import served_at
+from recprism.budget.diversified import served_at
 from recprism.budget.scenario import Scenario
 from recprism.models import Factors
 from recprism.runs.jobs.train import lists_to_frame

@@ -143,7 +143,7 @@ class OpenedRun:
     def _add_path(self, view: View, goal: str) -> None:
         phase: Phase = "preparing" if self._view is None else "ready"
 
-        def tell(done: int, total: int) -> None:
+        def tell(_what: str, done: int, total: int) -> None:
             if self._closing:
                 raise NotReadyError("the studio is closing")
             self.where = Where(phase, f"walking towards {goal}", done, total)
@@ -159,7 +159,7 @@ class OpenedRun:
         kept = self.run.certificate()
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
-            goal=str(self.run.cmb().diversity),
+            goal=self.run.diversified().goal,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
             certificate=None if kept is None else str(kept["certificate"]["sentence"]),

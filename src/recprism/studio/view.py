@@ -14,7 +14,6 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs._catalogue import Card, Catalogue, Place, places
-from recprism.runs.jobs.erasure import own_objective
 from recprism.runs.run import Run
 from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas
@@ -46,7 +45,7 @@ class View:
         wanted = self.run.config.diversify
         if wanted is not None and wanted.within is not None:
             return wanted.within.goal
-        own = own_objective(self.run.cmb()).partition("@")[0] if self.run.is_diversified() else "subtopic_coverage"
+        own = self.run.diversified().objective.partition("@")[0] if self.run.is_diversified() else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]
 

@@ -34,7 +34,7 @@ from recprism.data.shares import share
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.budget.path import Diversified
+    from recprism.budget.diversified import Diversified
     from recprism.cmb import CMB, Step
     from recprism.data.split import Part
     from recprism.runs.config import BudgetConfig
@@ -321,9 +321,10 @@ def _tell(
     from recprism.runs.jobs.diversify import effect
     from recprism.runs.neighbours import neighbours_of
 
+    assert kept.certificate is not None  # a budget was given
     with progress_of_steps() as on_step:
-        found = effect(run, names, on_step=on_step) if kept.baked is not None else None
-        overlap = neighbours_of(run) if kept.baked is not None else None
+        found = effect(run, names, on_step=on_step) if kept.compiled is not None else None
+        overlap = neighbours_of(run) if kept.compiled is not None else None
     if as_json:
         change = None if found is None else found.change.to_dict()
         moved = None if overlap is None else overlap.to_dict()
@@ -331,13 +332,13 @@ def _tell(
         return
     if found is None:
         print_title(f"{run.path}: lists unchanged")
-    if found is not None and kept.baked is not None:
+    if found is not None and kept.compiled is not None:
         _print_effect(run, found)
         if not len(run.split().part(JUDGED_ON)):
             print_sentence(f"nobody has interactions in the {JUDGED_ON} part: what it costs there is not known")
         elif kept.certificate.part != JUDGED_ON:
             print_sentence(f"judged on the {JUDGED_ON} part, which had no say in what was chosen")
-        print_sentence(kept.baked.sentence())
+        print_sentence(kept.compiled.sentence())
         if kept.violations is not None:
             print_sentence(kept.violations.sentence())
     print_sentence(kept.certificate.sentence())

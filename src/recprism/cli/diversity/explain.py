@@ -85,7 +85,7 @@ def explain(
                 draws=0 if single else draws,
                 part=part_named(part),
                 seed=seed,
-                on_step=lambda done, total: progress.update(task, completed=done, total=total),
+                on_step=lambda _what, done, total: progress.update(task, completed=done, total=total),
             )
         if not single:
             with unless_busy(), saving():

@@ -32,11 +32,21 @@ def adjust(
 
     Example: `recprism adjust runs/x -f 12=0 -f 3=2`
     """
+    from recprism.cmb.cmb import adjust_factors
     from recprism.runs.jobs.train import metric_names, part_named
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    found = run.cmb().adjust(_dial(factor), run.split(), run.subtopics(), metric_names(metrics), part=part_named(part))
+    result = run.diversified()
+    found = adjust_factors(
+        result.base,
+        result.change,
+        _dial(factor),
+        run.split(),
+        run.subtopics(),
+        metric_names(metrics),
+        part=part_named(part),
+    )
     if as_json:
         print_json({"run": str(run.path), "change": found.change.to_dict()})
         return

@@ -2,7 +2,7 @@ from recprism.runs.jobs.diversify import Effect as Effect
 from recprism.runs.jobs.diversify import diversify_within as diversify_within
 from recprism.runs.jobs.erasure import ErasureReport as ErasureReport
 from recprism.runs.jobs.erasure import erase_run as erase_run
-from recprism.runs.jobs.explain import Explained as Explained
+from recprism.runs.jobs.explain import ExplainedRun as ExplainedRun
 from recprism.runs.jobs.explain import explain_run as explain_run
 from recprism.runs.jobs.imported import aligned as aligned
 from recprism.runs.jobs.imported import run_from_factors as run_from_factors

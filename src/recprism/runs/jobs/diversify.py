@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from recprism.budget._popularity import POPULARITY, judged_popularity
-from recprism.budget.path import Diversified, within_budget
+from recprism.budget.diversified import Diversified, within_budget
 from recprism.cmb import CMB, Progress, Step
-from recprism.cmb._control_perturbations import control_perturbations
 from recprism.cmb.cmb import evaluate_factors
+from recprism.cmb.controls import control_perturbations
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
@@ -62,7 +62,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
             on_step(step)
 
     model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
-    run.save_cmb(model)
+    run.save_result(Diversified.of_search(model))
     run.drop_checkpoint("search")
     run.event(
         "diversified",
@@ -94,28 +94,28 @@ def diversify_within(
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    keep_result(run, asked, kept, factors, kept.to_dict(), overwrite)
+    keep_result(run, asked, kept, kept.to_dict(), overwrite)
     return kept
 
 
 def keep_result(
-    run: Run, asked: BudgetConfig, kept: Diversified, base: Factors, certificate: Mapping[str, Any], overwrite: bool
+    run: Run, asked: BudgetConfig, kept: Diversified, certificate: Mapping[str, Any], overwrite: bool
 ) -> None:
-    """Write down what was found; ``base`` are the vectors that it is a change of."""
+    """Keep what was found, with its certificate."""
     run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
-    if kept.baked is not None:
-        run.save_cmb(CMB.holding(base, kept.perturbation, diversity=asked.goal, side=asked.side))
+    if kept.is_changed:
+        run.save_result(kept)
     run.save_certificate(certificate)
     run.event(
         "diversified within a budget",
         goal=kept.goal,
         trade_off=kept.trade_off,
         side=kept.side,
-        certificate=kept.certificate.figures(),
-        neighbours=None if kept.baked is None else overlap_of(base, kept.perturbation).to_dict(),
+        certificate=None if kept.certificate is None else kept.certificate.figures(),
+        neighbours=overlap_of(kept.base, kept.change).to_dict() if kept.is_changed else None,
         **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
     )
-    write_card(run, about=None if kept.baked is None else BEFORE)
+    write_card(run, about=BEFORE if kept.is_changed else None)
 
 
 def require_goals(model: CMB, run: Run) -> None:
@@ -154,19 +154,20 @@ def effect(
     on_step: ProgressCallback | None = None,
 ) -> Effect:
     """Judge base and perturbed lists on ``part``; beside them the permuted delta, plain noise, and popularity."""
-    model, split = run.cmb(), run.split()
-    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=model.base_.item)
+    found, split = run.diversified(), run.split()
+    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=found.base.item)
     seen = split.seen_before(part)
 
-    others = control_perturbations(model, run.config.seed) if controls else {}
+    max_step = CMB().max_step if found.search is None else found.search.max_step
+    others = control_perturbations(found.base, found.change, max_step, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 
     def judge(perturbation: Perturbation) -> Evaluation:
-        found = evaluate_factors(perturbation.applied_to(model.base_), context, seen, metrics)
+        judged = evaluate_factors(perturbation.applied_to(found.base), context, seen, metrics)
         step()
-        return found
+        return judged
 
-    before, after = judge(Perturbation()), judge(model.delta_)
+    before, after = judge(Perturbation()), judge(found.change)
     if not controls:
         return Effect(before, after, compare(before, after), {})
     judged = {name: judge(it) for name, it in others.items()}

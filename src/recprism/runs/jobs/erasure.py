@@ -10,32 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.cmb import CMB
-from recprism.cmb._settings import BAKED
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share, share
-from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
-from recprism.errors import InputError
-from recprism.explain._promotion import with_bias_column
+from recprism.data.split import Part
+from recprism.explain._held_out import divided_users, learned_promotion, refitted
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
 from recprism.explain.erasure import Erasure, erase, usual_features
 from recprism.explain.evaluator import METRICS, Evaluator, metric_name
 from recprism.explain.parts import Parts, bias_and_rest
 from recprism.explain.verdict import Verdict
-from recprism.metrics import parse
-from recprism.models import Factors
 from recprism.runs.run import Run
-
-Rows = NDArray[np.int64]
-
-DEFAULT_OBJECTIVE = "subtopic_coverage@10"
-# Promotion is a rival, and must be a strong one: on ML-1M now this, now that of the two goes further.
-PROMOTERS: dict[str, dict[str, float]] = {
-    "one number per item, short reach": {"max_step": 0.05, "relevance": 0.7},
-    "one number per item, long reach": {"max_step": 0.5, "relevance": 0.5},
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +69,17 @@ def erase_run(
     held_out: share of the users to judge on, with the perturbation searched for again on the others; 0 judges all users
         under the perturbation as it is
     """
-    model, split, subtopics = run.cmb(), run.split(), run.subtopics()
-    wanted = metric_name(objective or own_objective(model))
+    found, split, subtopics = run.diversified(), run.split(), run.subtopics()
+    wanted = metric_name(objective or found.objective)
     users = None
-    change = Change.of(model.base_, model.delta_)
+    change = Change.of(found.base, found.change)
     rows = np.arange(split.n_users)
     hidden = share(held_out, "held_out", 0, 0.9)
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
-        change = refitted(model, split, subtopics, rows)
-    judge = Evaluator.on(split, part, model.base_, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
-    learn = partial(learned_promotion, model.base_, split, subtopics, rows)
+        change = refitted(found, split, subtopics, rows)
+    judge = Evaluator.on(split, part, found.base, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
+    learn = partial(learned_promotion, found.base, split, subtopics, rows)
     return run_erasure(
         change,
         judge,
@@ -152,64 +137,6 @@ def run_erasure(
 def shown_features(dim: int, wanted: Sequence[int] | None) -> list[int]:
     """What was asked for, or the paper's 5 and 10 as far as there are so many factors."""
     return [n for n in (5, 10) if n <= dim] or [dim] if wanted is None else list(wanted)
-
-
-def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, Rows]:
-    """Row numbers of the users to learn on, and of those to judge on, each rising."""
-    if not 0 < held_out < 1:
-        raise InputError(f"{held_out} of the users cannot be held out; name a share between 0 and 1, such as 0.2")
-    order = np.random.default_rng([seed, n_users]).permutation(n_users)
-    n_judged = min(max(round(held_out * n_users), 1), n_users - 1)
-    return np.sort(order[n_judged:]), np.sort(order[:n_judged])
-
-
-def refitted(model: CMB, split: Split, subtopics: Subtopics | None, rows: Rows, *, seed: int | None = None) -> Change:
-    """The same search on some of the users; its change of the item vectors then serves everybody."""
-    if model.credit == BAKED:
-        raise InputError("users can be held out of a search by players only; this perturbation was baked from lists")
-    if model.side != "item":
-        raise InputError(f"side={model.side}: users that were never seen have no change of their own; use side=item")
-    base = model.base_
-    settings = {**model.settings(), **({} if seed is None else {"seed": seed})}
-    again = CMB(**settings).fit(base.of_users(rows), split.of_users(rows), subtopics)
-    return Change.of(base, again.delta_)
-
-
-def learned_promotion(
-    base: Factors, split: Split, subtopics: Subtopics | None, rows: Rows, objective: str
-) -> dict[str, NDArray[Any]]:
-    """name -> (n_items,) learned on some of the users by players that have one number per item; nothing where the
-    objective needs labels and the split has none to learn from."""
-    metric, cut = parse(objective)
-    start = with_bias_column(base).of_users(rows)
-    settings: dict[str, Any] = {} if cut is None else {"k": cut}
-    needs_labels = not {"relevant", "user_subtopics"}.isdisjoint(metric.needs)
-    if not len(split.validation):
-        if needs_labels:
-            return {}
-        settings["reward_on"] = "test"  # what is left out of the lists; no label is looked at
-    return {
-        name: _learned_numbers(start, split.of_users(rows), subtopics, metric.name, {**settings, **promoter})
-        for name, promoter in PROMOTERS.items()
-    }
-
-
-def _learned_numbers(
-    start: Factors, split: Split, subtopics: Subtopics | None, goal: str, settings: dict[str, Any]
-) -> NDArray[Any]:
-    """(n_items,) of players on the last factor alone."""
-    model = CMB(diversity=goal, only=(start.dim - 1,), scaling="global", **settings).fit(start, split, subtopics)
-    return model.factors_.item[:, -1]
-
-
-def own_objective(model: CMB) -> str:
-    """What the run was diversified for, at 10; the first of several, and SC where it is no metric's name."""
-    goal = model.settings()["diversity"]
-    first = next(iter(goal)) if isinstance(goal, Mapping) else str(goal).partition("+")[0]
-    try:
-        return f"{parse(first)[0].name}@10"
-    except InputError:
-        return DEFAULT_OBJECTIVE
 
 
 def _telling(on_step: ProgressCallback | None, what: str) -> Callable[[int, int], None] | None:

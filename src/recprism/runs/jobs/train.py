@@ -28,6 +28,7 @@ from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs._dataset import open_data
 from recprism.runs.run import Run
+from recprism.runs.stored_path import RunPaths
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def _model_for(config: RunConfig, split: Split) -> Model:
 
 def scenario_of(run: Run, part: Part = "test") -> Scenario:
     """The trained model of a run about to serve lists that ``part`` judges: what audits and searches start from."""
-    return Scenario(run.factors(), run.split(), run.subtopics(), part)
+    return Scenario(run.factors(), run.split(), run.subtopics(), part, store=RunPaths(run))
 
 
 def recommend(

@@ -1,0 +1,254 @@
+"""The most diverse vectors within a certified budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import numpy as np
+
+from recprism.budget.certificate import Certificate, certify
+from recprism.budget.path import (
+    Constraints,
+    MakeLists,
+    Values,
+    check_goal,
+    constrained,
+    deciding_part,
+    lists_at,
+    steps_towards,
+    tested_points,
+)
+from recprism.budget.scenario import Lists, Scenario
+from recprism.cmb import CMB
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.data.split import Part
+from recprism.dials.solve import CompiledVectors, bake
+from recprism.errors import InputError
+from recprism.metrics import parse
+from recprism.models import Factors
+from recprism.models.perturbation import Perturbation
+from recprism.rerank.constraints.constrained import Violations
+
+Side = Literal["user", "item"]
+WITHIN = {"method": "budget"}
+DEFAULT_OBJECTIVE = "subtopic_coverage@10"
+
+
+@dataclass(frozen=True, eq=False)
+class Diversified:
+    """A change of a model's vectors that makes its lists more diverse.
+
+    Attributes:
+        base: The model as it was.
+        change: The change of its vectors; empty if nothing was certified.
+        goal: What was raised, several metrics joined by +.
+        side: Whose vectors were changed: "user", "item" or "both".
+        trade_off: The point of the path; 0 if nothing was certified or there is no path.
+        certificate: What the change costs at most; None if no budget was given. If another part than the scenario's
+            certifies, the lists of that part were tested, and the change is made for the scenario's own.
+        compiled: How the vectors hold the lists; None if nothing was certified, or if it was read from a file.
+        violations: Of the constraints, in the lists that the vectors serve.
+        search: The players' search that found the change; None if it was found within a budget.
+        provenance: How the change was found, in plain values.
+
+    Stability: provisional.
+    """
+
+    base: Factors
+    change: Perturbation
+    goal: str
+    side: str
+    trade_off: float = 0.0
+    certificate: Certificate | None = None
+    compiled: CompiledVectors | None = None
+    violations: Violations | None = None
+    search: CMB | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_search(cls, search: CMB) -> Diversified:
+        """Return what a fitted search by players found."""
+        goal = search.settings()["diversity"]
+        name = "+".join(goal) if isinstance(goal, Mapping) else str(goal)
+        provenance = {"method": "players", "settings": search.settings()}
+        return cls(search.base_, search.delta_, name, search.side, search=search, provenance=provenance)
+
+    @cached_property
+    def factors(self) -> Factors:
+        """The changed model."""
+        return self.change.applied_to(self.base)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is a change at all."""
+        return self.change.item is not None or self.change.user is not None
+
+    @property
+    def objective(self) -> str:
+        """The metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name."""
+        try:
+            return f"{parse(self.goal.partition('+')[0])[0].name}@10"
+        except InputError:
+            return DEFAULT_OBJECTIVE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the certificate's file holds, in plain values."""
+        about = {"goal": self.goal, "side": self.side, "trade_off": self.trade_off}
+        words = None if self.compiled is None else self.compiled.sentence()
+        violations = None if self.violations is None else self.violations.to_dict()
+        certificate = None if self.certificate is None else self.certificate.to_dict()
+        return {**about, "compiled": words, "violations": violations, "certificate": certificate}
+
+
+def served_at(
+    scenario: Scenario,
+    goal: str,
+    trade_off: float,
+    *,
+    side: Side = "user",
+    constraints: Constraints | None = None,
+    depth: int | None = None,
+) -> tuple[CompiledVectors, Lists]:
+    """Compile the lists of a path's point into vectors.
+
+    Returns:
+        The vectors, and the ``(n_users, depth)`` lists that they serve.
+    """
+    wanted = lists_at(scenario, goal, trade_off, constraints)
+    # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
+    compiled = bake(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
+    served, _ = compiled.applied_to(scenario.factors).rank(depth or scenario.k, exclude=scenario.seen)
+    return compiled, np.asarray(served, np.int64)
+
+
+def within_budget(
+    scenario: Scenario,
+    goal: str,
+    budgets: Mapping[str, Share],
+    *,
+    side: Side = "user",
+    constraints: Constraints | None = None,
+    confidence: Share = 0.95,
+    trade_offs: Sequence[float] | None = None,
+    certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
+) -> Diversified:
+    """Find the most diverse vectors whose loss is certified to stay within all budgets.
+
+    The points of the path are tested in order, and the first that fails ends the walk. User vectors hold the lists of
+    a point exactly, so the lists themselves are tested; if some user's vector cannot hold its list, and for item
+    vectors, the lists that the vectors serve are tested.
+
+    Args:
+        scenario: What is served.
+        goal: The metric to raise, or several joined by +.
+        budgets: Metric with cut -> the share of it that may be lost.
+        side: Whose vectors are changed.
+        constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
+            tail_floor, per_user_diversity. What cannot be met is in ``violations``.
+        confidence: Of the certificate.
+        trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
+        certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
+            then stays unread.
+        on_step: Receives the number of points that are done, and how many there are at most.
+
+    Returns:
+        The change and its certificate. The change is empty if not even the first point is certified.
+
+    Stability: provisional.
+    """
+    goal = check_goal(goal)
+    for name in budgets:
+        parse(name)
+    budgets = shares(budgets, "budget", ends=False)
+    confidence = share(confidence, "confidence", *CONFIDENCE)
+    part = certify_on or deciding_part(scenario.split, scenario.part)
+    scenario.split.require_labels(part, "a certified budget")
+    steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
+    step = count_steps(on_step, "walking the path", len(steps) + 1)
+    walked = _Walk(scenario.on(part), goal, budgets, side, constraints, confidence)
+
+    def compiled_at(last: int) -> tuple[CompiledVectors, Lists]:
+        return served_at(scenario, goal, steps[last], side=side, constraints=constraints)
+
+    certificate = walked.certificate(steps, exact=walked.may_be_exact, on_point=step)
+    found = None if certificate.last is None else compiled_at(certificate.last)
+    if walked.may_be_exact and found is not None and not _is_exact(found[0]):
+        certificate = walked.certificate(steps, exact=False)
+        found = None if certificate.last is None else compiled_at(certificate.last)
+    scenario.on(part).keep_lists(goal)
+    step()
+    if found is None or certificate.last is None:
+        return Diversified(scenario.factors, Perturbation(), goal, side, certificate=certificate, provenance=WITHIN)
+    (compiled, served), trade_off = found, steps[certificate.last]
+    violations = None
+    if constraints:
+        violations = constrained(scenario, goal, trade_off, constraints).report(served, features=scenario.features)
+    return Diversified(
+        scenario.factors,
+        compiled.perturbation,
+        goal,
+        side,
+        trade_off,
+        certificate,
+        compiled,
+        violations,
+        provenance=WITHIN,
+    )
+
+
+def _is_exact(compiled: CompiledVectors) -> bool:
+    """Whether every list comes back as it was wanted, in its order."""
+    return bool((compiled.kept == 1).all() and (compiled.in_order == 1).all())
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The test of a path, point after point."""
+
+    judge: Scenario
+    goal: str
+    budgets: Mapping[str, float]
+    side: Side
+    constraints: Constraints | None
+    confidence: float
+
+    @property
+    def depth(self) -> int:
+        return max(int(name.partition("@")[2]) for name in self.budgets)
+
+    @property
+    def may_be_exact(self) -> bool:
+        """Whether vectors can serve the very lists of the path: no guard looks behind their end."""
+        return self.side == "user" and self.depth <= self.judge.k
+
+    def certificate(self, steps: Sequence[float], *, exact: bool, on_point: Any = lambda: None) -> Certificate:
+        names = tuple(self.budgets)
+        base = self.judge.judge(self.judge.factors.rank(self.depth, exclude=self.judge.seen)[0], names)
+        make: MakeLists = partial(_wanted, goal=self.goal, constraints=self.constraints)
+        if not exact:
+            make = partial(_served, goal=self.goal, side=self.side, constraints=self.constraints, depth=self.depth)
+        tested: list[Values] = []
+        certificate: Certificate | None = None
+        for point in tested_points(self.judge, steps, make, names):
+            tested.append(point.values)
+            certificate = certify(base, tested, self.budgets, confidence=self.confidence, part=self.judge.part)
+            on_point()
+            if certificate.last != len(tested) - 1:
+                break
+        assert certificate is not None
+        return certificate
+
+
+def _wanted(scenario: Scenario, trade_off: float, *, goal: str, constraints: Constraints | None) -> Lists:
+    return lists_at(scenario, goal, trade_off, constraints)
+
+
+def _served(
+    scenario: Scenario, trade_off: float, *, goal: str, side: Side, constraints: Constraints | None, depth: int
+) -> Lists:
+    return served_at(scenario, goal, trade_off, side=side, constraints=constraints, depth=depth)[1]
