@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recprism.rerank.base import Reranker, require_one_of, require_whole
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.reranker import Reranker, require_one_of, require_whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from recprism.rerank._choices import compiled_for
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_whole
 from recprism.rerank.features import Features
 from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_whole
 
 
 @dataclass(frozen=True, kw_only=True)

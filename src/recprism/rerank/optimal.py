@@ -21,9 +21,9 @@ from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_between
 from recprism.rerank.features import Features
 from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_between
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
 WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from recprism.rerank._choices import TIE, Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_between, require_one_of
 from recprism.rerank.features import Features
 from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_between, require_one_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from recprism.errors import InputError
-from recprism.rerank.reranker import Reranker
+from recprism.rerank.base import Reranker
 
 RERANKERS: dict[str, Callable[..., Reranker]] = {}
 

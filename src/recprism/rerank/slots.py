@@ -9,10 +9,10 @@ from functools import partial
 from torch import Tensor
 
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_one_of, require_whole
 from recprism.rerank.exposure import spread
 from recprism.rerank.features import Features
 from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_one_of, require_whole
 from recprism.rerank.xquad import cover
 
 
