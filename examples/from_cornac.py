@@ -8,7 +8,7 @@ from __future__ import annotations
 from cornac.data import Dataset
 from cornac.models import BPR
 
-from recprism import load_dataset
+from recprism import load
 from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.models.adapters import from_cornac
 from recprism.report import write_report
@@ -17,7 +17,7 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
 from recprism.runs.jobs.train import scenario_of
 
-data = load_dataset("ml-latest-small")
+data = load("ml-latest-small")
 split = data.split(seed=0)
 pairs = zip(split.user_ids[split.train.row_of_entry], split.item_ids[split.train.indices], strict=True)
 taken = Dataset.from_uir([(user, item, 1.0) for user, item in pairs], seed=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from implicit.als import AlternatingLeastSquares
 from scipy.sparse import csr_matrix
 
-from recprism import load_dataset
+from recprism import load
 from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.models.adapters import from_implicit
 from recprism.report import write_report
@@ -17,7 +17,7 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
 from recprism.runs.jobs.train import scenario_of
 
-data = load_dataset("ml-latest-small")
+data = load("ml-latest-small")
 split = data.split(seed=0)
 model = AlternatingLeastSquares(factors=32, regularization=0.1, alpha=10, random_state=0)
 model.fit(csr_matrix(split.train.to_scipy()), show_progress=False)

@@ -12,7 +12,7 @@ from lenskit.als import ImplicitMFScorer
 from lenskit.data import from_interactions_df
 from lenskit.pipeline import topn_pipeline
 
-from recprism import load_dataset
+from recprism import load
 from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.models.adapters import from_lenskit
 from recprism.report import write_report
@@ -21,7 +21,7 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
 from recprism.runs.jobs.train import scenario_of
 
-data = load_dataset("ml-latest-small")
+data = load("ml-latest-small")
 split = data.split(seed=0)
 users, items = split.user_ids[split.train.row_of_entry], split.item_ids[split.train.indices]
 pipeline = topn_pipeline(ImplicitMFScorer(embedding_size=32, epochs=10))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recprism import load_dataset
+from recprism import load
 from recprism.budget.audit import cost_of_diversity, sentences
 from recprism.models.adapters import from_recbole
 from recprism.report import write_report
@@ -19,7 +19,7 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
 from recprism.runs.jobs.train import scenario_of
 
-data = load_dataset("ml-latest-small")
+data = load("ml-latest-small")
 split = data.split(seed=0)
 exported = Path(__file__).parents[1] / "tests" / "golden" / "recbole" / "BPR.npz"
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import torch
 
-from recprism import BPRMF, load_dataset
+from recprism import BPRMF, load
 from recprism.cmb import CMB
 from recprism.metrics import Context, Lists
 
-data = load_dataset("ml-latest-small")
+data = load("ml-latest-small")
 split = data.split(seed=0)
 factors = BPRMF().fit(split, seed=0, device="cpu")
 

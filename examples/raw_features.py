@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from recprism import load_dataset
+from recprism import load
 from recprism.cmb import CMB
 from recprism.models import Factors
 
-data = load_dataset("ml-latest-small")
+data = load("ml-latest-small")
 split = data.split(seed=0)
 years = data.attributes["year"].cast(float).fill_null(strategy="mean").to_numpy()
 popularity = np.log1p(split.train.col_counts)

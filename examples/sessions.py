@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recprism import Scenario, load_dataset
+from recprism import Scenario, load
 from recprism.budget.path import lists_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.dials.query_adapter import Adapter, AdapterSettings
@@ -210,7 +210,7 @@ def main() -> None:
     options.add_argument("--data-root")
     options.add_argument("--epochs", type=int, default=30)
     words = options.parse_args()
-    rows = compare(load_dataset(words.data, data_root=words.data_root), words.epochs)
+    rows = compare(load(words.data, data_root=words.data_root), words.epochs)
     for name, row in rows.items():
         change = ", ".join(
             f"{metric} {value:.4f} ({value / rows['base'][metric] - 1:+.1%})" for metric, value in row.items()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from recprism import BPRMF, Scenario, load_dataset
+from recprism import BPRMF, Scenario, load
 from recprism.budget.diversified import served_at
 from recprism.budget.path import HISTORY_WEIGHT
 from recprism.data import Dataset
@@ -130,7 +130,7 @@ def main() -> None:
     options.add_argument("--data", default="ml-latest-small")
     options.add_argument("--data-root")
     words = options.parse_args()
-    for row in compare(load_dataset(words.data, data_root=words.data_root)):
+    for row in compare(load(words.data, data_root=words.data_root)):
         values = ", ".join(f"{name} {value:.4f}" for name, value in row.items() if isinstance(value, float))
         print(f"{row['stage']}: {row['what']}: {values}")
 

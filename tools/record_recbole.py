@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from recprism import load_dataset
+from recprism import load
 from recprism.data.split import Part, Split
 
 MODELS = {"BPR": {"embedding_size": 12, "epochs": 40}, "LightGCN": {"embedding_size": 8, "epochs": 40, "n_layers": 2}}
@@ -34,7 +34,7 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        write_parts(load_dataset("ml-latest-small").split(seed=0), home / "small")
+        write_parts(load("ml-latest-small").split(seed=0), home / "small")
         for model, settings in MODELS.items():
             record(asked.python, model, settings, home, asked.folder / f"{model}.npz")
 

@@ -12,7 +12,7 @@ The data go one way, and the folders follow it::
 the command line.
 
     >>> import recprism
-    >>> data = recprism.load_dataset("ml-latest-small")
+    >>> data = recprism.load("ml-latest-small")
     >>> split = data.split(seed=0)
     >>> split.n_users, split.n_items
     (601, 1955)

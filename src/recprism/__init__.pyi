@@ -1,10 +1,13 @@
 from recprism._version import __version__ as __version__
 from recprism.api.estimator import Diversifier as Diversifier
-from recprism.budget.diversified import within_budget as within_budget
+from recprism.api.loading import from_arrays as from_arrays
+from recprism.api.loading import from_frames as from_frames
+from recprism.api.loading import load as load
+from recprism.api.result import Result as Result
+from recprism.api.verbs import audit as audit
+from recprism.api.verbs import diversify as diversify
 from recprism.budget.scenario import Scenario as Scenario
 from recprism.cmb.cmb import CMB as CMB
-from recprism.data.datasets import load_dataset as load_dataset
-from recprism.data.datasets import load_files as load_files
 from recprism.metrics.comparison import compare as compare
 from recprism.metrics.context import Context as Context
 from recprism.metrics.suite import evaluate as evaluate

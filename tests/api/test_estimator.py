@@ -17,7 +17,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
-from recprism import BPRMF, Diversifier, Scenario, within_budget
+from recprism import BPRMF, Diversifier, Scenario
+from recprism.budget import within_budget
 from recprism.data import Dataset, Interactions
 from recprism.errors import InputError
 from recprism.models import Factors

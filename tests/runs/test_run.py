@@ -37,7 +37,7 @@ def test_a_path_is_bound_to_the_vectors_it_was_made_from(trained_run: Callable[.
     run = trained_run()
     others = trained_run(epochs=1).factors()
 
-    def meanwhile(done: int, total: int) -> None:
+    def meanwhile(_what: str, done: int, total: int) -> None:
         if done == total - 1:
             run.save_factors(others)
 

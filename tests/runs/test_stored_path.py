@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recprism.budget.audit import cost_of_diversity
 from recprism.budget.diversified import within_budget
 from recprism.budget.scenario import Scenario
 from recprism.models import BPRMF
+from recprism.runs.jobs.train import scenario_of
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 
@@ -40,17 +42,22 @@ def test_a_larger_budget_never_reaches_less(run: Run) -> None:
     assert path.reach(0.5) > 0
 
 
-def test_it_is_made_once_and_read_afterwards(run: Run) -> None:
+def not_again(*_: object) -> None:
+    raise AssertionError("the path was walked again")
+
+
+def test_it_is_made_once_and_read_afterwards(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     first = stored_path(run, "catalogue_coverage")
-    steps: list[int] = []
-    again = stored_path(run, "catalogue_coverage", lambda at, _: steps.append(at))
-    assert steps == []
+    monkeypatch.setattr("recprism.budget.path._solve", not_again)
+    again = stored_path(run, "catalogue_coverage")
     np.testing.assert_array_equal(first.lists, again.lists)
     assert {**vars(first), "lists": None} == {**vars(again), "lists": None}
 
 
 @pytest.mark.parametrize("harm", ["other vectors", "cut short", "not tensors"])
-def test_a_path_of_other_vectors_or_a_damaged_one_is_made_again(run: Run, tmp_path: Path, harm: str) -> None:
+def test_a_path_of_other_vectors_or_a_damaged_one_is_made_again(
+    run: Run, tmp_path: Path, harm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored_path(run, "subtopic_coverage")
     shutil.copytree(run.path, tmp_path / "copy")
     other = Run.open(tmp_path / "copy")
@@ -60,6 +67,16 @@ def test_a_path_of_other_vectors_or_a_damaged_one_is_made_again(run: Run, tmp_pa
         other.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=1, device="cpu"))
     else:
         file.write_bytes(file.read_bytes()[:200] if harm == "cut short" else b"path")
-    steps: list[int] = []
-    stored_path(other, "subtopic_coverage", lambda at, _: steps.append(at))
-    assert steps
+    monkeypatch.setattr("recprism.budget.path._solve", not_again)
+    with pytest.raises(AssertionError, match="walked again"):
+        stored_path(other, "subtopic_coverage")
+
+
+def test_audit_and_budget_use_the_path_of_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One walk, kept in the run: what comes after it computes no list of the path again."""
+    stored_path(run, "subtopic_coverage")
+    monkeypatch.setattr("recprism.budget.path._solve", not_again)
+    found = cost_of_diversity(scenario_of(run), ["subtopic_coverage"])
+    kept = within_budget(scenario_of(run), "subtopic_coverage", {"ndcg@10": 0.2})
+    assert len(found.paths["subtopic_coverage"].points) == 8
+    assert kept.trade_off > 0

@@ -305,7 +305,8 @@ Run.open("nowhere")
 
 
 def in_python(line: str) -> Row:
-    from recprism import BPRMF, CMB, Factors, LightGCN, evaluate, load_dataset, load_files
+    from recprism import BPRMF, CMB, Factors, LightGCN, evaluate
+    from recprism.data import load_dataset, load_files
     from recprism.errors import RecprismError
     from recprism.metrics import Context
     from recprism.runs.run import Run

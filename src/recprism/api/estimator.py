@@ -1,4 +1,4 @@
-"""An estimator in the manner of scikit-learn, which need not be installed: the main job behind fit and predict."""
+"""An estimator with the interface of scikit-learn, over the verbs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.api.result import Result
+from recprism.api.verbs import diversify
 from recprism.budget.certificate import Certificate
-from recprism.budget.diversified import Diversified, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
@@ -19,28 +20,41 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.query_adapter import Adapter
 from recprism.errors import InputError
-from recprism.explain.build import explain
-from recprism.explain.change import Change
-from recprism.explain.evaluator import METRICS, Evaluator
 from recprism.explain.explanation import Explanation
-from recprism.explain.naming import Labels
+from recprism.explain.views import ItemView, UserView
 from recprism.models import Factors, make_model
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
 
 
 class Diversifier:
-    """The most diverse vectors whose loss of NDCG@k is certified to stay within a budget.
+    """The verbs of recprism behind the interface of scikit-learn, which need not be installed.
 
-    goal: what to raise: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several joined by +
-    budget: the share of NDCG@k that may be lost, 0.05 or "5%"
-    guards: further metrics and their shares, as in {"recall@20": 0.02}
-    side: whose vectors change, "user" (an index of items stays as it is) or "item"
-    subtopics: item id -> names, or a long table item_id, subtopic[, weight]; a Dataset brings its own
-    model, model_settings: what is trained where interactions are given, and what differs from its defaults
-    seed: of the split and the training
+    ``fit`` trains a model if no vectors are given, and finds the most diverse vectors within the budget.
 
-    After ``fit``: base_ and factors_ (vectors before and after), certificate_, kept_, split_, subtopics_, met_ (users x
-    items: all they did, not shown again).
+    Args:
+        goal: What to raise: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several joined
+            by +.
+        budget: The share of NDCG@k that may be lost, 0.05 or "5%".
+        guards: Further metrics and their shares, as in ``{"recall@20": 0.02}``.
+        side: Whose vectors change: "user" (an index of items stays as it is) or "item".
+        k: Length of the lists.
+        confidence: Of the certificate.
+        subtopics: Item id -> names, or a frame item_id, subtopic[, weight]. A data set has its own.
+        model: What is trained on interactions.
+        model_settings: What differs from the model's defaults.
+        seed: Of the split and the training.
+        device: Where the model is trained.
+
+    Attributes:
+        base_: The vectors before.
+        factors_: The vectors after.
+        result_: The result, with its certificate and explanation.
+        certificate_: What the change costs at most.
+        split_: What was learned from and what judged.
+        subtopics_: The categories of the items.
+        met_: ``(n_users, n_items)`` all known interactions; their items are not recommended.
+
+    Stability: provisional.
 
     >>> Diversifier(budget=0.02).set_params(side="item")
     Diversifier(budget=0.02, side='item')
@@ -50,7 +64,7 @@ class Diversifier:
     factors_: Factors
     split_: Split
     subtopics_: Subtopics
-    kept_: Diversified
+    result_: Result
     certificate_: Certificate | None
     met_: Incidence
 
@@ -82,13 +96,14 @@ class Diversifier:
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Diversifier:
-        """Train, where vectors are not given, and find the vectors within the budget.
+        """Train, if no vectors are given, and find the vectors within the budget.
 
-        X: interactions (a Dataset, a frame, a SciPy matrix of users x items, or rows of user id, item id[, rating,
-            timestamp]; a rating is not looked at): split 8:1:1, trained on, certified on the validation part. Or
-            vectors, Factors or (user vectors, item vectors)
-        y: with vectors, what judges them: a Split whose training part they were fitted to, or two matrices of users x
-            items, (seen, taken later). Not looked at where X are interactions
+        Args:
+            X: Interactions: a Dataset, a frame, a SciPy matrix of users x items, or rows of user id, item id[, rating,
+                timestamp]. Ratings are not used. They are split 8:1:1, and the validation part certifies. Or vectors:
+                Factors, or (user vectors, item vectors).
+            y: With vectors, what judges them: a Split whose training part they were fitted to, or two matrices of
+                users x items, (seen, taken later). Not used with interactions.
         """
         if is_vectors(X):
             factors, split = judged_vectors(X, y)
@@ -99,46 +114,50 @@ class Diversifier:
             trainer = make_model(self.model, **(self.model_settings or {}))
             factors = trainer.fit(split, seed=self.seed, device=self.device)
         scenario = Scenario(factors, split, subtopics, "test", self.k)
-        budgets = {f"ndcg@{self.k}": self.budget, **(self.guards or {})}
-        kept = within_budget(scenario, self.goal, budgets, side=self.side, confidence=self.confidence)
+        result = diversify(
+            scenario, self.goal, self.budget, guards=self.guards, side=self.side, confidence=self.confidence
+        )
         self.__dict__.pop("adapter_", None)  # of an earlier fit
-        self.base_, self.split_, self.subtopics_, self.kept_ = factors, split, subtopics, kept
-        self.factors_, self.certificate_ = kept.factors, kept.certificate
+        self.result_, self.base_, self.split_, self.subtopics_ = result, factors, split, subtopics
+        self.factors_, self.certificate_ = result.factors, result.certificate
         self.met_ = split.seen_before("test").union(split.test)
         return self
 
     def recommend(self, users: Any, k: int | None = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Item ids and scores of the best k items that a user has not met in ``fit``, as ``Factors.recommend``."""
+        """Return item ids and scores of the best k items that ``fit`` did not see the user interact with."""
         self._require_fitted()
         return self.factors_.recommend(users, k or self.k, exclude=self.met_)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(n, k) item ids for n user ids, or for the first column of rows such as ``fit`` takes."""
+        """Return ``(n, k)`` item ids for n user ids, or for the first column of rows such as ``fit`` takes."""
         users = np.asarray(X)
         return self.recommend(users[:, 0] if users.ndim == 2 else users)[0]
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """(n, d) vectors of any users, also new ones, to vectors that serve more diverse lists.
+        """Map ``(n, d)`` vectors of any users, also new ones, to vectors that serve more diverse lists.
 
-        For item-side vectors they stay as they are. On the user side a map learned from the lists of ``fit`` answers;
-        it reaches part of what the users' own vectors do (docs/design/carry.md), and the certificate is not about it.
+        With ``side="item"`` they stay as they are. On the user side, a map is learned from the lists of ``fit``. It
+        reaches part of the gain of the users' own vectors (docs/design/carry.md), and the certificate is not about it.
         """
         self._require_fitted()
-        if self.side == "item" or not self.kept_.is_changed:
+        if self.side == "item" or not self.result_.found.is_changed:
             return np.array(X, np.float32)
         return self.adapter_(X)
 
     @cached_property
     def adapter_(self) -> Adapter:
-        """The map p -> p + f(p) behind ``transform``, learned when it is first asked for."""
+        """The map p -> p + f(p) behind ``transform``, learned on first use."""
         seen = self.split_.seen_before("test")
         lists, _ = self.factors_.rank(self.k, exclude=seen)
         return Adapter().fit_lists(self.base_, lists, exclude=seen)
 
     def score(self, X: Any, y: Any = None, metric: str | None = None) -> float:  # noqa: ARG002 - scikit-learn passes y
-        """Mean of a metric, the first goal unless named, of the lists judged by interactions that ``fit`` did not see.
+        """Return the mean of a metric, judged by interactions that ``fit`` did not see.
 
-        Interactions of users or items that ``fit`` did not know are passed over.
+        Args:
+            X: Interactions. Those of unknown users or items are counted and skipped.
+            y: Not used.
+            metric: A name with a cut; the first goal by default.
         """
         self._require_fitted()
         name = metric or f"{self.goal.partition('+')[0]}@{self.k}"
@@ -148,15 +167,10 @@ class Diversifier:
         lists, _ = self.factors_.rank(int(name.partition("@")[2]), exclude=self.met_)
         return float(np.nanmean(scenario.judge(lists, (name,))[name]))
 
-    def explain(self, **settings: Any) -> Explanation:
-        """What the change did and consists of; settings of :func:`recprism.explain.build.explain`."""
+    def explain(self, **settings: Any) -> Explanation | UserView | ItemView:
+        """Explain the change; arguments as in :meth:`recprism.api.Result.explain`."""
         self._require_fitted()
-        wanted = f"{self.goal.partition('+')[0]}@{self.k}"
-        names = tuple(dict.fromkeys((wanted, *METRICS)))
-        judge = Evaluator.on(self.split_, "test", self.base_, self.subtopics_, names)
-        labels = Labels.of(self.subtopics_, popularity=self.split_.train.col_counts)
-        change = Change.of(self.base_, self.kept_.change)
-        return explain(change, judge, wanted, **{"labels": labels, **settings})
+        return self.result_.explain(**settings)
 
     # -- what scikit-learn asks of an estimator -----------------------------------------------------------------------
 
@@ -183,7 +197,7 @@ class Diversifier:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "kept_")
+        return hasattr(self, "result_")
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags, TransformerTags

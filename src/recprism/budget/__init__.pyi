@@ -1,4 +1,4 @@
-from recprism.budget.audit import Cost as Cost
+from recprism.budget.audit import Audit as Audit
 from recprism.budget.audit import cost_of_diversity as cost_of_diversity
 from recprism.budget.audit import sentences as sentences
 from recprism.budget.certificate import Certificate as Certificate

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from recprism._display import Displayed
 from recprism.budget._popularity import beside_popularity
 from recprism.budget.certificate import Certificate
 from recprism.budget.path import Path, PathPoint, check_goal, deciding_part, require_possible, steps_towards, walk
@@ -19,6 +20,9 @@ from recprism.data.split import Part
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Evaluation, evaluate
 from recprism.rerank.optimal import WITHOUT_SUBTOPICS
+
+if TYPE_CHECKING:
+    import polars as pl
 
 COST = "ndcg@10"
 GUARDS = ("recall@20", "hit_rate@5")
@@ -40,8 +44,8 @@ class Reach:
     certificate: Certificate | None
 
 
-@dataclass(frozen=True, eq=False)
-class Cost:
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Displayed):
     """What the lists are like now, what each point of diversity would cost, and who would pay.
 
     paths: goal -> path; reaches: goal -> how far each budget goes
@@ -56,6 +60,34 @@ class Cost:
     exposure: SegmentTable | None
     certified: bool
     confidence: float
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point of each path: relative changes, and the smallest budget that certifies it."""
+        import polars as pl
+
+        rows: list[dict[str, Any]] = []
+        for goal, path in self.paths.items():
+            certified = {
+                it.certified.trade_off: it.budget for it in self.reaches[goal][::-1] if it.certified is not None
+            }
+            rows += [
+                {
+                    "goal": goal,
+                    "trade_off": point.trade_off,
+                    **{name: path.change(point, name) for name in path.base.values},
+                    "certified_for": certified.get(point.trade_off),
+                }
+                for point in path.points
+            ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def _facts(self) -> dict[str, Any]:
+        best = {goal: next((it for it in self.reaches[goal][::-1] if it.certified), None) for goal in self.paths}
+        said = {
+            goal: "nothing certified" if it is None else f"certified up to {100 * it.budget:g} % of {COST}"
+            for goal, it in best.items()
+        }
+        return said if self.certified else dict.fromkeys(self.paths, "no labels to certify by")
 
     def decided_on(self, goal: str) -> str | None:
         """The part whose labels certify the points of a path; None without labels."""
@@ -103,7 +135,7 @@ def cost_of_diversity(
     engine: str = "local",
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
-) -> Cost:
+) -> Audit:
     """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
 
     Figures are those of the scenario's part. What is certified is so by the part whose labels decide, as in
@@ -141,7 +173,7 @@ def cost_of_diversity(
     }
     shown = _shown(reaches[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
-    return Cost(
+    return Audit(
         _now(scenario),
         paths,
         reaches,
@@ -197,7 +229,7 @@ def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTab
     return by_segment(base.values[COST], shown.values[COST], segments)
 
 
-def sentences(cost: Cost) -> list[str]:
+def sentences(cost: Audit) -> list[str]:
     """The audit in words: what is, what a budget buys, who pays."""
     said = []
     for goal, path in cost.paths.items():

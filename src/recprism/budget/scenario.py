@@ -26,12 +26,12 @@ T = TypeVar("T")
 class PathStore(Protocol):
     """Keeps the lists of paths, so that a later process does not compute them again."""
 
-    def read(self, goal: str, part: Part) -> Mapping[float, Lists]:
+    def read(self, goal: str, kind: str) -> Mapping[float, Lists]:
         """Return trade-off -> ``(n_users, k)`` lists, as far as they are stored for the same model and data."""
         ...
 
-    def write(self, goal: str, part: Part, lists: Mapping[float, Lists]) -> None:
-        """Store the lists of one goal and part, in place of those stored before."""
+    def write(self, goal: str, kind: str, lists: Mapping[float, Lists]) -> None:
+        """Store the lists of one goal and kind."""
         ...
 
 
@@ -85,16 +85,24 @@ class Scenario(Displayed):
         found: T = self._computed[key]
         return found
 
-    def known_lists(self, goal: str) -> dict[float, Lists]:
-        """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added."""
-        return self.once(
-            ("lists", goal), lambda: {} if self._store is None else dict(self._store.read(goal, self.part))
-        )
+    def known_lists(self, goal: str, *, served: bool = False) -> dict[float, Lists]:
+        """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added.
 
-    def keep_lists(self, goal: str) -> None:
+        Args:
+            goal: Where the path leads.
+            served: The lists that compiled user vectors serve. They differ from those of the path only if some user's
+                vector cannot hold its list.
+        """
+        kind = self._kind(served)
+        return self.once((goal, kind), lambda: {} if self._store is None else dict(self._store.read(goal, kind)))
+
+    def keep_lists(self, goal: str, *, served: bool = False) -> None:
         """Hand the known lists of a path to the store."""
         if self._store is not None:
-            self._store.write(goal, self.part, self.known_lists(goal))
+            self._store.write(goal, self._kind(served), self.known_lists(goal, served=served))
+
+    def _kind(self, served: bool) -> str:
+        return f"{self.part}-served" if served else self.part
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:

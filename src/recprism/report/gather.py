@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from recprism.budget.audit import BUDGETS, COST, Cost, cost_of_diversity, sentences
+from recprism.budget.audit import BUDGETS, COST, Audit, cost_of_diversity, sentences
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
@@ -119,7 +119,7 @@ def _title(run: Run) -> str:
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
-def _front(cost: Cost, goal: str, metric: str) -> tuple[FrontPoint, ...]:
+def _front(cost: Audit, goal: str, metric: str) -> tuple[FrontPoint, ...]:
     """Empty where there are no labels: nobody knows the price then."""
     path = cost.paths[goal]
     if not cost.certified:
@@ -209,7 +209,7 @@ def _exposure(table: SegmentTable) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def _payers_of(diversified: bool, cost: Cost, asked: float) -> str:
+def _payers_of(diversified: bool, cost: Audit, asked: float) -> str:
     if diversified:
         return "the vectors of this run"
     if cost.shown is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
-from recprism.budget.path import PathPoint, check_goal, deciding_part, steps_towards, walk
+from recprism.budget.diversified import served_at
+from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.split import Part
 from recprism.errors import StorageError
 from recprism.runs.run import Run
 
@@ -35,20 +35,20 @@ class RunPaths:
         self._run = run
         self._made_from = run.fingerprint()  # before anything is read for a path
 
-    def read(self, goal: str, part: Part) -> dict[float, Lists]:
+    def read(self, goal: str, kind: str) -> dict[float, Lists]:
         """Return trade-off -> ``(n_users, k)`` lists."""
         lists = self._stored(goal)
-        start = f"{part}."
+        start = f"{kind}."
         return {
             float(name.removeprefix(start)): array.astype(np.int64)
             for name, array in lists.items()
             if name.startswith(start)
         }
 
-    def write(self, goal: str, part: Part, lists: Mapping[float, Lists]) -> None:
+    def write(self, goal: str, kind: str, lists: Mapping[float, Lists]) -> None:
         """Add lists to the file of a goal. A run that is read-only stays as it is."""
         stored = self._stored(goal)
-        new = {f"{part}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
+        new = {f"{kind}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
         if not new.keys() <= stored.keys():
             with suppress(StorageError):
                 self._run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
@@ -133,18 +133,33 @@ def make_path(
     part = deciding_part(scenario.split, scenario.part)
     judge = scenario.on(part)
     step = count_steps(on_step, "walking the path", len(steps_towards(goal)) * (1 if judge is scenario else 2))
-    path = walk(scenario, goal, names, on_point=step)
-    deciding = path
+    points = _served_points(scenario, goal, names, step)
+    deciding = points
     if judge is not scenario and len(judge.split.part(part)):
-        deciding = walk(judge, goal, (COST,), on_point=step)
-    points = (path.base, *path.points)
+        deciding = _served_points(judge, goal, (COST,), step)
     losses, upper, users = None, None, scenario.factors.n_users
-    if COST in deciding.base.values:
-        losses, upper, users = _price((deciding.base, *deciding.points), confidence)
+    if COST in deciding[0].values:
+        losses, upper, users = _price(deciding, confidence)
     means = {name: tuple(point.mean(name) for point in points) for name in names}
     lists = np.stack([point.lists for point in points]).astype(np.int32)
     trade_offs = tuple(point.trade_off for point in points)
     return StoredPath(goal, trade_offs, lists, means, losses, upper, confidence, part, users)
+
+
+def _served_points(
+    scenario: Scenario, goal: str, metrics: tuple[str, ...], on_point: Callable[[], None]
+) -> list[PathPoint]:
+    """Return the base and the points of the path, as compiled user vectors serve them."""
+    known = scenario.known_lists(goal, served=True)
+    points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
+    for trade_off in steps_towards(goal):
+        if trade_off not in known:
+            known[trade_off] = served_at(scenario, goal, trade_off)[1]
+        points.append(point_of(scenario, known[trade_off], trade_off, metrics))
+        on_point()
+    scenario.keep_lists(goal)
+    scenario.keep_lists(goal, served=True)
+    return points
 
 
 def _price(points: Sequence[PathPoint], confidence: float) -> tuple[tuple[float, ...], tuple[float, ...], int]:

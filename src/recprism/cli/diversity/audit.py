@@ -36,7 +36,7 @@ from recprism.cli._output import (
 )
 
 if TYPE_CHECKING:
-    from recprism.budget.audit import Cost
+    from recprism.budget.audit import Audit
     from recprism.budget.segments import SegmentTable
 
 Guards = Annotated[
@@ -135,7 +135,7 @@ def _describe(path: Path, beside: Any, as_json: bool) -> None:
     print_evaluation(found.evaluation, notes, as_json, about=str(path))
 
 
-def print_cost(found: Cost, target: Path | None) -> None:
+def print_cost(found: Audit, target: Path | None) -> None:
     """What is now, then the paths."""
     judged = f", on the {next(iter(found.paths.values())).part} part" if found.certified else ""
     print_title(f"{target or 'these vectors'}: the lists now{judged}")
@@ -145,7 +145,7 @@ def print_cost(found: Cost, target: Path | None) -> None:
     print_paths(found)
 
 
-def print_paths(found: Cost) -> None:
+def print_paths(found: Audit) -> None:
     """What each point of a path costs and brings, who pays at one of them, and the same in words."""
     from recprism.budget.audit import sentences
 

@@ -6,7 +6,7 @@ from recprism.runs.jobs.explain import ExplainedRun as ExplainedRun
 from recprism.runs.jobs.explain import explain_run as explain_run
 from recprism.runs.jobs.imported import aligned as aligned
 from recprism.runs.jobs.imported import run_from_factors as run_from_factors
-from recprism.runs.jobs.list_files import Audit as Audit
+from recprism.runs.jobs.list_files import ListAudit as ListAudit
 from recprism.runs.jobs.list_files import SideFiles as SideFiles
 from recprism.runs.jobs.list_files import audit_against_run as audit_against_run
 from recprism.runs.jobs.list_files import audit_lists as audit_lists

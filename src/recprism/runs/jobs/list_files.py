@@ -51,7 +51,7 @@ class SideFiles:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class ListAudit:
     """An evaluation of foreign lists, what could not be known, and what was read of the items' categories."""
 
     evaluation: Evaluation
@@ -61,7 +61,7 @@ class Audit:
 
 def audit_lists(
     path: str | Path, side_files: SideFiles, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
-) -> Audit:
+) -> ListAudit:
     """Judge a file of lists by itself and by the files beside it."""
     reader = TableReader(side_files.columns)
     lists = lists_of(reader.read(path, required=LISTS), str(path))
@@ -98,7 +98,7 @@ def audit_lists(
             " name an item table or a catalogue size",
         )
     notes += tuple(note for name, found in pairs.items() if (note := found.note(str(files[name]))))
-    return Audit(evaluation, notes, None if subtopics is None else summarise(subtopics, about.how))
+    return ListAudit(evaluation, notes, None if subtopics is None else summarise(subtopics, about.how))
 
 
 def audit_against_run(
@@ -110,7 +110,7 @@ def audit_against_run(
     bootstrap: int = 1000,
     seed: int = 0,
     columns: Mapping[str, str] | None = None,
-) -> Audit:
+) -> ListAudit:
     """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
     lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()
     items = _as_matrix(
@@ -128,7 +128,7 @@ def audit_against_run(
         else ()
     )
     found = evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed)
-    return Audit(beside_popularity(found, split, part, context), notes)
+    return ListAudit(beside_popularity(found, split, part, context), notes)
 
 
 def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.DataFrame:

@@ -1,0 +1,101 @@
+"""The verbs: what diversity costs, and the most of it within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from recprism.api.result import Result
+from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity
+from recprism.budget.diversified import within_budget
+from recprism.budget.scenario import Scenario
+from recprism.data.progress import ProgressCallback
+from recprism.data.shares import Share
+from recprism.data.split import Part
+
+
+def audit(
+    case: Scenario,
+    goal: str | Sequence[str] | None = None,
+    *,
+    budgets: Sequence[Share] = BUDGETS,
+    guards: Mapping[str, Share] | None = None,
+    confidence: Share = 0.95,
+    show: Share = 0.01,
+    certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
+) -> Audit:
+    """Measure what more diverse lists would cost. Nothing is changed.
+
+    Args:
+        case: The model and what judges it.
+        goal: What to raise: a metric, several joined by +, or a sequence of such goals. By default three of them, or
+            two if the items have no categories.
+        budgets: Shares of NDCG@10 that may be lost.
+        guards: Further metrics, and the share of each that may be lost at any budget.
+        confidence: Of the certificates.
+        show: The budget whose point is broken down by segments of users and items.
+        certify_on: The part whose labels certify; validation by default, if the split has such labels.
+        on_step: Receives the progress.
+
+    Returns:
+        A table and a front for each goal.
+
+    Stability: provisional.
+    """
+    goals = [goal] if isinstance(goal, str) else goal
+    return cost_of_diversity(
+        case,
+        goals,
+        budgets,
+        guards=guards,
+        confidence=confidence,
+        show=show,
+        certify_on=certify_on,
+        on_step=on_step,
+    )
+
+
+def diversify(
+    case: Scenario,
+    goal: str = "subtopic_coverage",
+    budget: Share = 0.05,
+    *,
+    guards: Mapping[str, Share] | None = None,
+    side: Literal["user", "item"] = "user",
+    constraints: Mapping[str, Any] | None = None,
+    confidence: Share = 0.95,
+    certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
+) -> Result:
+    """Find the most diverse vectors whose loss of accuracy is certified to stay within a budget.
+
+    Args:
+        case: The model and what judges it.
+        goal: What to raise: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several joined
+            by +.
+        budget: The share of NDCG@k that may be lost, 0.05 or "5%".
+        guards: Further metrics, and the share of each that may be lost.
+        side: Whose vectors change: "user" (an index of items stays as it is) or "item".
+        constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
+            tail_floor, per_user_diversity. Items are row numbers, categories are names.
+        confidence: Of the certificate.
+        certify_on: The part whose labels certify; validation by default, if the split has such labels.
+        on_step: Receives the progress.
+
+    Returns:
+        The result. If not even the smallest change is certified, its vectors are those of the model.
+
+    Stability: provisional.
+    """
+    found = within_budget(
+        case,
+        goal,
+        {f"ndcg@{case.k}": budget, **(guards or {})},
+        side=side,
+        constraints=constraints,
+        confidence=confidence,
+        certify_on=certify_on,
+        on_step=on_step,
+    )
+    return Result(case, found)
