@@ -43,7 +43,10 @@ PHRASES = (
     "The entry is of no meaning here.",
     "The times are equal as far as the noise lets see.",
     "The review speaks of the battery.",
-    "What is dropped: who is dearer than the budget.",
+    "An item that is dearer than the budget is dropped.",
+    "The least features do next to nothing.",
+    "The vectors give back all lists.",
+    "It is judged on the very users it was made for.",
     "The explanation is held against a control.",
     "The figures come from a made world.",
 )

@@ -63,7 +63,10 @@ IDIOMS = (
     (r"of no meaning", "meaningless, ignored"),
     (r"lets? see", "shows, within"),
     (r"speaks? (?:for|of)", "supports, is about, mentions"),
-    (r"who(?:ever)? (?:is|are) dearer", "that costs more"),
+    (r"dear(?:er|est)?", "expensive, costs more"),
+    (r"next to nothing", "almost nothing"),
+    (r"(?:give|gives|gave|given|giving) back", "reproduces, returns"),
+    (r"the very (?:users|items|same)", "the same"),
     (r"held against", "compared with"),
     (r"made world|made data|made items|made users", "synthetic"),
 )
