@@ -151,7 +151,7 @@ def claims_of(rows: list[dict[str, Any]]) -> list[Claim]:
     for row in rows:
         where = f"{row['set']}, {row['reranker']} at {row['loss']:.0%} NDCG, {row['side']} side"
         claims.append(
-            Claim(f"{where}: share of list items given back", row["kept"], BARS[row["loss"]][row["side"]], "higher")
+            Claim(f"{where}: share of list items reproduced", row["kept"], BARS[row["loss"]][row["side"]], "higher")
         )
         if row["set"] == "ml-1m":
             claims.append(Claim(f"{where}: seconds", row["seconds"], SECONDS))
@@ -180,7 +180,7 @@ def main() -> None:
     for row in details.get("unseen", []):
         claims.append(
             Claim(
-                f"{row['set']}, DPP at 1%, item side, price {row['price']:g}: share given back, unseen users "
+                f"{row['set']}, DPP at 1%, item side, price {row['price']:g}: share reproduced, unseen users "
                 f"(fitted {row['kept']:.3f}, base {row['base_unseen']:.3f})",
                 row["unseen"],
                 None,
@@ -188,7 +188,7 @@ def main() -> None:
         )
     for row in details.get("sweep", []):
         where = f"{row['set']}, d={row['dim']}, k={row['k']}, {row['side']} side (base {row['base']:.3f})"
-        claims.append(Claim(f"{where}: share given back, {row['seconds']:.1f} s", row["kept"], None))
+        claims.append(Claim(f"{where}: share reproduced, {row['seconds']:.1f} s", row["kept"], None))
     report(claims, as_json=words.json, details=details)
 
 

@@ -76,7 +76,7 @@ def claims(cost: Any, seconds: dict[Shape, float]) -> list[Claim]:
         Claim("c: processor microseconds per list", float(cost[2] * 1e6), None),
         Claim("off at most, shapes that were fitted", round(off(FITTED), 3), None),
         Claim("off at most, ML-10M's shape and half a million items, not fitted", round(off(HELD_OUT), 3), None),
-        Claim(f"{n_users:,} x {n_items:,}, d = {dim}: core hours to rank everybody", round(whole), None),
+        Claim(f"{n_users:,} x {n_items:,}, d = {dim}: core hours to rank all users", round(whole), None),
         Claim(f"the learner there, {iterations} iterations of {sampled:,} users: core hours", round(learned, 1), None),
     ]
 

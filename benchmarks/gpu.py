@@ -140,7 +140,7 @@ def a_million_users(rate: dict[str, float]) -> list[Claim]:
     return [
         Claim("1,000,000 users x 100,000 items, d = 64, k = 20, 50 seen items each: seconds", taken, 1.5),
         Claim("the same: share of the floor reached", floor / taken, None),
-        Claim("the same: GiB beside the vectors (a score matrix has 373)", peak, None),
+        Claim("the same: GiB in addition to the vectors (a score matrix has 373)", peak, None),
     ]
 
 
@@ -252,7 +252,7 @@ def main() -> None:
         split, subtopics = unpack(asked.packed / "ml-1m.npz")
         trained, factors = training(split, "ML-1M", QUALITY)
         claims += front(factors, split, subtopics) + trained
-        claims += training(unpack(asked.packed / "made.npz")[0], "made, ML-10M's shape", None)[0]
+        claims += training(unpack(asked.packed / "made.npz")[0], "synthetic, ML-10M's shape", None)[0]
     report(claims, as_json=asked.json, packages=("triton",), details={"rates per ms": rate, "ms": details})
 
 

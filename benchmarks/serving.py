@@ -1,16 +1,17 @@
-"""Swapped vectors in a real stack: what indexes that approximate leave of them, and what a request takes.
+"""Swapped vectors in a real stack: how much of the gain approximate indexes keep, and how long a request takes.
 
     python benchmarks/serving.py --run runs/ml1m [--json]
 
-Two catalogues: ML-1M (the run, user side; seen items are filtered in the search) and a million made items. Indexes of
-FAISS by inner product: flat, HNSW, IVF-PQ and int8. "Share of the gain" is that of SC@10 which exact search gives, the
-smaller of two: over the exact base lists, and over base vectors in the same index. "Swapped in" are items of the exact
-swapped list that the base list has not; their recall stands beside that of the other items of the same lists, at the
-same effort. Vectors "for this index" are what `recprism export --for-index` makes; a margin is that of `--margin`.
+There are two catalogues: ML-1M (the run, user side; the search filters seen items) and a million synthetic items. The
+indexes are FAISS by inner product: flat, HNSW, IVF-PQ and int8. "Share of the gain" is relative to the gain in SC@10 of
+exact search. It is the smaller of two: over the exact base lists, and over base vectors in the same index. "Swapped in"
+are items of the exact swapped list that the base list does not have. Their recall is printed next to that of the other
+items of the same lists, at the same effort. Vectors "for this index" come from `recprism export --for-index`; a margin
+is that of `--margin`.
 
 Requests are answered one at a time by one thread, the ways to answer taking turns in an order drawn for each request.
-"Base again" is the same as base: how far it is off in one of the rounds is the noise that swapped vectors are held
-against. Re-rankers get 100 candidates from the same index.
+"Base again" is the same as base: its largest deviation in a round is the noise that swapped vectors are compared with.
+Re-rankers get 100 candidates from the same index.
 Needs about 3 GiB and five minutes on two quiet cores.
 """
 
@@ -111,7 +112,7 @@ def rows(at: str, facts: dict[str, float], bar: float | None) -> list[Claim]:
 
 
 def item_side(world: World, indexes: list[Index]) -> list[Claim]:
-    """The same lists put into item vectors: indexes built anew, and old codebooks or edges under new vectors."""
+    """The same lists put into item vectors: indexes rebuilt, and old codebooks or edges under new vectors."""
     wanted = world.lists[1]
     moved = bake(world.base, wanted, "item", exclude=world.seen).applied_to(world.base)
     shown = World(world.name, world.base, moved, world.context, world.seen)
@@ -122,10 +123,10 @@ def item_side(world: World, indexes: list[Index]) -> list[Claim]:
         effort = index.efforts[-1]
         base = index.lists(world.base.user, world, effort)
         for name, ready in (
-            ("built anew", build(moved.item)),
+            ("rebuilt", build(moved.item)),
             ("old codebooks", with_old_codebooks(index, moved.item)),
         ):
-            if index.name != "flat" or name == "built anew":
+            if index.name != "flat" or name == "rebuilt":
                 words = "old edges" if index.name == "HNSW" and name == "old codebooks" else name
                 facts = quality(shown, ready, effort, moved.user, base)
                 claims += rows(

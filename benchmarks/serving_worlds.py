@@ -95,7 +95,7 @@ def million(n_items: int, n_users: int, seed: int = 0) -> World:
     wanted = reranker("optimal_sc", trade_off=0.1)(pool, scores, K, features=Features(subtopics=subtopics))
     served = bake(base, np.asarray(wanted, np.int64), order=True).applied_to(base)
     context = Context(relevant=Incidence.empty((n_users, n_items)), subtopics=subtopics)
-    return World(f"{n_items:,} made items", base, served, context, None)
+    return World(f"{n_items:,} synthetic items", base, served, context, None)
 
 
 @dataclass(eq=False)

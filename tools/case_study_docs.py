@@ -40,10 +40,10 @@ def _extraction(found: dict[str, Any]) -> str:
         f"{found['seconds']:g} seconds. The most mentioned, with the share of praise:"
     )
     top = [
-        f"{row['feature']} {row['mentions']:,}" + ("" if row["positive"] is None else f" ({row['positive']:.0%})")
+        (row["feature"], f"{row['mentions']:,}", "" if row["positive"] is None else f"{row['positive']:.0%}")
         for row in found["top"]
     ]
-    return f"{lead} {', '.join(top)}."
+    return f"{lead}\n\n{_table([('feature', 'mentions', 'praise'), *top])}"
 
 
 def _subtopics(found: dict[str, Any]) -> str:
@@ -60,8 +60,8 @@ def _models(found: list[dict[str, float]]) -> str:
         rows.append((name, *(f"{value:.4f}" for value in (*values, mean(values)))))
     plain, filled = (mean(split[f"validation, {name}"] for split in found) for name in ("plain", "completed"))
     return (
-        f"{_table(rows)}\n\nFilling never-mentioned cells takes validation NDCG@10 from {plain:.4f} to {filled:.4f} on "
-        "average. What the feature model has and BPRMF has not is columns with names."
+        f"{_table(rows)}\n\nFilling never-mentioned cells raises validation NDCG@10 from {plain:.4f} to {filled:.4f} "
+        "on average. Unlike BPRMF, the feature model has columns with names."
     )
 
 
@@ -101,14 +101,14 @@ def _objectives(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _verdicts(found: dict[str, dict[str, Any]]) -> str:
-    """Of the change as a whole, objective by objective, and then of the ranking of features."""
+    """The verdict on the whole change for each objective, then the one on the ranking of features."""
     weights = [row["rank_correlation_with_user_weights"] for row in found.values()]
     first = max(row["first_over_median"] for row in found.values())
     ranking = (
-        "\n\nThe change was learned; the ranking of features is weaker. It agrees with how much users weigh each "
-        f"feature, a ranking that knows nothing of the objective, at {min(weights):.2f} to {max(weights):.2f}, and the "
-        f"first feature moved at most {first:.2f} times as much as the median one. Read the top five as features that "
-        "lists hang on in general, not as what sets one objective apart: that was not shown here."
+        "\n\nThe change was learned; the evidence for the ranking of features is weaker. Its rank correlation with the "
+        f"size of users' weights, which do not depend on the objective, is {min(weights):.2f} to {max(weights):.2f}. "
+        f"The first feature moved at most {first:.2f} times as much as the median one. Read the top five as features "
+        "that lists depend on in general. This page does not show that they are specific to one objective."
     )
     return _by_objective(found) + ranking
 
@@ -118,19 +118,21 @@ def _by_objective(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _checked(row: dict[str, Any]) -> str:
-    """The verdict of `recprism explain`, on users whom the search did not know."""
-    return f"On a fifth of the users, after a search without them: *{row['verdict']['sentence']}*"
+    """The verdict of `recprism explain` on held-out users."""
+    lead = "The verdict of `recprism explain`, on a fifth of the users that the search did not use, is this."
+    return f"{lead} *{row['verdict']['sentence']}*"
 
 
 def _verdict(row: dict[str, Any]) -> str:
     gain = row["after"] - row["before"]
     if row["p"] > 0.05:
-        return "the shuffled change does as well: this perturbation explains nothing about features."
+        return "the shuffled change does equally well: this perturbation explains nothing about features."
     share, bias = ((row[name] - row["before"]) / gain for name in ("shuffled_within_items", "bias_part"))
     said = f"better than the shuffled change (p = {row['p']:.3f}), which keeps {share:.0%} of the gain."
     if row["bias_part"] >= row["after"]:
         return (
-            said + " But its item-bias part alone does as well: it says which items to lift, not which features matter."
+            said + " But its item-bias part alone does equally well. It shows which items to lift, not which features"
+            " matter."
         )
     return said + f" The item-bias part alone reaches {bias:.0%} of it."
 

@@ -78,7 +78,7 @@ def _verdicts(cells: list[Cell]) -> str:
 
 
 def _rivals(cells: list[Cell]) -> str:
-    """Everybody in every cell, world by world."""
+    """All methods in every cell, one table per world."""
     worlds = dict.fromkeys(cell["world"] for cell in cells)
     return "\n\n".join(_everybody([cell for cell in cells if cell["world"] == world]) for world in worlds)
 

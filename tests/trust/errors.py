@@ -1,6 +1,6 @@
-"""Bad input and what is said to it: the table behind docs/errors.md.
+"""Bad input and the messages for it: the table behind docs/errors.md.
 
-python tests/trust/errors.py --write     writes the page anew
+python tests/trust/errors.py --write     writes the page again
 
 Every row runs here: a command line in a folder of small files, good and bad, or a line of Python. The page shows what
 was printed.
@@ -25,14 +25,15 @@ from unittest.mock import patch
 import numpy as np
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
-HEAD = """# What is said to bad input
+HEAD = """# Error messages for bad input
 
-Every error is one sentence: what is wrong, where, and what to do. Exit codes: 2 for input and usage, 1 for a failure
-that is not the caller's, 0 for success; Python raises `recprism.errors.InputError` (a `ValueError`) with the same
-sentence. A missing argument or an unknown option also names the command's `--help`.
+Every error is one sentence that says what is wrong, where, and what to do. The exit code is 2 for wrong input or usage,
+1 for a failure that the caller did not cause, and 0 for success. Python raises `recprism.errors.InputError` (a
+`ValueError`) with the same sentence. For a missing argument or an unknown option, the message also names the command's
+`--help`.
 
-This page is written by `make errors` from the cases of `tests/trust/errors.py`, which the tests run: each input below
-was given, and each message printed.
+`make errors` generates this page from the cases of `tests/trust/errors.py`. The tests run every input below and compare
+every message.
 """
 
 
