@@ -98,6 +98,8 @@ def test_python_asks_about_a_number_above_one(ask: Callable[[Scenario], Any], sc
 
 
 TOML = """
+format = 2
+
 [split]
 validation = {validation}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, parse_share
@@ -28,12 +28,6 @@ class _Strict(BaseModel):
 
 
 ColumnName = Literal["user_id", "item_id", "rating", "timestamp", "subtopic", "weight", "title", "year"]
-OLDER_COLUMN_KEYS = {
-    "user_id": "user_column",
-    "item_id": "item_column",
-    "rating": "rating_column",
-    "timestamp": "timestamp_column",
-}
 
 
 class DataConfig(_Strict):
@@ -62,20 +56,6 @@ class DataConfig(_Strict):
     """What stands between two subtopics of a text; unset, it is found."""
     subtopic_level: Literal["last", "path"] = "last"
     """Of nested subtopics, the last level or the whole path."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_older_runs(cls, values: Any) -> Any:
-        """Runs made before had one key a column, and one subtopic column."""
-        if not isinstance(values, dict):
-            return values
-        older = {name: values[key] for name, key in OLDER_COLUMN_KEYS.items() if values.get(key, name) != name}
-        now = {key: value for key, value in values.items() if key not in OLDER_COLUMN_KEYS.values()}
-        if older:
-            now["columns"] = {**older, **now.get("columns", {})}
-        if isinstance(now.get("subtopic_column"), str):
-            now["subtopic_column"] = [now["subtopic_column"]]
-        return now
 
 
 class SplitConfig(_Strict):
@@ -154,6 +134,7 @@ class RunConfig(_Strict):
 
 HEAD = "# What this run was asked to do; the last line says that nothing is missing.\n"
 END = "# end\n"
+FORMAT = 2  # of run directories; 0.1 wrote none
 
 
 def write_config(path: Path, config: RunConfig, only: set[str] | None = None) -> None:
@@ -163,7 +144,8 @@ def write_config(path: Path, config: RunConfig, only: set[str] | None = None) ->
 
     only: the parts to write; all of them if None
     """
-    write_text(path, HEAD + tomli_w.dumps(config.model_dump(exclude_none=True, include=only)) + END)
+    facts = {"format": FORMAT, **config.model_dump(exclude_none=True, include=only)}
+    write_text(path, HEAD + tomli_w.dumps(facts) + END)
 
 
 def is_config(path: Path) -> bool:
@@ -185,10 +167,21 @@ def read_config(path: Path) -> RunConfig:
                 f"{path}: cut short (the line `{END.strip()}` is missing); put it back or make another run"
             )
         asked = tomllib.loads(text)
+        _require_format(asked.pop("format", None), path)
         try:
             return RunConfig.model_validate(asked)
         except ValidationError as problem:
             raise InputError(f"{path}: {in_one_sentence(problem)}") from None
+
+
+def _require_format(found: Any, path: Path) -> None:
+    """Refuse runs of other versions: their files mean something else."""
+    if found != FORMAT:
+        version = "another version of recprism" if isinstance(found, int) else "recprism 0.1"
+        raise InputError(
+            f"{path.parent}: made by {version}, whose runs this version does not read; make the run again with "
+            "`recprism train` or `recprism import`"
+        )
 
 
 def in_one_sentence(problem: ValidationError) -> str:
