@@ -66,7 +66,8 @@ def made(n_users: int, n_items: int) -> World:
     rows = np.repeat(np.arange(n_users), SEEN)
     seen = Incidence.from_pairs(rows, best.ravel(), (n_users, n_items))
     context = Context(relevant=Incidence.empty(seen.shape), subtopics=catalogue.subtopics())
-    return World(f"{n_items:,} synthetic items", factors, seen, context, ("subtopic_coverage@10",), (16, 64, None, 1024))
+    name = f"{n_items:,} synthetic items"
+    return World(name, factors, seen, context, ("subtopic_coverage@10",), (16, 64, None, 1024))
 
 
 def compared(world: World) -> dict[str, Any]:
