@@ -114,7 +114,7 @@ def _view(found: Any, user: str | None, item: str | None, top: int) -> UserView 
     from recprism.explain.views import view_item, view_user
 
     if user is not None:
-        return view_user(found.explanation, found.judge, user, top)
+        return view_user(found.explanation, found.evaluator, user, top)
     return view_item(found.explanation, item, top)
 
 
