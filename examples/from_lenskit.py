@@ -13,13 +13,11 @@ from lenskit.data import from_interactions_df
 from lenskit.pipeline import topn_pipeline
 
 from recprism import load
-from recprism.budget.audit import cost_of_diversity, sentences
+from recprism.budget import cost_of_diversity, sentences
 from recprism.models.adapters import from_lenskit
 from recprism.report import write_report
-from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.imported import run_from_factors
-from recprism.runs.jobs.train import scenario_of
+from recprism.runs import BudgetConfig
+from recprism.runs.jobs import diversify_within, run_from_factors, scenario_of
 
 data = load("ml-latest-small")
 split = data.split(seed=0)
