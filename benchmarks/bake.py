@@ -21,7 +21,7 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials.solve import CompiledVectors, bake
+from recprism.dials import CompiledVectors, lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.rerank import Features, reranker
@@ -77,21 +77,21 @@ def overlap(lists: Any, given: Any) -> float:
 
 def timed(factors: Factors, lists: Any, side: Any, **options: Any) -> tuple[CompiledVectors, dict[str, Any]]:
     start = time.perf_counter()
-    baked = bake(factors, lists, side, **options)
+    compiled = lists_to_vectors(factors, lists, side, **options)
     seconds = time.perf_counter() - start
     own = options.get("users", np.arange(factors.n_users))
     figures = {
         "side": side,
-        "kept": float(baked.kept.mean()),
-        "whole": float((baked.kept == 1).mean()),
-        "size": baked.size,
-        "median_size": float(np.median(baked.sizes[own])) if side == "user" else float(np.median(baked.sizes)),
-        "mean_change": baked.mean_change,
+        "kept": float(compiled.kept.mean()),
+        "whole": float((compiled.kept == 1).mean()),
+        "size": compiled.size,
+        "median_size": float(np.median(compiled.sizes[own])) if side == "user" else float(np.median(compiled.sizes)),
+        "mean_change": compiled.mean_change,
         "seconds": seconds,
     }
-    if baked.feasible is not None:
-        figures["feasible"] = float(baked.feasible[own].mean())
-    return baked, figures
+    if compiled.feasible is not None:
+        figures["feasible"] = float(compiled.feasible[own].mean())
+    return compiled, figures
 
 
 def goals(world: World) -> Iterable[dict[str, Any]]:
@@ -113,10 +113,10 @@ def unseen(world: World) -> Iterable[dict[str, Any]]:
     fitted = np.random.default_rng(0).random(len(lists)) < 0.8
     some, seen = np.flatnonzero(fitted), world.seen
     for price in PRICES:
-        baked, figures = timed(
+        compiled, figures = timed(
             world.factors, lists[some], "item", users=some, exclude=seen.take_rows(some), price=price
         )
-        given, _ = baked.applied_to(world.factors).rank(K, exclude=seen)
+        given, _ = compiled.applied_to(world.factors).rank(K, exclude=seen)
         away = {
             "base_unseen": overlap(lists[~fitted], base[~fitted]),
             "unseen": overlap(lists[~fitted], given[~fitted]),

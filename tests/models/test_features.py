@@ -13,7 +13,7 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
-from recprism.models._feature_model import FeatureModel, completed
+from recprism.models.feature_model import FeatureModel, completed
 
 N_FEATURES, PER_FEATURE = 4, 15
 

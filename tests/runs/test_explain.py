@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recprism.cmb import CMB
-from recprism.dials.solve import bake
+from recprism.dials.solve import lists_to_vectors
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
@@ -58,7 +58,7 @@ def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -
     base = Factors.from_arrays(made.user, made.item)
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
     wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
-    found = bake(base, wanted, side, exclude=made.split.seen_before("test"))
+    found = lists_to_vectors(base, wanted, side, exclude=made.split.seen_before("test"))
     model = CMB.holding(base, found.perturbation, diversity="subtopic_coverage", side=side)
     controls, _ = checked(model, made.split, made.subtopics, "subtopic_coverage@10", draws=49)
     verdict = Verdict.of(controls)

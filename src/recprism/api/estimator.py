@@ -17,7 +17,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.query_adapter import Adapter
+from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
 from recprism.explain.build import explain
 from recprism.explain.change import Change
@@ -129,11 +129,11 @@ class Diversifier:
         return self.adapter_(X)
 
     @cached_property
-    def adapter_(self) -> Adapter:
+    def adapter_(self) -> QueryAdapter:
         """The map p -> p + f(p) behind ``transform``, learned when it is first asked for."""
         seen = self.split_.seen_before("test")
         lists, _ = self.factors_.rank(self.k, exclude=seen)
-        return Adapter().fit_lists(self.base_, lists, exclude=seen)
+        return QueryAdapter().fit_lists(self.base_, lists, exclude=seen)
 
     def score(self, X: Any, y: Any = None, metric: str | None = None) -> float:  # noqa: ARG002 - scikit-learn passes y
         """Mean of a metric, the first goal unless named, of the lists judged by interactions that ``fit`` did not see.

@@ -19,7 +19,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.solve import CompiledVectors, bake
+from recprism.dials import CompiledVectors, lists_to_vectors
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
@@ -115,7 +115,7 @@ def served_at(
     """Vectors that hold the optimal lists, and the (n_users, depth) lists that these vectors give."""
     wanted = lists_at(scenario, goal, trade_off, constraints)
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
-    baked = bake(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
+    baked = lists_to_vectors(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
     vectors = baked.perturbation.applied_to(scenario.factors)
     served, _ = vectors.rank(scenario.k if depth is None else depth, exclude=scenario.seen)
     return baked, np.asarray(served, np.int64)
