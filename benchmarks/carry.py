@@ -35,7 +35,7 @@ from recprism.models.folding import fold_in
 from recprism.rerank import Features, reranker
 
 K, CANDIDATES, FIFTH = 10, 100, 5
-TARGETS = (("xquad_uniform", 0.8), ("optimal_sc", 0.3))
+TARGETS = (("xquad_uniform", 0.8), ("optimal_subtopic_coverage", 0.3))
 PRICES = (0.1, 10.0)
 STRENGTHS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0)
 ADAPTERS = {

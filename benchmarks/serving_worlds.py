@@ -92,7 +92,9 @@ def million(n_items: int, n_users: int, seed: int = 0) -> World:
     subtopics = Subtopics.from_pairs(rows, np.array([f"topic {at:02}" for at in range(n_topics)])[topics], n_items)
     base = Factors.from_arrays(user, item)
     pool, scores = base.rank(POOL)
-    wanted = reranker("optimal_sc", trade_off=0.1)(pool, scores, K, features=Features(subtopics=subtopics))
+    wanted = reranker("optimal_subtopic_coverage", trade_off=0.1)(
+        pool, scores, K, features=Features(subtopics=subtopics)
+    )
     served = lists_to_vectors(base, np.asarray(wanted, np.int64), order=True).applied_to(base)
     context = Context(relevant=Incidence.empty((n_users, n_items)), subtopics=subtopics)
     return World(f"{n_items:,} made items", base, served, context, None)

@@ -1,4 +1,4 @@
-"""Adapters: what they must not do, known maps found again, and lists that carry over to users without one."""
+"""Query adapters: invariants, recovery of known maps, and lists of users that they were not fitted to."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def vectors_of(seed: int, n: int = 40, d: int = 5) -> Any:
 
 
 @given(st.integers(0, 10_000), st.sampled_from([LINEAR, replace(LINEAR, ridge=0.1), NETWORK]))
-def test_fitted_on_no_change_it_is_the_identity(seed: int, settings: QueryAdapterSettings) -> None:
+def test_an_adapter_fitted_to_no_change_is_the_identity(seed: int, settings: QueryAdapterSettings) -> None:
     vectors = vectors_of(seed)
     adapter = QueryAdapter(settings).fit(vectors, np.zeros_like(vectors))
     assert (adapter(vectors_of(seed + 1)) == vectors_of(seed + 1)).all()
 
 
 @given(st.integers(0, 10_000))
-def test_a_linear_map_is_found_again(seed: int) -> None:
+def test_a_linear_map_is_recovered(seed: int) -> None:
     vectors, generator = vectors_of(seed), np.random.default_rng(seed)
     linear, offset = generator.normal(size=(5, 5)), generator.normal(size=5)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -51,7 +51,7 @@ def test_length_does_not_matter(seed: int, settings: QueryAdapterSettings, facto
     assert (adapter(np.zeros((2, 5))) == 0).all()
 
 
-def test_a_network_learns_what_no_line_can() -> None:
+def test_a_network_fits_a_map_that_is_not_linear() -> None:
     vectors = vectors_of(0, n=400, d=2)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     changes = np.abs(unit) * np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -75,7 +75,7 @@ def test_same_seed_same_bits_also_after_saving(settings: QueryAdapterSettings, t
 
 
 def wishes(n_users: int = 200, bias: bool = False) -> tuple[Factors, Any, Incidence]:
-    """Users who are to be given what they would be given if they were turned by a fixed angle."""
+    """Users, and the lists that they would get if their vectors were rotated by a fixed angle."""
     generator = np.random.default_rng(0)
     user, item = generator.normal(size=(n_users, 4)), generator.normal(size=(60, 4))
     turned = user.copy()
@@ -94,7 +94,7 @@ def overlap(factors: Factors, lists: Any, exclude: Incidence) -> float:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("hidden", [0, 16])
-def test_lists_carry_over_to_users_without_one(hidden: int, bias: bool) -> None:
+def test_the_adapter_works_for_users_without_lists(hidden: int, bias: bool) -> None:
     factors, lists, exclude = wishes(bias=bias)
     some, others = np.arange(150), np.arange(150, 200)
     settings = QueryAdapterSettings(hidden=hidden, steps=300, ridge=0.0)
@@ -108,7 +108,7 @@ def test_lists_carry_over_to_users_without_one(hidden: int, bias: bool) -> None:
     assert (again(factors.user) == adapter(factors.user)).all()
 
 
-def test_lists_may_be_short_and_users_may_have_several_or_no_length() -> None:
+def test_short_lists_several_lists_and_zero_vectors() -> None:
     factors, lists, _ = wishes()
     user = factors.user.copy()
     user[1] = 0
@@ -118,13 +118,13 @@ def test_lists_may_be_short_and_users_may_have_several_or_no_length() -> None:
         factors.with_vectors(user=user), rows, users=[0, 0, 1, 2]
     )
     assert np.isfinite(adapter(user)).all()
-    with pytest.raises(InputError, match="nothing can be learned"):
+    with pytest.raises(InputError, match="no list belongs to a user with a non-zero vector"):
         QueryAdapter().fit_lists(factors, np.full((1, 3), -1), users=[0])
 
 
-def test_what_cannot_be_is_said(tmp_path: Path) -> None:
+def test_bad_input_raises_an_error(tmp_path: Path) -> None:
     vectors = vectors_of(0)
-    with pytest.raises(InputError, match="learned nothing yet"):
+    with pytest.raises(InputError, match="not fitted yet; call fit or fit_lists"):
         QueryAdapter()(vectors)
     with pytest.raises(InputError, match="nothing to save"):
         QueryAdapter().save(tmp_path / "x.safetensors")

@@ -107,7 +107,7 @@ def export_run(
     part: "live", vectors for lists that take all known interactions as seen, or "test", those that were judged
 
     to: a name of ``export_formats.FORMATS``; metric: what the index searches by, the model's own unless named
-    margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``bake.hold``)
+    margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``widen_margins``)
     for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
     """
     chosen, folder = format_named(to), Path(folder)

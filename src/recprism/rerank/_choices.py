@@ -7,12 +7,13 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+COMPILED_FOR = ("cpu",)  # types of devices
 TIE = 1e-11  # values closer than this count as equal, because the order of a sum affects them; the better rank wins
 
 
 def compiled_for(device: torch.device) -> ModuleType | None:
     """Return the compiled re-rankers for the CPU; None for a GPU, where the caller uses torch."""
-    if device.type != "cpu":
+    if device.type not in COMPILED_FOR:
         return None
     from recprism.rerank import _compiled  # imports the re-rankers, which import this module
 

@@ -20,7 +20,8 @@ from recprism.rerank.xquad import cover
 class SlotFilling(Reranker):
     """Keeps the best k - m candidates and fills m places by diversity alone.
 
-    Of equally diverse candidates the more relevant wins. m is ``slots``, or, if that is None, ``trade_off`` * k rounded to the nearest whole number, halves up.
+    Of equally diverse candidates the more relevant wins. m is ``slots``, or, if that is None, ``trade_off`` * k rounded
+    to the nearest whole number, halves up.
 
     Attributes:
         fill: "coverage" takes the items that cover most new subtopics, one after another (xQuAD at 1 with uniform
