@@ -1,12 +1,17 @@
-"""How much of a re-ranker's lists can vectors hold, at what size, and where does it stop being possible?
+"""How many items of a re-ranker's lists come back from user or item vectors, and how large is the change?
 
     python benchmarks/bake.py --data-root DIR [--sets ml-1m amazon-cds-2014] [--json]
     python benchmarks/bake.py --data-root DIR --parts sweep --dims 8 16 --lengths 10 50 100
 
-Parts: "goals" bakes the lists of three re-rankers, tuned on the validation part to lose 1 % and 5 % of NDCG@10, into
-user and into item vectors (BPRMF, 50 factors, lists of 10); "unseen" fits item vectors on four fifths of the users, at
-several prices, and looks at the others; "sweep" varies factors and length (MMR at 0.5 over the best max(100, 2 k)
-candidates; the user side on the first 1,000 users). Two cores need about half an hour for all.
+The benchmark has three parts:
+
+- "goals" compiles the lists of three re-rankers into user vectors and into item vectors (BPRMF, 50 factors, lists of
+  10). The re-rankers are tuned on the validation part to lose 1 % and 5 % of NDCG@10.
+- "unseen" fits item vectors on four fifths of the users, at several prices, and evaluates the other users.
+- "sweep" varies the number of factors and the length of the lists (MMR at 0.5 over the best max(100, 2 k) candidates;
+  the user side on the first 1,000 users).
+
+Two cores need about half an hour for all parts.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials.solve import CompiledVectors, bake
+from recprism.dials import CompiledVectors, lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.rerank import Features, reranker
@@ -61,7 +66,7 @@ class World:
         return evaluate(lists, self.context, ["ndcg@10"], bootstrap=0)["ndcg@10"].mean
 
     def tuned(self, name: str, loss: float) -> float:
-        """The largest trade-off found by bisection that loses no more on the validation part."""
+        """Find, by bisection, the largest trade-off that loses no more than ``loss`` on the validation part."""
         least = (1 - loss) * self.ndcg(name, 0.0)
         low, high = 0.0, 1.0
         for _ in range(10):
@@ -71,27 +76,27 @@ class World:
 
 
 def overlap(lists: Any, given: Any) -> float:
-    """Mean share of the items of ``lists`` that are in ``given``."""
+    """Return the mean share of the items of ``lists`` that are in ``given``."""
     return float((lists[:, :, None] == given[:, None, :]).any(2).mean())
 
 
 def timed(factors: Factors, lists: Any, side: Any, **options: Any) -> tuple[CompiledVectors, dict[str, Any]]:
     start = time.perf_counter()
-    baked = bake(factors, lists, side, **options)
+    compiled = lists_to_vectors(factors, lists, side, **options)
     seconds = time.perf_counter() - start
     own = options.get("users", np.arange(factors.n_users))
     figures = {
         "side": side,
-        "kept": float(baked.kept.mean()),
-        "whole": float((baked.kept == 1).mean()),
-        "size": baked.size,
-        "median_size": float(np.median(baked.sizes[own])) if side == "user" else float(np.median(baked.sizes)),
-        "mean_change": baked.mean_change,
+        "kept": float(compiled.kept.mean()),
+        "whole": float((compiled.kept == 1).mean()),
+        "size": compiled.size,
+        "median_size": float(np.median(compiled.sizes[own])) if side == "user" else float(np.median(compiled.sizes)),
+        "mean_change": compiled.mean_change,
         "seconds": seconds,
     }
-    if baked.feasible is not None:
-        figures["feasible"] = float(baked.feasible[own].mean())
-    return baked, figures
+    if compiled.feasible is not None:
+        figures["feasible"] = float(compiled.feasible[own].mean())
+    return compiled, figures
 
 
 def goals(world: World) -> Iterable[dict[str, Any]]:
@@ -113,10 +118,10 @@ def unseen(world: World) -> Iterable[dict[str, Any]]:
     fitted = np.random.default_rng(0).random(len(lists)) < 0.8
     some, seen = np.flatnonzero(fitted), world.seen
     for price in PRICES:
-        baked, figures = timed(
+        compiled, figures = timed(
             world.factors, lists[some], "item", users=some, exclude=seen.take_rows(some), price=price
         )
-        given, _ = baked.applied_to(world.factors).rank(K, exclude=seen)
+        given, _ = compiled.applied_to(world.factors).rank(K, exclude=seen)
         away = {
             "base_unseen": overlap(lists[~fitted], base[~fitted]),
             "unseen": overlap(lists[~fitted], given[~fitted]),
@@ -139,7 +144,7 @@ def sweep(name: str, data_root: str | None, dims: list[int], lengths: list[int])
 
 
 def warm_up(world: World) -> None:
-    """Compile before any clock runs."""
+    """Compile the kernels before any measurement."""
     some = np.arange(8)
     lists = world.lists("mmr", 0.5, K, world.seen)[some]
     for side in ("user", "item"):

@@ -27,21 +27,21 @@ from numpy.typing import NDArray
 
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials.query_adapter import Adapter, AdapterSettings
-from recprism.dials.solve import bake
+from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
+from recprism.dials.solve import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.models.fold_in import fold_in
+from recprism.models.folding import fold_in
 from recprism.rerank import Features, reranker
 
 K, CANDIDATES, FIFTH = 10, 100, 5
-TARGETS = (("xquad_uniform", 0.8), ("optimal_sc", 0.3))
+TARGETS = (("xquad_uniform", 0.8), ("optimal_subtopic_coverage", 0.3))
 PRICES = (0.1, 10.0)
 STRENGTHS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0)
 ADAPTERS = {
-    "linear, from deltas": AdapterSettings(ridge=1e-3),
-    "linear, from lists": AdapterSettings(steps=300, temperature=0.2),
-    "network, from lists": AdapterSettings(steps=300, temperature=0.2, hidden=128),
+    "linear, from deltas": QueryAdapterSettings(ridge=1e-3),
+    "linear, from lists": QueryAdapterSettings(steps=300, temperature=0.2),
+    "network, from lists": QueryAdapterSettings(steps=300, temperature=0.2, hidden=128),
 }
 BAR = 0.6
 Lists = NDArray[np.int64]
@@ -203,21 +203,25 @@ def best_strength(target: Target, variants: dict[str, Made]) -> tuple[str, float
 def item_side(target: Target, price: float, rows: tuple[Any, Any, Any] | None = None) -> Made:
     lists, seen = target.taught
     lists, users, exclude = (lists, None, seen) if rows is None else rows
-    change = bake(target.world.users(0), lists, "item", users=users, exclude=exclude, price=price).perturbation.item
+    change = lists_to_vectors(
+        target.world.users(0), lists, "item", users=users, exclude=exclude, price=price
+    ).perturbation.item
     assert change is not None
     moved = change.numpy()
     return lambda factors, strength: factors.with_vectors(item=factors.item + np.float32(strength) * moved)
 
 
-def adapted(target: Target, settings: AdapterSettings, kind: str, rows: tuple[Any, Any, Any] | None = None) -> Made:
+def adapted(
+    target: Target, settings: QueryAdapterSettings, kind: str, rows: tuple[Any, Any, Any] | None = None
+) -> Made:
     users, (lists, seen) = target.world.users(0), target.taught
     if "deltas" in kind:
-        change = bake(users, lists, exclude=seen).perturbation.user
+        change = lists_to_vectors(users, lists, exclude=seen).perturbation.user
         assert change is not None
-        adapter = Adapter(settings).fit(users.user, change.numpy())
+        adapter = QueryAdapter(settings).fit(users.user, change.numpy())
     else:
         lists, who, exclude = (lists, None, seen) if rows is None else rows
-        adapter = Adapter(settings).fit_lists(users, lists, users=who, exclude=exclude)
+        adapter = QueryAdapter(settings).fit_lists(users, lists, users=who, exclude=exclude)
     return lambda factors, strength: adapter.with_strength(strength).applied_to(factors)
 
 
@@ -242,7 +246,7 @@ def families(target: Target) -> Iterator[tuple[str, dict[str, Made]]]:
 
 
 def user_side(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Factors:
-    return bake(users, lists, users=who, exclude=exclude).applied_to(users)
+    return lists_to_vectors(users, lists, users=who, exclude=exclude).applied_to(users)
 
 
 def learned(target: Target) -> Iterator[tuple[str, Pages]]:

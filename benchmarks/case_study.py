@@ -27,7 +27,7 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.explain import Verdict
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.models._feature_model import FeatureModel
+from recprism.models.feature_model import FeatureModel
 from recprism.runs.jobs.explain import checked
 from recprism.text.efm import item_quality, mentions_of_pairs
 from recprism.text.feature_folder import FeatureTables, tables_of_reviews

@@ -33,18 +33,18 @@ from recprism.budget.diversified import served_at
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import load_dataset
-from recprism.dials.query_adapter import Adapter, AdapterSettings
-from recprism.dials.transfer import items_like
+from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
+from recprism.dials.transfer import change_from_similar_items
 from recprism.models import BPRMF, Factors
-from recprism.models.fold_in import fold_in
+from recprism.models.folding import fold_in
 
 GOAL, TRADE_OFF = "subtopic_coverage", 0.2
 NAMES = ("ndcg@10", "subtopic_coverage@10")
 DRAWS, HIDDEN, UNSEEN = 3, 0.1, 0.15
 STRENGTHS = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 ADAPTERS = {
-    "adapter, linear": AdapterSettings(steps=300, temperature=0.2),
-    "adapter, small network": AdapterSettings(steps=300, temperature=0.2, hidden=128),
+    "adapter, linear": QueryAdapterSettings(steps=300, temperature=0.2),
+    "adapter, small network": QueryAdapterSettings(steps=300, temperature=0.2, hidden=128),
 }
 Vectors = NDArray[np.float32]
 
@@ -95,8 +95,11 @@ def rules(world: World, known: NDArray[np.int64], changes: Vectors, whole: Vecto
         full = np.zeros_like(whole)
         full[known], full[cold] = changes, guess[cold]
         yield name, full
-    yield "five nearest by vectors", items_like(world.trained, known, changes)
-    yield "five nearest by vectors and subtopics", items_like(world.trained, known, changes, world.data.subtopics)
+    yield "five nearest by vectors", change_from_similar_items(world.trained, known, changes)
+    yield (
+        "five nearest by vectors and subtopics",
+        change_from_similar_items(world.trained, known, changes, world.data.subtopics),
+    )
 
 
 def items(world: World) -> Iterator[dict[str, Any]]:
@@ -148,7 +151,7 @@ def users(world: World) -> Iterator[dict[str, Any]]:
     yield {"method": "the re-ranker itself", **again}
     bar = effect(validation, lists_at(validation, GOAL, TRADE_OFF))["ndcg"]
     for name, settings in ADAPTERS.items():
-        adapter = Adapter(settings).fit_lists(there.factors, taught, exclude=there.seen)
+        adapter = QueryAdapter(settings).fit_lists(there.factors, taught, exclude=there.seen)
         strength = _strength(adapter, validation, bar)
         lists, _ = adapter.with_strength(strength).applied_to(later.factors).rank(10, exclude=later.seen)
         yield {"method": name, **effect(later, lists), "strength": strength}
@@ -158,7 +161,7 @@ def users(world: World) -> Iterator[dict[str, Any]]:
     yield {"method": "item vectors fitted for the others", **effect(later, lists)}
 
 
-def _strength(adapter: Adapter, scenario: Scenario, bar: float) -> float:
+def _strength(adapter: QueryAdapter, scenario: Scenario, bar: float) -> float:
     best = (-np.inf, STRENGTHS[0])
     for strength in STRENGTHS:
         lists, _ = adapter.with_strength(strength).applied_to(scenario.factors).rank(10, exclude=scenario.seen)

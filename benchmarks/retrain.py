@@ -29,8 +29,8 @@ from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
 from recprism.deploy.refit import Before, churn, refit
-from recprism.dials.solve import bake
-from recprism.dials.transfer import carried
+from recprism.dials.solve import lists_to_vectors
+from recprism.dials.transfer import transfer_change
 from recprism.models import BPRMF, Factors
 
 GOAL, COST = "subtopic_coverage", "ndcg@10"
@@ -138,20 +138,20 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
         )
     for way, factors in (("carried, axes aligned", found.aligned.factors), ("carried as it is", world.new.factors)):
         start = time.perf_counter()
-        change = carried(old.perturbation, world.old.factors, factors, world.new.subtopics)
+        change = transfer_change(old.perturbation, world.old.factors, factors, world.new.subtopics)
         seconds = time.perf_counter() - start
         yield row(way, change.applied_to(factors).rank(10, exclude=world.new.seen)[0], seconds=seconds)
     if side == "item":
-        change = carried(old.perturbation, world.old.factors, found.aligned.factors, world.new.subtopics)
+        change = transfer_change(old.perturbation, world.old.factors, found.aligned.factors, world.new.subtopics)
         wanted = lists_at(world.new, GOAL, old.trade_off)
         for way, start in (
             ("baked from the base vectors", found.aligned.factors),
             ("baked from the carried ones", change.applied_to(found.aligned.factors)),
         ):
             began = time.perf_counter()
-            baked = bake(start, wanted, "item", exclude=world.new.seen)
+            compiled = lists_to_vectors(start, wanted, "item", exclude=world.new.seen)
             seconds = time.perf_counter() - began
-            yield row(way, baked.given, seconds=seconds, kept=float(baked.kept.mean()))
+            yield row(way, compiled.given, seconds=seconds, kept=float(compiled.kept.mean()))
 
 
 def claims(found: list[dict[str, Any]]) -> Iterator[Claim]:

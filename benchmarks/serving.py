@@ -31,8 +31,8 @@ import pyversity
 
 from harness import Claim, parser, report
 from recprism.deploy._adapter_export import write_onnx
-from recprism.dials.query_adapter import Adapter, AdapterSettings
-from recprism.dials.solve import bake
+from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
+from recprism.dials.solve import lists_to_vectors
 from recprism.rerank import Features, reranker
 from serving_worlds import (
     POOL,
@@ -114,7 +114,7 @@ def rows(at: str, facts: dict[str, float], bar: float | None) -> list[Claim]:
 def item_side(world: World, indexes: list[Index]) -> list[Claim]:
     """The same lists put into item vectors: indexes rebuilt, and old codebooks or edges under new vectors."""
     wanted = world.lists[1]
-    moved = bake(world.base, wanted, "item", exclude=world.seen).applied_to(world.base)
+    moved = lists_to_vectors(world.base, wanted, "item", exclude=world.seen).applied_to(world.base)
     shown = World(world.name, world.base, moved, world.context, world.seen)
     claims = [norms("item vectors, item side", world.base.item, moved.item)]
     anew = {"flat": flat, "HNSW": lambda it: hnsw(it, (64,)), "int8": int8}
@@ -146,7 +146,7 @@ def norms(what: str, before: Vectors, after: Vectors) -> Claim:
 def answers(world: World, index: Index, effort: int, folder: Path) -> dict[str, Answer]:
     """name -> what answers the request of a user."""
     base, swapped, item = world.base.user, world.served.user, world.base.item
-    adapter = Adapter(AdapterSettings(ridge=1e-3)).fit(base, swapped - base)
+    adapter = QueryAdapter(QueryAdapterSettings(ridge=1e-3)).fit(base, swapped - base)
     write_onnx(adapter, folder / "adapter.onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

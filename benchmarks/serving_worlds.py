@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recprism.data import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.dials.solve import bake, hold
+from recprism.dials.solve import lists_to_vectors, widen_margins
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
@@ -56,7 +56,7 @@ class World:
 
     def firmer(self, margin: float | None = None, decoded: Vectors | None = None) -> Vectors:
         """User vectors for the same lists, as `recprism export --margin` and `--for-index` make them."""
-        return hold(self.served, K, exclude=self.seen, margin=margin, decoded=decoded)[0].user
+        return widen_margins(self.served, K, exclude=self.seen, margin=margin, decoded=decoded)[0].user
 
     def subtopic_coverage(self, lists: Lists) -> float:
         return float(evaluate(lists, self.context, ["subtopic_coverage@10"], bootstrap=0)["subtopic_coverage@10"].mean)
@@ -92,8 +92,10 @@ def million(n_items: int, n_users: int, seed: int = 0) -> World:
     subtopics = Subtopics.from_pairs(rows, np.array([f"topic {at:02}" for at in range(n_topics)])[topics], n_items)
     base = Factors.from_arrays(user, item)
     pool, scores = base.rank(POOL)
-    wanted = reranker("optimal_sc", trade_off=0.1)(pool, scores, K, features=Features(subtopics=subtopics))
-    served = bake(base, np.asarray(wanted, np.int64), order=True).applied_to(base)
+    wanted = reranker("optimal_subtopic_coverage", trade_off=0.1)(
+        pool, scores, K, features=Features(subtopics=subtopics)
+    )
+    served = lists_to_vectors(base, np.asarray(wanted, np.int64), order=True).applied_to(base)
     context = Context(relevant=Incidence.empty((n_users, n_items)), subtopics=subtopics)
     return World(f"{n_items:,} synthetic items", base, served, context, None)
 

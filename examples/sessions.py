@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from recprism import Scenario, load
 from recprism.budget.path import lists_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
-from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.models import Factors
 from recprism.ranking._threads import one_thread
 
@@ -165,11 +165,11 @@ def judged(scenario: Scenario, lists: NDArray[np.int64]) -> dict[str, float]:
     return {name: float(np.nanmean(values)) for name, values in found.items()}
 
 
-def adapted(scenario: Scenario, adapter: Adapter) -> NDArray[np.int64]:
+def adapted(scenario: Scenario, adapter: QueryAdapter) -> NDArray[np.int64]:
     return adapter.applied_to(scenario.factors).rank(10, exclude=scenario.seen)[0]
 
 
-def strongest(adapter: Adapter, early: Scenario) -> Adapter:
+def strongest(adapter: QueryAdapter, early: Scenario) -> QueryAdapter:
     """The strength with the most SC among those that cost early sessions no more NDCG than the budget."""
     bar = (1 - BUDGET) * judged(early, early.base_lists)["ndcg@10"]
     tried = [(judged(early, adapted(early, it)), it) for it in map(adapter.with_strength, STRENGTHS)]
@@ -198,8 +198,8 @@ def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
     }
     taught = lists_at(before, "subtopic_coverage", TRADE_OFF)
     for name, hidden in (("adapter, linear", 0), ("adapter, small network", 128)):
-        settings = AdapterSettings(steps=300, temperature=0.2, hidden=hidden)
-        adapter = strongest(Adapter(settings).fit_lists(before.factors, taught, exclude=before.seen), before)
+        settings = QueryAdapterSettings(steps=300, temperature=0.2, hidden=hidden)
+        adapter = strongest(QueryAdapter(settings).fit_lists(before.factors, taught, exclude=before.seen), before)
         found[f"{name}, strength {adapter.settings.strength:g}"] = judged(now, adapted(now, adapter))
     return found
 

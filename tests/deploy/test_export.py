@@ -19,7 +19,7 @@ from recprism.deploy._adapter_export import learn_adapter, write_onnx
 from recprism.deploy._export_formats import FORMATS, NPZ
 from recprism.deploy.export import as_expected, blended, export_run, load_export, pair
 from recprism.deploy.live import live_factors
-from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
@@ -227,7 +227,7 @@ def test_the_graph_of_an_adapter_computes_the_same(tmp_path: Path, hidden: int) 
 
     generator = np.random.default_rng(0)
     users, changes = generator.normal(size=(2, 50, 8)).astype(np.float32)
-    adapter = Adapter(AdapterSettings(hidden=hidden, steps=50, strength=0.7)).fit(users, changes)
+    adapter = QueryAdapter(QueryAdapterSettings(hidden=hidden, steps=50, strength=0.7)).fit(users, changes)
     write_onnx(adapter, tmp_path / "adapter.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "adapter.onnx"))
     asked = np.vstack([users[:5], np.zeros((1, 8), np.float32)])

@@ -1,4 +1,4 @@
-"""Baking lists into vectors: known answers, another solver's answers, proofs, and that what is claimed is measured."""
+"""Lists into vectors: known answers, comparison with another solver, proofs, and measured outcomes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from recprism.data import Incidence
+from recprism.dials import CompiledVectors, Pairs, Pulls, lists_to_vectors
 from recprism.dials._wanted import score_spread
-from recprism.dials.solve import CompiledVectors, Pairs, Pulls, bake
 from recprism.errors import InputError
 from recprism.models import Factors
 
@@ -40,7 +40,7 @@ def random_lists(exclude: Incidence, k: int, seed: int) -> NDArray[np.int64]:
 def constraints(
     factors: Factors, lists: Any, exclude: Incidence, row: int, order: bool
 ) -> tuple[list[tuple[int, int]], Any, Any]:
-    """All pairs (above, below) of one row, their normals and what the biases leave to ask for."""
+    """Return all pairs (above, below) of one row, their normals and the differences of their biases."""
     wanted = [int(i) for i in lists[row] if i >= 0]
     outsiders = set(range(factors.n_items)) - set(wanted) - set(exclude.row(row).tolist())
     pairs = [(t, o) for t in wanted for o in sorted(outsiders)]
@@ -51,9 +51,9 @@ def constraints(
     return pairs, item[above] - item[below], bias[above] - bias[below]
 
 
-def change_of(baked: CompiledVectors) -> NDArray[np.float32]:
-    assert baked.perturbation.user is not None
-    return baked.perturbation.user.numpy()
+def change_of(compiled: CompiledVectors) -> NDArray[np.float32]:
+    assert compiled.perturbation.user is not None
+    return compiled.perturbation.user.numpy()
 
 
 def same_bits(a: CompiledVectors, b: CompiledVectors) -> bool:
@@ -65,23 +65,22 @@ def same_bits(a: CompiledVectors, b: CompiledVectors) -> bool:
 # The user side.
 
 
-def test_the_answer_of_a_little_world_is_known() -> None:
+def test_a_small_case_with_a_known_answer() -> None:
     # Item 0 scores 1 and item 1 scores 0; item 1 is wanted. The nearest vector lies on the line of equal scores, moved
     # by the margin: x = (1, 0) + w * (-1, 1) with x . (-1, 1) = margin.
     factors = Factors.from_arrays([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
-    baked = bake(factors, [[1]], margin=0.1)
-    assert baked.margin[0] == pytest.approx(0.05)  # the spread of the scores 1 and 0 is 1/2
-    assert change_of(baked)[0] == pytest.approx([-0.525, 0.525])
-    assert isinstance(baked.support, Pairs)
-    assert (baked.support.above.tolist(), baked.support.below.tolist()) == ([1], [0])
-    assert baked.support.weight[0] == pytest.approx(0.525)
-    assert baked.support_items.tolist() == [0, 1]
-    assert baked.given.tolist() == [[1]]
-    assert baked.size == pytest.approx(0.525 * 2**0.5)
-    assert baked.sizes.tolist() == [pytest.approx(baked.size)]
-    assert baked.mean_change == pytest.approx(0.525)
-    assert "74.2 % of the user vectors gives back 100.00 %" in baked.sentence()
-    assert baked.sentence().endswith("1 of 1 lists whole.")
+    compiled = lists_to_vectors(factors, [[1]], margin=0.1)
+    assert compiled.margin[0] == pytest.approx(0.05)  # the spread of the scores 1 and 0 is 1/2
+    assert change_of(compiled)[0] == pytest.approx([-0.525, 0.525])
+    assert isinstance(compiled.support, Pairs)
+    assert (compiled.support.above.tolist(), compiled.support.below.tolist()) == ([1], [0])
+    assert compiled.support.weight[0] == pytest.approx(0.525)
+    assert compiled.support_items.tolist() == [0, 1]
+    assert compiled.given.tolist() == [[1]]
+    assert compiled.size == pytest.approx(0.525 * 2**0.5)
+    assert compiled.sizes.tolist() == [pytest.approx(compiled.size)]
+    assert compiled.mean_change == pytest.approx(0.525)
+    assert compiled.sentence() == "All 1 lists come back exactly from the new vectors."
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -92,14 +91,14 @@ def test_another_solver_finds_the_same_vectors(seed: int) -> None:
     d, k, order = int(generator.integers(2, 7)), int(generator.integers(1, 5)), seed % 3 == 0
     factors, exclude = world(seed, n_users=3, n_items=14, d=d, bias=seed % 2 == 0)
     lists = random_lists(exclude, k, seed)
-    baked = bake(factors, lists, exclude=exclude, margin=0.05, order=order)
-    assert baked.feasible is not None
-    for user in np.flatnonzero(baked.feasible):
+    compiled = lists_to_vectors(factors, lists, exclude=exclude, margin=0.05, order=order)
+    assert compiled.feasible is not None
+    for user in np.flatnonzero(compiled.feasible):
         _, normals, bias = constraints(factors, lists, exclude, user, order)
         p = factors.user[user].astype(np.float64)
         limits = {
             "type": "ineq",
-            "fun": lambda x, a=normals, b=baked.margin[user] - bias: a @ x - b,
+            "fun": lambda x, a=normals, b=compiled.margin[user] - bias: a @ x - b,
             "jac": lambda _, a=normals: a,
         }
         other = minimize(
@@ -111,30 +110,30 @@ def test_another_solver_finds_the_same_vectors(seed: int) -> None:
             options={"maxiter": 500, "ftol": 1e-13},
         )
         assert other.success
-        assert p + change_of(baked)[user] == pytest.approx(other.x, abs=2e-5, rel=2e-5)
+        assert p + change_of(compiled)[user] == pytest.approx(other.x, abs=2e-5, rel=2e-5)
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
 def test_multipliers_explain_the_change_and_proofs_hold(seed: int, order: bool, bias: bool) -> None:
-    # Few factors and long lists: some users can be satisfied and some cannot.
+    # With few factors and long lists, some users are feasible and some are not.
     factors, exclude = world(seed, d=4, bias=bias)
     lists = random_lists(exclude, 2, seed)
-    baked = bake(factors, lists, exclude=exclude, margin=0.05, order=order)
-    assert baked.feasible is not None
-    assert isinstance(baked.support, Pairs)
-    assert baked.proof is not None
+    compiled = lists_to_vectors(factors, lists, exclude=exclude, margin=0.05, order=order)
+    assert compiled.feasible is not None
+    assert isinstance(compiled.support, Pairs)
+    assert compiled.proof is not None
     for user in range(factors.n_users):
         pairs, normals, known = constraints(factors, lists, exclude, user, order)
-        asked = baked.margin[user] - known
+        asked = compiled.margin[user] - known
         number = {pair: place for place, pair in enumerate(pairs)}
-        proof = baked.proof.of_user(user)
-        if baked.feasible[user]:
+        proof = compiled.proof.of_user(user)
+        if compiled.feasible[user]:
             assert len(proof) == 0
-            own = baked.support.of_user(user)
+            own = compiled.support.of_user(user)
             active = [number[pair] for pair in zip(own.above.tolist(), own.below.tolist(), strict=True)]
             moved = own.weight @ normals[active] if active else np.zeros(factors.dim)
             scale = 1 + np.abs(moved).max()
-            assert change_of(baked)[user] == pytest.approx(moved, abs=1e-5 * scale)
+            assert change_of(compiled)[user] == pytest.approx(moved, abs=1e-5 * scale)
             x = factors.user[user] + moved
             assert (normals @ x - asked >= -1e-6 * scale).all()
             assert normals[active] @ x == pytest.approx(asked[active], abs=1e-6 * scale)
@@ -146,144 +145,144 @@ def test_multipliers_explain_the_change_and_proofs_hold(seed: int, order: bool, 
             assert proof.weight @ asked[chosen] > 0
 
 
-def test_an_item_inside_the_others_cannot_be_first_and_the_proof_says_so() -> None:
-    # Item 2 is the middle of items 0 and 1: whatever the vector, one of them scores at least as high.
+def test_an_item_between_others_cannot_be_first_and_there_is_a_proof() -> None:
+    # Item 2 is the mean of items 0 and 1: for any vector, one of them scores at least as high.
     factors = Factors.from_arrays([[1.0, 0.5]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    baked = bake(factors, [[2]])
-    assert baked.feasible is not None
-    assert baked.feasible.tolist() == [False]
-    assert baked.proof is not None
-    assert sorted(zip(baked.proof.above.tolist(), baked.proof.below.tolist(), strict=True)) == [(2, 0), (2, 1)]
-    assert baked.proof.weight[0] == pytest.approx(baked.proof.weight[1])
-    assert baked.kept.tolist() == [0.0]
-    assert "for 1 users no vector can" in baked.sentence()
+    compiled = lists_to_vectors(factors, [[2]])
+    assert compiled.feasible is not None
+    assert compiled.feasible.tolist() == [False]
+    assert compiled.proof is not None
+    assert sorted(zip(compiled.proof.above.tolist(), compiled.proof.below.tolist(), strict=True)) == [(2, 0), (2, 1)]
+    assert compiled.proof.weight[0] == pytest.approx(compiled.proof.weight[1])
+    assert compiled.kept.tolist() == [0.0]
+    assert "for 1 users no vector can" in compiled.sentence()
 
 
-def test_what_can_be_kept_of_an_impossible_list_is_kept() -> None:
-    # As above, and items 3 and 4 are wanted too; they stand alone. Two of the three can be had, and are.
+def test_the_feasible_part_of_an_infeasible_list_is_kept() -> None:
+    # As above, and items 3 and 4 are wanted too, which is possible. Two of the three come back.
     item = [[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], [0, 0, -1, -1]]
-    baked = bake(Factors.from_arrays([[1.0, 0.5, 0.0, 0.0]], item), [[2, 3, 4]])
-    assert baked.feasible is not None
-    assert not baked.feasible[0]
-    assert baked.kept.tolist() == [pytest.approx(2 / 3)]
+    compiled = lists_to_vectors(Factors.from_arrays([[1.0, 0.5, 0.0, 0.0]], item), [[2, 3, 4]])
+    assert compiled.feasible is not None
+    assert not compiled.feasible[0]
+    assert compiled.kept.tolist() == [pytest.approx(2 / 3)]
 
 
 @given(st.integers(0, 10_000))
-def test_lists_that_stand_already_change_nothing(seed: int) -> None:
+def test_current_lists_change_nothing(seed: int) -> None:
     factors, exclude = world(seed)
     lists, scores = factors.rank(5, exclude=exclude)
     gap = (scores[:, 4] - factors.rank(6, exclude=exclude)[1][:, 5]) / score_spread(factors)
-    baked = bake(factors, lists, exclude=exclude, margin=float(gap.min()) * 0.99)
-    assert not change_of(baked).any()
-    assert len(baked.support) == 0
-    assert (baked.kept == 1).all()
-    # With the order as it is, nothing changes either: neighbours are further apart than nothing.
-    assert (bake(factors, lists, exclude=exclude, margin=1e-9, order=True).in_order == 1).all()
+    compiled = lists_to_vectors(factors, lists, exclude=exclude, margin=float(gap.min()) * 0.99)
+    assert not change_of(compiled).any()
+    assert len(compiled.support) == 0
+    assert (compiled.kept == 1).all()
+    # Nothing changes with order=True either, because the margin is tiny.
+    assert (lists_to_vectors(factors, lists, exclude=exclude, margin=1e-9, order=True).in_order == 1).all()
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["user", "item"]), st.booleans())
-def test_what_is_kept_is_what_ranking_gives(seed: int, side: Any, bias: bool) -> None:
+def test_kept_is_measured_by_ranking(seed: int, side: Any, bias: bool) -> None:
     factors, exclude = world(seed, n_users=8, d=5, bias=bias)
     lists = random_lists(exclude, 4, seed)
     lists[0, 2:], lists[1, :] = -1, -1  # a short list and an empty one
-    baked = bake(factors, lists, side, exclude=exclude)
-    given_back, _ = baked.applied_to(factors).rank(4, exclude=exclude)
+    compiled = lists_to_vectors(factors, lists, side, exclude=exclude)
+    given_back, _ = compiled.applied_to(factors).rank(4, exclude=exclude)
     for row in range(8):
         wanted = [i for i in lists[row] if i >= 0]
         first = given_back[row][: len(wanted)].tolist()
-        assert baked.kept[row] == (np.mean([i in first for i in wanted]) if wanted else 1.0)
+        assert compiled.kept[row] == (np.mean([i in first for i in wanted]) if wanted else 1.0)
         neighbours = [
             a in first and b in first and first.index(a) < first.index(b) for a, b in itertools.pairwise(wanted)
         ]
-        assert baked.in_order[row] == (np.mean(neighbours) if neighbours else 1.0)
+        assert compiled.in_order[row] == (np.mean(neighbours) if neighbours else 1.0)
     if side == "user":
-        assert baked.feasible is not None
-        assert (baked.kept[baked.feasible] == 1).all()
+        assert compiled.feasible is not None
+        assert (compiled.kept[compiled.feasible] == 1).all()
 
 
 @given(st.integers(0, 10_000))
 def test_any_short_list_comes_back_in_its_order(seed: int) -> None:
     factors, exclude = world(seed, d=24)
     lists = random_lists(exclude, 5, seed)
-    baked = bake(factors, lists, exclude=exclude, order=True)
-    assert baked.feasible is not None
-    assert (baked.given[baked.feasible] == lists[baked.feasible]).all()
-    assert (baked.in_order[baked.feasible] == 1).all()
-    loose = bake(factors, lists, exclude=exclude)
+    compiled = lists_to_vectors(factors, lists, exclude=exclude, order=True)
+    assert compiled.feasible is not None
+    assert (compiled.given[compiled.feasible] == lists[compiled.feasible]).all()
+    assert (compiled.in_order[compiled.feasible] == 1).all()
+    loose = lists_to_vectors(factors, lists, exclude=exclude)
     assert (
-        np.linalg.norm(change_of(loose), axis=1)[baked.feasible]
-        <= np.linalg.norm(change_of(baked), axis=1)[baked.feasible] + 1e-6
+        np.linalg.norm(change_of(loose), axis=1)[compiled.feasible]
+        <= np.linalg.norm(change_of(compiled), axis=1)[compiled.feasible] + 1e-6
     ).all()
 
 
-def test_equal_scores_are_told_apart() -> None:
-    # Two items with one vector tie whatever the user's vector is, and the lower number ranks first; a user of no length
-    # ties all items.
+def test_equal_scores() -> None:
+    # Two items with the same vector tie for any user, and the lower number ranks first. For a zero user vector, all
+    # items tie.
     item = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     factors = Factors.from_arrays([[0.5, 1.0, 0.5], [0.0, 0.0, 0.0]], item)
-    baked = bake(factors, [[2], [3]])
-    assert baked.feasible is not None
-    assert baked.feasible.tolist() == [False, True]
-    assert baked.kept[1] == 1.0
-    assert baked.proof is not None
-    assert (baked.proof.above.tolist(), baked.proof.below.tolist()) == ([2], [1])
+    compiled = lists_to_vectors(factors, [[2], [3]])
+    assert compiled.feasible is not None
+    assert compiled.feasible.tolist() == [False, True]
+    assert compiled.kept[1] == 1.0
+    assert compiled.proof is not None
+    assert (compiled.proof.above.tolist(), compiled.proof.below.tolist()) == ([2], [1])
 
 
-def test_several_situations_of_one_user_are_held_by_one_vector() -> None:
+def test_one_vector_returns_several_lists_of_a_user() -> None:
     factors, _ = world(3, n_users=4, d=12)
     first = np.array([[4, 9, 11], [2, 5, 8], [4, 9, 11]])
     users = np.array([2, 0, 2])
-    gone = Incidence.from_pairs(np.array([2, 2]), np.array([4, 9]), (3, 30))  # in row 2 they are out of stock
+    gone = Incidence.from_pairs(np.array([2, 2]), np.array([4, 9]), (3, 30))  # out of stock in row 2
     lists = np.array([first[0], first[1], [11, 20, -1]])
-    baked = bake(factors, lists, users=users, exclude=gone)
-    assert baked.feasible is not None
-    assert baked.feasible.all()
-    assert (baked.kept == 1).all()
-    assert not change_of(baked)[[1, 3]].any()
-    vectors = baked.applied_to(factors)
+    compiled = lists_to_vectors(factors, lists, users=users, exclude=gone)
+    assert compiled.feasible is not None
+    assert compiled.feasible.all()
+    assert (compiled.kept == 1).all()
+    assert not change_of(compiled)[[1, 3]].any()
+    vectors = compiled.applied_to(factors)
     assert set(vectors.rank(2, users=np.array([2]), exclude=np.eye(30)[[4, 9]].sum(0)[None].repeat(4, 0))[0][0]) == {
         11,
         20,
     }
-    assert set(baked.support.user.tolist()) <= {0, 2}
+    assert set(compiled.support.user.tolist()) <= {0, 2}
 
 
 # The item side.
 
 
 def test_one_user_moves_items_no_more_than_needed() -> None:
-    # One user of score vector p: the two items meet in the middle, each moved along p.
+    # For one user with vector p, the two items meet in the middle, each moved along p.
     factors = Factors.from_arrays([[2.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
-    baked = bake(factors, [[1]], "item", margin=0.1)
-    assert baked.perturbation.item is not None
-    change = baked.perturbation.item.numpy()
+    compiled = lists_to_vectors(factors, [[1]], "item", margin=0.1)
+    assert compiled.perturbation.item is not None
+    change = compiled.perturbation.item.numpy()
     assert change[:, 1] == pytest.approx([0, 0])
     assert change[0, 0] == pytest.approx(-change[1, 0])
-    assert change[1, 0] - change[0, 0] == pytest.approx(1 + baked.margin[0] / 2)
-    assert baked.kept.tolist() == [1.0]
-    assert baked.feasible is None
+    assert change[1, 0] - change[0, 0] == pytest.approx(1 + compiled.margin[0] / 2)
+    assert compiled.kept.tolist() == [1.0]
+    assert compiled.feasible is None
 
 
 @given(st.integers(0, 10_000), st.booleans())
 def test_the_change_of_items_is_the_sum_of_its_pulls(seed: int, bias: bool) -> None:
     factors, exclude = world(seed, n_users=12, bias=bias)
-    baked = bake(factors, random_lists(exclude, 3, seed), "item", exclude=exclude)
-    pulls = baked.support
+    compiled = lists_to_vectors(factors, random_lists(exclude, 3, seed), "item", exclude=exclude)
+    pulls = compiled.support
     assert isinstance(pulls, Pulls)
-    assert baked.perturbation.item is not None
+    assert compiled.perturbation.item is not None
     change = np.zeros(factors.item.shape)
     np.add.at(change, pulls.item, pulls.weight[:, None] * factors.user[pulls.user])
-    assert baked.perturbation.item.numpy() == pytest.approx(change, abs=1e-4 * (1 + np.abs(change).max()))
-    assert np.isin(pulls.items, baked.support_items).all()
+    assert compiled.perturbation.item.numpy() == pytest.approx(change, abs=1e-4 * (1 + np.abs(change).max()))
+    assert np.isin(pulls.items, compiled.support_items).all()
 
 
-def test_items_with_enough_factors_hold_all_lists_and_a_price_makes_the_change_smaller() -> None:
+def test_items_with_enough_factors_return_all_lists_and_a_price_makes_the_change_smaller() -> None:
     factors, exclude = world(0, n_users=20, n_items=60, d=30)
     lists = random_lists(exclude, 5, 0)
-    baked = bake(factors, lists, "item", exclude=exclude)
-    assert (baked.kept == 1).all()
-    dear = bake(factors, lists, "item", exclude=exclude, price=20.0)
-    assert dear.size < baked.size / 2
+    compiled = lists_to_vectors(factors, lists, "item", exclude=exclude)
+    assert (compiled.kept == 1).all()
+    dear = lists_to_vectors(factors, lists, "item", exclude=exclude, price=20.0)
+    assert dear.size < compiled.size / 2
     assert base_overlap(factors, lists, exclude) < dear.kept.mean() < 1
 
 
@@ -292,21 +291,21 @@ def base_overlap(factors: Factors, lists: Any, exclude: Incidence) -> float:
     return float((lists[:, :, None] == given_now[:, None, :]).any(2).mean())
 
 
-def test_items_fitted_on_some_users_leave_the_others_no_say() -> None:
+def test_users_without_lists_do_not_affect_item_vectors() -> None:
     factors, exclude = world(1, n_users=20)
     some = np.array([3, 7, 11])
     lists = random_lists(exclude, 3, 1)[some]
-    baked = bake(factors, lists, "item", users=some, exclude=exclude.take_rows(some))
-    assert set(baked.support.user.tolist()) <= set(some.tolist())
-    assert len(baked.kept) == 3
+    compiled = lists_to_vectors(factors, lists, "item", users=some, exclude=exclude.take_rows(some))
+    assert set(compiled.support.user.tolist()) <= set(some.tolist())
+    assert len(compiled.kept) == 3
 
 
-def test_items_move_nothing_for_lists_that_stand() -> None:
+def test_current_lists_do_not_move_items() -> None:
     factors, exclude = world(2)
     lists, _ = factors.rank(5, exclude=exclude)
-    baked = bake(factors, lists, "item", exclude=exclude)
-    assert baked.size == 0
-    assert (baked.kept == 1).all()
+    compiled = lists_to_vectors(factors, lists, "item", exclude=exclude)
+    assert compiled.size == 0
+    assert (compiled.kept == 1).all()
 
 
 # Both.
@@ -319,16 +318,16 @@ def test_any_number_of_threads_gives_the_same_bits(side: Any) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        one = bake(factors, lists, side, exclude=exclude)
+        one = lists_to_vectors(factors, lists, side, exclude=exclude)
         torch.set_num_threads(2)
-        two = bake(factors, lists, side, exclude=exclude)
+        two = lists_to_vectors(factors, lists, side, exclude=exclude)
     finally:
         torch.set_num_threads(before)
     assert same_bits(one, two)
 
 
 @pytest.mark.parametrize("side", ["user", "item"])
-def test_lists_that_ask_for_nothing_change_nothing(side: Any) -> None:
+def test_lists_without_constraints_change_nothing(side: Any) -> None:
     factors, _ = world(7, n_users=4, n_items=6)
     all_items = np.tile([0, 1, 2, 3, 4, 5, -1, -1], (4, 1))
     only_two = np.ones((4, 6))
@@ -336,14 +335,14 @@ def test_lists_that_ask_for_nothing_change_nothing(side: Any) -> None:
     for lists, options in (
         (np.empty((0, 3), np.int64), {"users": np.empty(0, np.int64)}),
         (np.full((4, 2), -1), {}),
-        (all_items, {}),  # there is no outsider
-        (np.tile([1, 0], (4, 1)), {"exclude": only_two}),  # none that is on offer
+        (all_items, {}),  # no items outside the list
+        (np.tile([1, 0], (4, 1)), {"exclude": only_two}),  # all other items are excluded
     ):
-        baked = bake(factors, lists, side, **options)
-        assert baked.size == 0
-        assert (baked.kept == 1).all()
-        assert len(baked.support) == 0
-        assert "gives back 100.00 %" in baked.sentence()
+        compiled = lists_to_vectors(factors, lists, side, **options)
+        assert compiled.size == 0
+        assert (compiled.kept == 1).all()
+        assert len(compiled.support) == 0
+        assert compiled.sentence().startswith(f"All {len(lists)} lists come back")
 
 
 @pytest.mark.parametrize(
@@ -364,8 +363,8 @@ def test_lists_that_ask_for_nothing_change_nothing(side: Any) -> None:
         ({"side": "item", "price": 0}, "price is 0"),
     ],
 )
-def test_bad_input_is_told_in_one_sentence(change: dict[str, Any], message: str) -> None:
+def test_bad_input_raises_an_error(change: dict[str, Any], message: str) -> None:
     factors = Factors.from_arrays(np.ones((2, 3)), np.arange(15).reshape(5, 3))
     arguments: dict[str, Any] = {"lists": [[0], [1]], "side": "user", **change}
     with pytest.raises(InputError, match=message):
-        bake(factors, arguments.pop("lists"), arguments.pop("side"), **arguments)
+        lists_to_vectors(factors, arguments.pop("lists"), arguments.pop("side"), **arguments)

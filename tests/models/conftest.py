@@ -1,4 +1,4 @@
-"""Little worlds for the models."""
+"""Small data sets for the models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USERS_PER_BLOCK, ITEMS_PER_BLOCK = 30, 25
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
-    """Worlds this small gain nothing from more threads, and lose much where other work holds the cores."""
+    """Use one thread: data this small do not profit from more, and waiting for busy cores is slow."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -26,7 +26,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def blocks() -> Split:
-    """Two groups of users who take half of their own group's items and nothing else; 8:1:1."""
+    """Two groups of users, each of whom has half of the items of their group; split 8:1:1."""
     generator = np.random.default_rng(5)
     pairs = [
         (block * USERS_PER_BLOCK + user, block * ITEMS_PER_BLOCK + item)
@@ -41,7 +41,7 @@ def blocks() -> Split:
 
 @pytest.fixture(scope="session")
 def random_matrix() -> Incidence:
-    """40 users x 30 items: the first user has everything, the second nothing, the last item nobody."""
+    """40 users x 30 items: the first user has all items, the second none, and no other user has the last item."""
     generator = np.random.default_rng(3)
     dense = generator.random((40, 30)) < 0.3
     dense[0], dense[1], dense[:, 29] = True, False, False

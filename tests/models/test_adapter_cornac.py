@@ -1,4 +1,4 @@
-"""Models of Cornac rank here as they rank there: live where Cornac is installed, from a recording where it is not.
+"""Converted models of Cornac rank as Cornac itself: live if Cornac is installed, else from a recording.
 
 tools/record_cornac.py made the recording.
 """
@@ -31,7 +31,7 @@ MAKE = {
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_what_was_recorded_ranks_as_cornac_did(kind: str) -> None:
+def test_recorded_models_rank_as_cornac_did(kind: str) -> None:
     factors = Factors.load(RECORDED / f"{kind}.safetensors")
     theirs = json.loads((RECORDED / f"{kind}.lists.json").read_text(encoding="utf-8"))
     assert factors.settings["model"] == f"cornac.{kind}"
@@ -51,7 +51,7 @@ def cornac() -> Any:
 
 @pytest.fixture(scope="module")
 def triples(cornac: Any, small: Dataset) -> list[tuple[str, int, float]]:
-    """(user, item, rating) with user ids of text and item ids of numbers; every rating differs a little."""
+    """(user, item, rating) with text user ids and integer item ids; all ratings differ."""
     train = small.split(seed=0).train
     stars = np.random.default_rng(0).integers(1, 6, len(train))
     rows = zip(train.row_of_entry, train.indices, stars, strict=True)
@@ -76,7 +76,7 @@ def test_models_rank_as_their_own_recommend(kind: str, triples: list[tuple[str, 
         theirs, mine = model.recommend(user, k=K), ids[row].tolist()
         scores = model.score(model.uid_map[user])
         at_theirs, at_mine = (scores[[number[item] for item in items]] for items in (theirs, mine))
-        # items whose float scores tie may change places, all others may not
+        # only items whose float scores tie may change places
         np.testing.assert_allclose(at_mine, at_theirs, rtol=1e-5, atol=1e-6)
         same += mine == theirs
     assert same >= 0.99 * factors.n_users
@@ -84,7 +84,7 @@ def test_models_rank_as_their_own_recommend(kind: str, triples: list[tuple[str, 
 
 
 @pytest.mark.parametrize("kind", ["MF", "BPR"])
-def test_only_what_differs_between_items_is_kept(kind: str, triples: list[tuple[str, int, float]]) -> None:
+def test_terms_that_are_the_same_for_all_items_are_dropped(kind: str, triples: list[tuple[str, int, float]]) -> None:
     model = fitted(kind, triples)
     factors = from_cornac(model)
     np.testing.assert_array_equal(factors.item_bias, model.i_biases)
@@ -94,8 +94,8 @@ def test_only_what_differs_between_items_is_kept(kind: str, triples: list[tuple[
     assert from_cornac(fitted(kind, triples, use_bias=False)).item_bias is None
 
 
-def test_who_was_not_trained_is_left_out(cornac: Any, triples: list[tuple[str, int, float]]) -> None:
-    # the way of Cornac's own experiments: users and items of the test set join the ids of the training set
+def test_users_and_items_without_training_are_dropped(cornac: Any, triples: list[tuple[str, int, float]]) -> None:
+    # as in Cornac's own experiments, users and items of the test set join the ids of the training set
     strangers = [("new", 1000, 4.0), ("u0", 7, 5.0)]
     method = cornac.eval_methods.BaseMethod.from_splits(
         train_data=triples, test_data=strangers, exclude_unknowns=False, seed=3
@@ -118,18 +118,18 @@ def test_scores_of_nmf_are_those_of_its_pairs(cornac: Any, triples: list[tuple[s
         np.testing.assert_allclose(theirs[items[0]], np.sort(theirs)[::-1][:K], rtol=1e-6)
 
 
-def test_weights_of_wmf_are_read_from_where_it_keeps_them(cornac: Any, triples: list[tuple[str, int, float]]) -> None:
+def test_weights_of_wmf(cornac: Any, triples: list[tuple[str, int, float]]) -> None:
     data = cornac.data.Dataset.from_uir(triples, seed=3)
     rng = np.random.default_rng(0)
     weights = {"U": rng.normal(size=(data.num_users, 4)), "V": rng.normal(size=(data.num_items, 4))}
-    # fitting WMF takes tensorflow; a model that is told its weights scores without
+    # fitting WMF needs tensorflow; a model with given weights does not
     model = cornac.models.WMF(k=4, trainable=False, init_params=weights, seed=3).fit(data)
     factors = from_cornac(model)
     for user in factors.user_ids[:20]:
         assert factors.recommend(user, K)[0].tolist() == model.recommend(user, k=K)
 
 
-def test_what_is_no_fitted_model_is_refused(cornac: Any) -> None:
+def test_other_objects_raise_an_error(cornac: Any) -> None:
     with pytest.raises(InputError, match=r"builtins\.object is no model of Cornac"):
         from_cornac(object())
     with pytest.raises(InputError, match="MostPop is no model of Cornac that can be read"):
@@ -139,7 +139,7 @@ def test_what_is_no_fitted_model_is_refused(cornac: Any) -> None:
             from_cornac(getattr(cornac.models, kind)())
 
 
-def test_without_cornac_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_cornac_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cornac", None)
     with pytest.raises(MissingDependencyError, match=r"recprism\[cornac\]"):
         from_cornac(object())

@@ -1,4 +1,4 @@
-"""Scorers of LensKit rank here as they rank there: live where LensKit is installed, from a recording where it is not.
+"""Converted scorers of LensKit rank as LensKit itself: live if LensKit is installed, else from a recording.
 
 The recording was made by tools/record_lenskit.py in an environment of its own.
 """
@@ -24,7 +24,7 @@ SCORERS = ("BiasedMFScorer", "ImplicitMFScorer")
 
 
 @pytest.mark.parametrize("kind", SCORERS)
-def test_what_was_recorded_ranks_as_lenskit_did(kind: str) -> None:
+def test_recorded_models_rank_as_lenskit_did(kind: str) -> None:
     factors = Factors.load(RECORDED / f"{kind}.safetensors")
     theirs = json.loads((RECORDED / f"{kind}.lists.json").read_text())
     assert factors.settings["model"] == f"lenskit.{kind}"
@@ -44,7 +44,7 @@ def lenskit() -> Any:
 
 @pytest.fixture(scope="module")
 def data(lenskit: Any, small: Dataset) -> Any:
-    """The training part of the embedded set; item ids of text, random stars."""
+    """The training part of the embedded data set, with text item ids and random ratings."""
     import pandas as pd
     from lenskit.data import from_interactions_df
 
@@ -95,7 +95,7 @@ def test_a_scorer_alone_ranks_by_its_own_vectors(kind: str, data: Any) -> None:
         assert factors.recommend(user, K)[0].tolist() == order.tolist()
 
 
-def test_what_is_no_trained_scorer_is_refused(lenskit: Any, data: Any) -> None:
+def test_other_objects_raise_an_error(lenskit: Any, data: Any) -> None:
     from lenskit.als import BiasedMFScorer, ImplicitMFScorer
     from lenskit.basic import PopScorer
     from lenskit.pipeline import topn_pipeline
@@ -113,7 +113,7 @@ def test_what_is_no_trained_scorer_is_refused(lenskit: Any, data: Any) -> None:
         from_lenskit(trained("ImplicitMFScorer", data, user_embeddings=False))
 
 
-def test_without_lenskit_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_lenskit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lenskit", None)
     with pytest.raises(MissingDependencyError, match=r"recprism\[lenskit\]"):
         from_lenskit(object())

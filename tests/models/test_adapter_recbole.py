@@ -1,4 +1,4 @@
-"""Models of RecBole rank here as they rank there, item for item.
+"""Converted models of RecBole rank as RecBole itself, item for item.
 
 RecBole lives in an environment of its own, so what it ranks is recorded: tools/record_recbole.py trains there on the
 embedded data and writes vectors (through tools/export_recbole.py) and the lists of RecBole's own full_sort_topk.
@@ -27,7 +27,7 @@ def test_an_exported_model_ranks_as_full_sort_topk(model: str, small: Dataset) -
     split = small.split(seed=0)
     factors = from_recbole(RECORDED / f"{model}.npz")
     assert factors.settings["model"] == f"recbole.{model}"
-    # all tokens of the files are users and items, numbered as RecBole met them, and none of them is padding
+    # all tokens of the files are users and items, in RecBole's order, without padding
     assert sorted(factors.user_ids.tolist()) == split.user_ids.tolist()
     assert sorted(factors.item_ids.tolist()) == split.item_ids.tolist()
     seen_here = split.seen_before("test")
@@ -55,7 +55,7 @@ def exported(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_ids_are_integers_only_where_all_are_written_so(tmp_path: Path) -> None:
+def test_ids_become_integers_only_if_all_are_plain_integers(tmp_path: Path) -> None:
     factors = from_recbole(exported(tmp_path / "x.npz"))
     assert factors.user_ids.tolist() == [7, 8]
     assert factors.item_ids.tolist() == ["a", "b", "c", "007"]
@@ -76,7 +76,7 @@ def test_ids_are_integers_only_where_all_are_written_so(tmp_path: Path) -> None:
         ({"user_ids": np.array([{"an": "object"}, 1], dtype=object)}, "cannot be read as .npz"),
     ],
 )
-def test_a_bad_file_gets_one_sentence_that_names_it(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_errors_name_a_bad_file(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = exported(tmp_path / "bad.npz", **changes)
     with pytest.raises(InputError, match=message.replace(".", r"\.")) as caught:
         from_recbole(path)
@@ -84,7 +84,7 @@ def test_a_bad_file_gets_one_sentence_that_names_it(changes: dict[str, Any], mes
     assert "\n" not in str(caught.value)
 
 
-def test_no_file_and_no_archive_are_said(tmp_path: Path) -> None:
+def test_errors_name_missing_files_and_other_formats(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         from_recbole(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("not an archive")

@@ -1,4 +1,4 @@
-"""Models and vectors from elsewhere rank here as they rank there."""
+"""Converted models and imported vectors rank as in their own library."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fitted(kind: str, train: Incidence) -> Any:
 
 
 def assert_same_lists(ours: NDArray[Any], theirs: NDArray[Any], scores: NDArray[Any]) -> None:
-    """Equal, but that items whose float scores tie (in either order of summing) may change places.
+    """Compare lists; only items whose float scores tie (in either order of summation) may change places.
 
     scores: (n_users, n_items) float64
     """
@@ -81,7 +81,7 @@ def test_implicit_models_rank_as_their_own_recommend(kind: str, filtered: bool, 
     assert ids.tolist() == real_split.item_ids[ours[:3]].tolist()
 
 
-def test_the_bias_of_bpr_is_no_factor(real_split: Split) -> None:
+def test_the_bias_of_bpr_becomes_the_item_bias(real_split: Split) -> None:
     model = fitted("bpr", real_split.train)
     factors = from_implicit(model)
     assert model.item_factors.shape[1] == 13 and factors.dim == 12
@@ -92,7 +92,7 @@ def test_the_bias_of_bpr_is_no_factor(real_split: Split) -> None:
     assert factors.settings["iterations"] == 10
 
 
-def test_what_is_no_fitted_model_of_implicit_is_refused(real_split: Split) -> None:
+def test_other_objects_raise_an_error(real_split: Split) -> None:
     with pytest.raises(InputError, match="is no model of implicit"):
         from_implicit(object())
     with pytest.raises(InputError, match="not fitted yet"):
@@ -101,7 +101,7 @@ def test_what_is_no_fitted_model_of_implicit_is_refused(real_split: Split) -> No
         from_implicit(fitted("als", real_split.train), user_ids=[1, 2])
 
 
-def test_without_implicit_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, blocks: Split) -> None:
+def test_the_error_without_implicit_names_the_extra(monkeypatch: pytest.MonkeyPatch, blocks: Split) -> None:
     monkeypatch.setitem(sys.modules, "implicit", None)
     for call in (lambda: from_implicit(object()), lambda: ImplicitALS().fit(blocks)):
         with pytest.raises(MissingDependencyError, match=r"recprism\[adapters\]"):
@@ -116,7 +116,7 @@ def test_als_is_what_implicit_fits(real_split: Split) -> None:
     assert ours.settings["model"] == "als" and ours.settings["epochs_trained"] == 4
 
 
-def test_als_refuses_what_it_cannot_do(blocks: Split) -> None:
+def test_als_raises_an_error_for_unsupported_arguments(blocks: Split) -> None:
     with pytest.raises(InputError, match="fitted on the cpu"):
         ImplicitALS().fit(blocks, device="cuda")
     with pytest.raises(InputError, match="alpha is 0"):
@@ -128,7 +128,7 @@ ITEM = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
 
 
 def write(kind: str, folder: Path) -> tuple[Path, Path]:
-    """The vectors in one or two files of a kind."""
+    """Write the vectors to one or two files of a format."""
     from safetensors.numpy import save_file
 
     path = folder / f"vectors.{kind}"
@@ -192,7 +192,7 @@ def test_arrays_are_chosen_by_name(tmp_path: Path) -> None:
 
 
 class Evil:
-    """Would run code if it were unpickled."""
+    """Runs code if it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return (pytest.fail, ("something was unpickled",))
@@ -212,7 +212,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "pt"])
-def test_broken_and_missing_files_are_named(kind: str, tmp_path: Path) -> None:
+def test_errors_name_broken_and_missing_files(kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"broken.{kind}"
     with pytest.raises(InputError, match=f"broken.{kind}: no such file"):
         from_files(path, path)
@@ -223,7 +223,7 @@ def test_broken_and_missing_files_are_named(kind: str, tmp_path: Path) -> None:
         from_files(tmp_path / "v.txt", tmp_path / "v.txt")
 
 
-def test_adapters_go_by_name() -> None:
+def test_adapters_by_name() -> None:
     named = {
         "arrays": from_files,
         "cornac": from_cornac,
@@ -234,7 +234,7 @@ def test_adapters_go_by_name() -> None:
     assert named == ADAPTERS
 
 
-def test_only_columns_of_one_name_with_numbers_are_factors(tmp_path: Path) -> None:
+def test_only_numbered_columns_are_factors(tmp_path: Path) -> None:
     ids = {"id": ["a", "b"]}
     factors = {"f0": [1.0, 2.0], "f1": [3.0, 4.0]}
     good = pl.DataFrame({**ids, **factors})

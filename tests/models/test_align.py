@@ -1,4 +1,4 @@
-"""A recommender turned onto another one's axes: the same lists, and a copy comes back exactly."""
+"""Alignment of two recommenders: lists do not change, and a rotated copy is recovered exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.align import align
+from recprism.models.alignment import align
 
 
 def model(seed: int, n_users: int = 30, n_items: int = 25, d: int = 6, bias: bool = False) -> Factors:
@@ -26,7 +26,7 @@ def model(seed: int, n_users: int = 30, n_items: int = 25, d: int = 6, bias: boo
 
 
 def turned_and_shuffled(factors: Factors, seed: int) -> Factors:
-    """The same recommender on random axes (mirrored, too), its users and items in another order."""
+    """Return the recommender on random axes, possibly mirrored, with users and items in another order."""
     generator = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(generator.normal(size=(factors.dim, factors.dim)))
     users, items = generator.permutation(factors.n_users), generator.permutation(factors.n_items)
@@ -41,7 +41,7 @@ def by_id(vectors: Any, ids: Any) -> dict[Any, Any]:
 
 
 @given(st.integers(0, 1000), st.booleans())
-def test_a_turned_and_shuffled_copy_comes_back(seed: int, bias: bool) -> None:
+def test_a_rotated_and_shuffled_copy_is_recovered(seed: int, bias: bool) -> None:
     old = model(seed, bias=bias)
     new = turned_and_shuffled(old, seed + 1)
     found = align(new, old)
@@ -55,17 +55,17 @@ def test_a_turned_and_shuffled_copy_comes_back(seed: int, bias: bool) -> None:
 
 
 @given(st.integers(0, 1000))
-def test_lists_do_not_change_and_the_turn_is_one(seed: int) -> None:
+def test_lists_do_not_change_and_the_map_is_a_rotation(seed: int) -> None:
     new, old = model(seed), model(seed + 5000, n_users=22, n_items=31)
     found = align(new, old)
     assert found.turn @ found.turn.T == pytest.approx(np.eye(6), abs=1e-12)
     assert (found.factors.rank(10)[0] == new.rank(10)[0]).all()
     assert found.factors.user @ found.factors.item.T == pytest.approx(new.user @ new.item.T, abs=1e-4)
     assert found.unlike <= found.unlike_before
-    assert (found.users, found.items) == (22, 25), "those that stand in both"
+    assert (found.users, found.items) == (22, 25), "those that both models have"
 
 
-def test_new_users_and_items_take_no_part_and_are_turned_with_the_rest() -> None:
+def test_new_users_and_items_are_rotated_with_the_others() -> None:
     old = model(0)
     new = turned_and_shuffled(old, 1)
     some = old.of_users(np.arange(0, 30, 2)).of_items(np.arange(3, 25))
@@ -74,10 +74,10 @@ def test_new_users_and_items_take_no_part_and_are_turned_with_the_rest() -> None
     assert by_id(found.factors.item, found.factors.item_ids)[100] == pytest.approx(old.item[0], abs=1e-5)
 
 
-def test_what_has_nothing_in_common_is_refused() -> None:
+def test_models_with_nothing_in_common_raise_an_error() -> None:
     old = model(0)
     with pytest.raises(InputError, match="4 columns and the old ones 6"):
         align(model(0, d=4), old)
-    strangers = Factors.from_arrays(old.user, old.item, item_ids=[f"i{number}" for number in range(25)])
+    unrelated = Factors.from_arrays(old.user, old.item, item_ids=[f"i{number}" for number in range(25)])
     with pytest.raises(InputError, match="no item in common"):
-        align(strangers, old)
+        align(unrelated, old)

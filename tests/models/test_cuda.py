@@ -1,4 +1,4 @@
-"""The same on a GPU."""
+"""Training on a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _needs_cuda() -> None:
 
 
 @pytest.mark.parametrize("model", [BPRMF(dim=8, batch_size=200), LightGCN(dim=8, batch_size=200)])
-def test_cuda_trains_as_well_as_the_cpu_and_repeats_itself(model: Any, blocks: Split) -> None:
+def test_cuda_trains_as_well_as_the_cpu_and_is_reproducible(model: Any, blocks: Split) -> None:
     checkpoints: list[Checkpoint] = []
     factors = model.fit(blocks, device="cuda", checkpoint=lambda *state: checkpoints.append(state))
     again = model.fit(blocks, device="cuda")
@@ -35,9 +35,9 @@ def test_cuda_trains_as_well_as_the_cpu_and_repeats_itself(model: Any, blocks: S
     assert ((np.arange(60) >= 30)[:, None] == (items >= 25)).mean() > 0.99
 
 
-def test_popular_items_receive_the_same_in_pieces() -> None:
+def test_split_sums_of_popular_items_are_the_same() -> None:
     rng = np.random.default_rng(0)
-    taken = rng.random((700, 40)) < rng.uniform(0, 1, 40) ** 3  # some items are taken by hundreds, some by nobody
+    taken = rng.random((700, 40)) < rng.uniform(0, 1, 40) ** 3  # from no user to hundreds per item
     taken[:, :2] = [True, False]
     train = Incidence.coerce(taken)
     vectors = torch.from_numpy(rng.normal(size=(740, 9)).astype(np.float32))

@@ -24,7 +24,7 @@ def test_rows_are_ranked_by_dot_product_and_bias() -> None:
     assert items.tolist() == [[2, 3], [2, 1], [2, 3]] and scores.tolist() == [[6, 2], [6, 2], [7, 4]]
 
 
-def test_ids_go_in_and_come_out() -> None:
+def test_recommend_uses_ids() -> None:
     factors = Factors.from_arrays(USER, ITEM, user_ids=["x", "y", "z"], item_ids=[10, 11, 12, 13])
     ids, scores = factors.recommend("y", 2)
     assert ids.tolist() == [11, 13] and scores.tolist() == [2, 2]
@@ -53,7 +53,7 @@ def test_vectors_can_be_replaced() -> None:
 
 @pytest.mark.parametrize("bias", [None, [0.5, 0, -1, 2]])
 @pytest.mark.parametrize("ids", [None, ["ä", "b", "c", "d"]])
-def test_a_file_gives_everything_back(bias: list[float] | None, ids: list[str] | None, tmp_path: Path) -> None:
+def test_a_file_restores_everything(bias: list[float] | None, ids: list[str] | None, tmp_path: Path) -> None:
     factors = Factors.from_arrays(USER, ITEM, item_ids=ids, item_bias=bias, settings={"model": "m", "dim": 2})
     factors.save(tmp_path / "deep" / "f.safetensors")
     back = Factors.load(tmp_path / "deep" / "f.safetensors")
@@ -64,7 +64,7 @@ def test_a_file_gives_everything_back(bias: list[float] | None, ids: list[str] |
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["f.json", "f.safetensors"]
 
 
-def test_broken_files_are_named(tmp_path: Path) -> None:
+def test_errors_name_broken_files(tmp_path: Path) -> None:
     path = tmp_path / "f.safetensors"
     with pytest.raises(InputError, match="no such file"):
         Factors.load(path)
@@ -92,6 +92,6 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         (USER, ITEM, {"item_bias": [1, 2, np.inf, 0]}, "4 finite numbers"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(user: object, item: object, more: dict[str, object], words: str) -> None:
+def test_bad_arrays_raise_an_error(user: object, item: object, more: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Factors.from_arrays(user, item, **more)  # type: ignore[arg-type]

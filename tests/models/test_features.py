@@ -1,4 +1,4 @@
-"""The feature-aware model on a little world where users want one feature each."""
+"""The feature model on small data in which each user likes one feature."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
-from recprism.models._feature_model import FeatureModel, completed
+from recprism.models.feature_model import FeatureModel, completed
 
 N_FEATURES, PER_FEATURE = 4, 15
 
 
 @pytest.fixture(scope="module")
 def world() -> tuple[Split, FeatureMatrix]:
-    """60 items with one feature each; 80 users, each of whom takes ten of the fifteen items with one feature."""
+    """60 items with one feature each; 80 users, each with ten of the fifteen items of one feature."""
     generator = np.random.default_rng(0)
     feature_of = np.arange(N_FEATURES * PER_FEATURE) % N_FEATURES
     rows = [
@@ -41,7 +41,7 @@ def ndcg(factors: Factors, split: Split) -> float:
 
 
 @pytest.mark.parametrize("completion", [None, 1.0])
-def test_it_learns_what_each_user_wants(world: tuple[Split, FeatureMatrix], completion: float | None) -> None:
+def test_it_learns_the_feature_of_each_user(world: tuple[Split, FeatureMatrix], completion: float | None) -> None:
     split, features = world
     factors = FeatureModel(completion=completion).fit(split, features, device="cpu")
     assert factors.settings["features"] == ["f0", "f1", "f2", "f3"]
@@ -76,7 +76,7 @@ def test_a_change_of_item_features_changes_the_lists(world: tuple[Split, Feature
     assert set(after % N_FEATURES) == {1}
 
 
-def test_same_seed_same_bits_and_resumed_the_same(world: tuple[Split, FeatureMatrix]) -> None:
+def test_same_seed_same_bits_also_after_resuming(world: tuple[Split, FeatureMatrix]) -> None:
     split, features = world
     model = FeatureModel(epochs=4, patience=None)
     kept: list[tuple[dict[str, object], dict[str, object]]] = []

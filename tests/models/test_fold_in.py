@@ -1,4 +1,4 @@
-"""Folding users in: the minimum it claims to be at, users of the training, and what cannot be folded in."""
+"""Folding in: the result is the minimum, training users get their lists back, and bad input raises an error."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.models.fold_in import fold_in
+from recprism.models.folding import fold_in
 
 
 def world(seed: int, bias: bool = False, d: int = 4) -> tuple[Factors, Incidence]:
-    """Random factors, and five new users of whom the first has nothing and the second everything."""
+    """Random factors, and five new users, of whom the first has no item and the second all."""
     generator = np.random.default_rng(seed)
     factors = Factors.from_arrays(
         generator.normal(size=(6, d)),
@@ -28,7 +28,7 @@ def world(seed: int, bias: bool = False, d: int = 4) -> tuple[Factors, Incidence
 
 
 def loss_of(factors: Factors, row: Incidence, vector: np.ndarray, weight_decay: float) -> float:
-    """The BPR loss of one row against all items it has not taken, each positive counting once."""
+    """Return the BPR loss of one row against all other items, each positive counting once."""
     taken = row.dense()[0]
     scores = factors.item.astype(np.float64) @ vector
     if factors.item_bias is not None:
@@ -38,8 +38,8 @@ def loss_of(factors: Factors, row: Incidence, vector: np.ndarray, weight_decay: 
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.1, 2.0]))
-def test_nothing_near_is_better(seed: int, bias: bool, weight_decay: float) -> None:
-    # With many negatives the draw is nearly the mean over all of them.
+def test_the_result_is_a_minimum(seed: int, bias: bool, weight_decay: float) -> None:
+    # With many negatives the sample mean is close to the mean over all of them.
     factors, taken = world(seed, bias)
     vectors = fold_in(factors, taken, weight_decay=weight_decay, negatives=2000)
     generator = np.random.default_rng(seed)
@@ -51,7 +51,7 @@ def test_nothing_near_is_better(seed: int, bias: bool, weight_decay: float) -> N
             assert found <= loss_of(factors, own, other, weight_decay)
 
 
-def test_who_did_nothing_or_everything_is_the_mean_user() -> None:
+def test_users_with_no_or_all_items_get_the_mean_vector() -> None:
     factors, taken = world(0)
     vectors = fold_in(factors, taken)
     assert vectors.dtype == np.float32
@@ -67,7 +67,7 @@ def test_same_seed_same_bits_and_a_row_does_not_depend_on_dense_or_sparse() -> N
     assert (fold_in(factors, taken, seed=3) != fold_in(factors, taken, seed=4)).any()
 
 
-def test_users_of_the_training_land_near_their_own_lists(blocks: Split) -> None:
+def test_training_users_get_similar_lists(blocks: Split) -> None:
     factors = BPRMF(dim=8).fit(blocks, seed=0, device="cpu")
     again = factors.with_vectors(user=fold_in(factors, blocks.train))
     own, back = (vectors.rank(5, exclude=blocks.train)[0] for vectors in (factors, again))
@@ -79,8 +79,8 @@ def test_users_of_the_training_land_near_their_own_lists(blocks: Split) -> None:
     assert (cosine / np.linalg.norm(again.user, axis=1) / np.linalg.norm(factors.user, axis=1)).mean() > 0.8
 
 
-def test_a_user_who_was_never_there_gets_their_own_block(blocks: Split) -> None:
-    # The model is trained without the last user of each block; folded in, both get items of their block alone.
+def test_a_new_user_gets_items_of_their_own_block(blocks: Split) -> None:
+    # The model is trained without the last user of each block. Folded in, both get only items of their block.
     away = np.array([29, 59])
     rest = np.setdiff1d(np.arange(blocks.n_users), away)
     parts = (part.take_rows(rest) for part in (blocks.train, blocks.validation, blocks.test))
@@ -90,7 +90,7 @@ def test_a_user_who_was_never_there_gets_their_own_block(blocks: Split) -> None:
     assert (lists // 25 == np.array([[0], [1]])).all()
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_bad_input_raises_an_error() -> None:
     factors, taken = world(0)
     with pytest.raises(InputError, match="the interactions have 3 items and the model 20"):
         fold_in(factors, np.ones((2, 3)))

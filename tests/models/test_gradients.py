@@ -1,4 +1,4 @@
-"""The closed forms against autograd, dense matrices and numpy's SVD."""
+"""Closed-form gradients against autograd, dense matrices and numpy's SVD."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_slope_points_downhill_and_stays_finite_for_huge_scores(random_matri
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_adam_is_adam(weight_decay: float) -> None:
+def test_adam_equals_torch(weight_decay: float) -> None:
     generator = torch.Generator().manual_seed(0)
     ours = torch.randn(5, 3, generator=generator)
     theirs = ours.clone().requires_grad_()
@@ -81,7 +81,7 @@ def test_weighted_sums_are_a_sparse_product() -> None:
 
 
 def dense_lightgcn(train: np.ndarray, vectors: np.ndarray, layers: int) -> np.ndarray:
-    """The definition, with the full (users + items)^2 adjacency matrix."""
+    """Propagate with the full (users + items)^2 adjacency matrix, as in the definition."""
     n_users, n_items = train.shape
     adjacency = np.zeros((n_users + n_items,) * 2)
     adjacency[:n_users, n_users:] = train
@@ -127,7 +127,7 @@ def test_spectral_vectors_are_singular_vectors(random_matrix: Incidence) -> None
 
 
 @pytest.mark.parametrize("start", ["spectral", "normal", "xavier"])
-def test_starts_have_the_promised_size_also_where_items_are_few(random_matrix: Incidence, start: str) -> None:
+def test_starts_have_the_documented_size_also_for_few_items(random_matrix: Incidence, start: str) -> None:
     graph = Graph.of(random_matrix, CPU)
     vectors = starting_vectors(graph, 50, torch.Generator().manual_seed(0), start=start, spectral_power=1.0)  # type: ignore[arg-type]
     assert vectors.shape == (70, 50) and bool(torch.isfinite(vectors).all())

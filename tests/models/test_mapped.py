@@ -1,4 +1,4 @@
-"""Vectors that stay in their file rank as those that were read, and the file stays as it is."""
+"""Memory-mapped vectors rank as vectors in memory, and the file does not change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "factors.safetensors"
 
 
-def test_mapped_factors_are_those_that_were_read(saved: Path) -> None:
+def test_mapped_factors_equal_loaded_factors(saved: Path) -> None:
     read, mapped = Factors.load(saved), Factors.load(saved, mapped=True)
     assert isinstance(mapped.user, np.memmap)
     for name in ("user", "item", "item_bias", "user_ids", "item_ids"):
@@ -39,7 +39,7 @@ def test_nothing_is_written_back(saved: Path) -> None:
     assert saved.read_bytes() == before
 
 
-def test_many_ids_that_count_are_not_written_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_consecutive_ids_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDS_WRITTEN", 10)
     path = tmp_path / "factors.safetensors"
     Factors.from_arrays(np.ones((20, 2)), np.ones((15, 2)), item_ids=np.arange(15) + 1).save(path)
@@ -50,7 +50,7 @@ def test_many_ids_that_count_are_not_written_one_by_one(tmp_path: Path, monkeypa
         assert loaded.item_ids.tolist() == list(range(1, 16))
 
 
-def test_a_file_cut_short_is_said(saved: Path) -> None:
+def test_a_truncated_file_raises_an_error(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes()[:300])
     with pytest.raises(InputError, match="not factors written by recprism"):
         Factors.load(saved, mapped=True)

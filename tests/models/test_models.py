@@ -1,4 +1,4 @@
-"""What the models promise: right answers in a world of two blocks, settings, presets, cold users, names."""
+"""Models: known answers on data of two blocks, settings, presets, cold users, names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORLDS: list[Any] = [
 
 
 @pytest.mark.parametrize("model", WORLDS, ids=lambda m: f"{m.name}-{getattr(m, 'start', '')}")
-def test_everybody_is_recommended_their_own_block(model: Any, blocks: Split) -> None:
+def test_users_get_items_of_their_own_block(model: Any, blocks: Split) -> None:
     factors = model.fit(blocks, device="cpu")
     items, _ = factors.rank(10, exclude=blocks.seen_before_test)
     own_block = (np.arange(60) >= 30)[:, None] == (items >= 25)
@@ -54,7 +54,7 @@ def test_trained_factors_survive_a_file(model: Any, blocks: Split, tmp_path: Pat
     assert back.user_ids.tolist() == factors.user_ids.tolist() and back.settings == factors.settings
 
 
-def test_users_without_history_are_given_the_mean_user(blocks: Split) -> None:
+def test_users_without_history_get_the_mean_vector(blocks: Split) -> None:
     keep = blocks.train.row_of_entry != 7
     train = Incidence.from_pairs(blocks.train.row_of_entry[keep], blocks.train.indices[keep], blocks.train.shape)
     split = Split(train, blocks.validation, blocks.test, blocks.user_ids, blocks.item_ids)
@@ -62,7 +62,7 @@ def test_users_without_history_are_given_the_mean_user(blocks: Split) -> None:
     np.testing.assert_allclose(factors.user[7], np.delete(factors.user, 7, axis=0).mean(0), rtol=1e-5, atol=1e-7)
 
 
-def test_a_user_who_has_everything_does_no_harm(random_matrix: Incidence) -> None:
+def test_a_user_with_all_items_is_allowed(random_matrix: Incidence) -> None:
     empty = Incidence.empty(random_matrix.shape)
     split = Split(random_matrix, empty, empty, np.arange(40), np.arange(30))
     for model in (BPRMF(dim=4, epochs=3, patience=None), LightGCN(dim=4, epochs=3, patience=None)):
@@ -92,7 +92,7 @@ def test_more_factors_than_items_can_be_trained(blocks: Split) -> None:
         ({"negatives_avoid": "none"}, "choose one of train, all"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], words: str) -> None:
+def test_invalid_settings_raise_an_error(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         BPRMF(**wrong)
 
@@ -103,7 +103,7 @@ def test_layers_are_checked() -> None:
     LightGCN(layers=0)
 
 
-def test_models_go_by_name() -> None:
+def test_models_by_name() -> None:
     assert make_model("bprmf", dim=16) == BPRMF(dim=16)
     assert make_model("lightgcn", layers=2) == LightGCN(layers=2)
     assert isinstance(make_model("als"), ImplicitALS)
@@ -120,7 +120,7 @@ def test_every_model_has_a_default_preset(name: str) -> None:
     assert make_model(name) == make_model(name, "default")
 
 
-def test_the_paper_preset_is_as_found() -> None:
+def test_the_paper_preset() -> None:
     paper = BPRMF.preset("paper")
     assert (paper.dim, paper.learning_rate, paper.weight_decay, paper.loss) == (50, 0.005, 1e-3, "sum")
     assert (paper.batch_size, paper.negatives, paper.fixed_negatives) == (10_240, 3, True)
@@ -129,7 +129,7 @@ def test_the_paper_preset_is_as_found() -> None:
 
 
 @pytest.mark.parametrize(("device", "words"), [("gpu", "not known"), ("meta", "cpu or cuda"), ("cuda:99", "not there")])
-def test_unusable_devices_are_refused(device: str, words: str, blocks: Split) -> None:
+def test_unusable_devices_raise_an_error(device: str, words: str, blocks: Split) -> None:
     with pytest.raises(InputError, match=words):
         BPRMF(epochs=1).fit(blocks, device=device)
 

@@ -1,4 +1,4 @@
-"""The paper's own base-model rows on MovieLens-1M."""
+"""The paper's base-model rows on MovieLens-1M."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negatives: never one of the user's own items, and evenly drawn from all others."""
+"""Negatives: never one of the user's own items, and uniformly drawn from all others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_negatives_are_all_items_the_user_lacks_and_no_others(dense: np.ndarray)
             assert set(items) == set(missing)
 
 
-def test_negatives_are_evenly_distributed(random_matrix: Incidence) -> None:
+def test_negatives_are_uniformly_distributed(random_matrix: Incidence) -> None:
     users = torch.arange(1, 40)
     drawn = NegativeSampler(random_matrix, CPU).draw(users, 5_000, seeded(1)).numpy()
     for user, items in zip(users.tolist(), drawn, strict=True):
@@ -51,7 +51,7 @@ def test_draws_of_one_call_are_independent() -> None:
     assert chisquare(pairs).pvalue > 1e-4
 
 
-def test_an_epoch_holds_every_pair_once_with_fresh_negatives(random_matrix: Incidence) -> None:
+def test_an_epoch_has_every_pair_once_with_new_negatives(random_matrix: Incidence) -> None:
     triples = Triples(random_matrix, 2, CPU)
     generator = seeded()
     epochs = [list(triples.batches(50, generator)) for _ in range(2)]
@@ -61,7 +61,7 @@ def test_an_epoch_holds_every_pair_once_with_fresh_negatives(random_matrix: Inci
         taken = np.zeros(random_matrix.shape, int)
         np.add.at(taken, (users, items), 1)
         wanted = random_matrix.dense().astype(int)
-        wanted[0] = 0  # the user who has everything has nothing to be ranked against
+        wanted[0] = 0  # a user with all items has no negatives
         assert (taken == wanted).all()
     first, second = (torch.cat([batch.negatives for batch in batches]) for batches in epochs)
     assert first.shape == second.shape == (len(triples), 2)

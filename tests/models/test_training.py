@@ -1,4 +1,4 @@
-"""Seeds, checkpoints, early stopping and breakdowns, on the real models in a little world."""
+"""Seeds, checkpoints, early stopping and breakdowns of the models on small data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def same_bits(one: Factors, other: Factors) -> bool:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{m.name}-{m.epochs}")
-def test_same_seed_same_bits_and_another_seed_others(model: Any, blocks: Split) -> None:
+def test_same_seed_same_bits_and_another_seed_other_bits(model: Any, blocks: Split) -> None:
     first = model.fit(blocks, seed=3, device="cpu")
     assert same_bits(first, model.fit(blocks, seed=3, device="cpu"))
     assert not same_bits(first, model.fit(blocks, seed=4, device="cpu"))
@@ -54,13 +54,13 @@ def test_a_training_stopped_after_any_epoch_ends_with_the_same_bits(model: Any, 
     undisturbed = model.fit(blocks, seed=1, device="cpu", checkpoint=lambda *state: checkpoints.append(state))
     assert len(checkpoints) == undisturbed.settings["epochs_trained"]
     for checkpoint in checkpoints:
-        told: list[Epoch] = []
-        resumed = model.fit(blocks, seed=1, device="cpu", resume=through_json(checkpoint), progress=told.append)
+        epochs_seen: list[Epoch] = []
+        resumed = model.fit(blocks, seed=1, device="cpu", resume=through_json(checkpoint), progress=epochs_seen.append)
         assert same_bits(undisturbed, resumed)
-        assert [epoch.epoch for epoch in told] == list(range(checkpoint[1]["epoch"] + 1, len(checkpoints) + 1))
+        assert [epoch.epoch for epoch in epochs_seen] == list(range(checkpoint[1]["epoch"] + 1, len(checkpoints) + 1))
 
 
-def test_an_interrupted_training_goes_on_from_its_last_checkpoint(blocks: Split) -> None:
+def test_an_interrupted_training_resumes_from_its_last_checkpoint(blocks: Split) -> None:
     model, kept = BPRMF(**SMALL), []
 
     def stop_after_two(arrays: Any, facts: Any) -> None:
@@ -80,7 +80,7 @@ def test_a_resumed_training_needs_no_seed_of_its_own(blocks: Split) -> None:
     assert same_bits(whole, model.fit(blocks, seed=None, device="cpu", resume=kept[1]))
 
 
-def test_a_checkpoint_of_another_training_is_refused(blocks: Split) -> None:
+def test_a_checkpoint_of_another_training_raises_an_error(blocks: Split) -> None:
     kept: list[Checkpoint] = []
     model = BPRMF(**SMALL)
     model.fit(blocks, seed=1, device="cpu", checkpoint=lambda *state: kept.append(state))
@@ -98,7 +98,7 @@ def test_a_checkpoint_of_another_training_is_refused(blocks: Split) -> None:
         model.fit(blocks, seed=1, device="cpu", resume=(arrays, facts))
 
 
-def test_a_resumed_training_may_go_on_for_longer(blocks: Split) -> None:
+def test_a_resumed_training_may_have_more_epochs(blocks: Split) -> None:
     kept: list[Checkpoint] = []
     BPRMF(**SMALL).fit(blocks, device="cpu", checkpoint=lambda *state: kept.append(state))
     longer = BPRMF(**{**SMALL, "epochs": 8})
@@ -106,31 +106,31 @@ def test_a_resumed_training_may_go_on_for_longer(blocks: Split) -> None:
 
 
 def test_early_stopping_keeps_the_best_epoch(blocks: Split) -> None:
-    told: list[Epoch] = []
+    epochs_seen: list[Epoch] = []
     model = BPRMF(dim=4, epochs=60, patience=4, learning_rate=0.2, batch_size=100, start="normal")
-    factors = model.fit(blocks, device="cpu", progress=told.append)
-    values = [epoch.validation for epoch in told]
+    factors = model.fit(blocks, device="cpu", progress=epochs_seen.append)
+    values = [epoch.validation for epoch in epochs_seen]
     best = int(np.argmax(values)) + 1
-    assert factors.settings["best_epoch"] == told[-1].best_epoch == best
+    assert factors.settings["best_epoch"] == epochs_seen[-1].best_epoch == best
     assert factors.settings["validation_ndcg@10"] == max(values)  # type: ignore[type-var]
-    assert len(told) == factors.settings["epochs_trained"] == best + 4 < 60
+    assert len(epochs_seen) == factors.settings["epochs_trained"] == best + 4 < 60
     until_best = replace(model, epochs=best, patience=None).fit(blocks, device="cpu")
     assert factors.user.tobytes() == until_best.user.tobytes()
 
 
-def test_progress_tells_loss_validation_and_time_left(blocks: Split) -> None:
-    told: list[Epoch] = []
-    BPRMF(dim=4, epochs=6, patience=50, batch_size=100).fit(blocks, device="cpu", progress=told.append)
-    assert [epoch.epoch for epoch in told] == [1, 2, 3, 4, 5, 6]
-    assert all(epoch.epochs == 6 and 0 <= epoch.validation <= 1 for epoch in told)  # type: ignore[operator]
-    assert told[0].loss > told[-1].loss > 0
-    assert told[0].seconds_left > 0 == told[-1].seconds_left
+def test_progress_reports_loss_validation_and_time_left(blocks: Split) -> None:
+    epochs_seen: list[Epoch] = []
+    BPRMF(dim=4, epochs=6, patience=50, batch_size=100).fit(blocks, device="cpu", progress=epochs_seen.append)
+    assert [epoch.epoch for epoch in epochs_seen] == [1, 2, 3, 4, 5, 6]
+    assert all(epoch.epochs == 6 and 0 <= epoch.validation <= 1 for epoch in epochs_seen)  # type: ignore[operator]
+    assert epochs_seen[0].loss > epochs_seen[-1].loss > 0
+    assert epochs_seen[0].seconds_left > 0 == epochs_seen[-1].seconds_left
 
 
 def test_without_validation_the_last_epoch_counts(blocks: Split) -> None:
-    told: list[Epoch] = []
-    factors = BPRMF(**SMALL).fit(blocks.refit(), device="cpu", progress=told.append)
-    assert [epoch.validation for epoch in told] == [None] * 5
+    epochs_seen: list[Epoch] = []
+    factors = BPRMF(**SMALL).fit(blocks.refit(), device="cpu", progress=epochs_seen.append)
+    assert [epoch.validation for epoch in epochs_seen] == [None] * 5
     assert factors.settings["best_epoch"] == 5 and factors.settings["validation_ndcg@10"] is None
 
 
@@ -171,7 +171,7 @@ def test_a_breakdown_names_the_first_vector_that_is_not_finite(blocks: Split) ->
 
 
 def test_a_breakdown_ends_the_training_at_once() -> None:
-    """The second loss is not finite: the vectors are those that gave it, and no third batch is drawn."""
+    """The second loss is not finite: the error shows the vectors behind it, and no third batch is drawn."""
     drawn: list[int] = []
 
     def steps(parameters: Tensor, _: torch.Generator) -> Iterator[tuple[Tensor, int, Tensor]]:
@@ -186,7 +186,7 @@ def test_a_breakdown_ends_the_training_at_once() -> None:
     assert drawn == [0, 1] and training.adam.steps == 1
 
 
-def test_a_vector_that_the_last_step_broke_is_seen_before_anything_is_kept() -> None:
+def test_a_vector_that_the_last_step_breaks_is_never_kept() -> None:
     def steps(parameters: Tensor, _: torch.Generator) -> Iterator[tuple[Tensor, int, Tensor]]:
         gradient = torch.zeros_like(parameters)
         gradient[1, 1] = math.nan
@@ -210,7 +210,7 @@ def test_a_generator_can_be_the_seed(blocks: Split) -> None:
     assert same_bits(one, model.fit(blocks, seed=one.settings["seed"], device="cpu"))
 
 
-def test_nobody_to_learn_from_is_an_error() -> None:
+def test_no_training_users_raise_an_error() -> None:
     empty = Incidence.empty((3, 4))
     split = Split(empty, empty, empty, np.arange(3), np.arange(4))
     with pytest.raises(InputError, match="nothing to learn from"):

@@ -1,4 +1,4 @@
-"""Worlds to re-rank in: candidates with scores, and everything a re-ranker can ask for."""
+"""Random candidates with scores, and all features that a re-ranker can use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.rerank import Features
+from recprism.rerank import Features, _choices
 
 
 @dataclass
@@ -38,7 +38,7 @@ class World:
 
     @property
     def relevance(self) -> Any:
-        """Scores scaled per user as the library says it does; for worlds without padding and without constant rows."""
+        """Scores scaled per user, as documented; for worlds without padding and without constant rows."""
         low, high = self.scores.min(1, keepdims=True), self.scores.max(1, keepdims=True)
         return (self.scores - low) / (high - low)
 
@@ -54,7 +54,7 @@ def build_world(
     coarse: bool = False,
     padded: bool = False,
 ) -> World:
-    """A random world; ``coarse`` draws from few values (ties, doubles, zero vectors), ``padded`` empties places."""
+    """Build a random world; ``coarse`` uses few values (ties, duplicates, zero vectors), ``padded`` empties places."""
     generator = np.random.default_rng(seed)
     candidates = np.argsort(generator.random((n_users, n_items)), 1)[:, :n_candidates]
     scores = generator.normal(size=candidates.shape)
@@ -78,3 +78,10 @@ def build_world(
 @pytest.fixture(scope="session")
 def make_world() -> Callable[..., World]:
     return build_world
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with the compiled kernels and with torch."""
+    if request.param == "plain":
+        monkeypatch.setattr(_choices, "COMPILED_FOR", ())

@@ -1,4 +1,4 @@
-"""An editor's rules: known answers, and what must hold whatever the world."""
+"""Constraints: known answers, and properties that hold for any input."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ worlds = st.fixed_dictionaries(
 shares = st.dictionaries(st.integers(0, 2), st.sampled_from([0.2, 0.25, 0.5, 0.6, 1.0]), max_size=3)
 
 
-def chosen(k: int = 3, inner: Any = PLAIN, candidates: Any = CANDIDATES, scores: Any = SCORES, **rules: Any) -> Any:
-    return Constrained(inner, **rules)(candidates, scores, k, features=FEATURES).tolist()
+def chosen(k: int = 3, inner: Any = PLAIN, candidates: Any = CANDIDATES, scores: Any = SCORES, **limits: Any) -> Any:
+    return Constrained(inner, **limits)(candidates, scores, k, features=FEATURES).tolist()
 
 
 class TestKnownAnswers:
-    def test_banned_items_make_way(self) -> None:
+    def test_banned_items_are_replaced(self) -> None:
         assert chosen(banned=[0, 2]) == [[1, 3, 4]]
 
-    def test_pinned_items_stand_in_their_place_and_nowhere_else(self) -> None:
+    def test_pinned_items_appear_at_their_place_and_nowhere_else(self) -> None:
         assert chosen(pinned={1: 5, 3: 0}) == [[5, 1, 0]]
         assert chosen(k=2, pinned={1: 4, 2: 3}) == [[4, 3]]
 
@@ -57,7 +57,7 @@ class TestKnownAnswers:
         twice = {"candidates": CANDIDATES * 2, "scores": SCORES * 2}
         assert chosen(pinned=[[4, -1, -1], [-1, -1, -1]], **twice) == [[4, 0, 1], [0, 1, 2]]
 
-    def test_a_minimum_share_lets_the_least_relevant_go_that_may(self) -> None:
+    def test_a_minimum_share_replaces_the_least_relevant_item(self) -> None:
         assert chosen(min_share={0: 0.6}) == [[0, 1, 3]]
         assert chosen(min_share={1: 0.6}) == [[0, 1, 4]]
         assert chosen(min_share={0: 1 / 3, 1: 2 / 3}) == [[0, 1, 4]]
@@ -73,38 +73,37 @@ class TestKnownAnswers:
             ("000 011 001 110 010 001 110", {0: 1, 1: 1, 2: 2}, {0: 1, 1: 1, 2: 2}, {2, 3, 5}),
         ],
     )
-    def test_where_one_exchange_after_another_gets_stuck(
+    def test_exact_search_where_single_exchanges_get_stuck(
         self, subtopics: str, low: dict[int, int], high: dict[int, int], answer: set[int]
     ) -> None:
-        """No single exchange helps on the way: the exact search finds the list."""
         features = Features(subtopics=[[int(has) for has in row] for row in subtopics.split()])
-        rules = {"min_share": {s: n / 3 for s, n in low.items()}, "max_share": {s: n / 3 for s, n in high.items()}}
-        method = Constrained(PLAIN, **rules)
+        limits = {"min_share": {s: n / 3 for s, n in low.items()}, "max_share": {s: n / 3 for s, n in high.items()}}
+        method = Constrained(PLAIN, **limits)
         picks = method([np.arange(7)], [np.linspace(1, 0, 7)], 3, features=features)
         assert set(picks[0].tolist()) == answer
         assert method.report(picks, features=features).none
 
-    def test_who_comes_takes_the_place_of_who_goes(self) -> None:
+    def test_a_new_item_takes_the_place_of_the_one_that_it_replaces(self) -> None:
         assert chosen(max_share={0: 0.0}) == [[4, 1, 2]]
 
     def test_pinned_items_count(self) -> None:
         assert chosen(min_share={1: 0.3}, pinned={1: 4}, banned=[1]) == [[4, 0, 2]]
 
-    def test_the_floor_of_the_tail_is_paid_for_where_it_is_cheapest(self) -> None:
-        """Item 2 is the tail: the second user hardly minds it."""
-        rules = {"tail_floor": 0.5, "popularity": [50, 50, 1]}
+    def test_the_tail_floor_uses_the_cheapest_exchanges(self) -> None:
+        """Item 2 is the tail; for the second user it costs little relevance."""
+        limits = {"tail_floor": 0.5, "popularity": [50, 50, 1]}
         candidates, scores = [[0, 1, 2]] * 2, [[1.0, 0.9, 0.0], [1.0, 0.5, 0.49]]
-        assert Constrained(PLAIN, **{**rules, "tail_floor": 0.25})(candidates, scores, 2).tolist() == [[0, 1], [0, 2]]
-        assert Constrained(PLAIN, **rules)(candidates, scores, 2).tolist() == [[0, 2], [0, 2]]
+        assert Constrained(PLAIN, **{**limits, "tail_floor": 0.25})(candidates, scores, 2).tolist() == [[0, 1], [0, 2]]
+        assert Constrained(PLAIN, **limits)(candidates, scores, 2).tolist() == [[0, 2], [0, 2]]
 
-    def test_appetite_scales_the_knob(self) -> None:
+    def test_per_user_diversity_scales_trade_off(self) -> None:
         features = Features(vectors=[[1, 0], [1, 0], [0, 1]])
         method = Constrained(MMR(trade_off=0.8), per_user_diversity=[0.0, 1.0])
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
         assert picks.tolist() == [[0, 1], [0, 2]]
 
-    def test_appetite_from_history(self) -> None:
-        """Who has always had one subtopic gets the most relevant list, who has had both the re-ranker's own."""
+    def test_per_user_diversity_from_history(self) -> None:
+        """A user with one subtopic gets the most relevant list, and a user with both the re-ranker's list."""
         features = Features(subtopics=[[1, 0], [1, 0], [0, 1]], user_subtopics=[[1, 0], [1, 1]])
         method = Constrained(XQuAD(trade_off=0.9, intents="uniform"), per_user_diversity="history")
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
@@ -113,7 +112,7 @@ class TestKnownAnswers:
     def test_subtopics_by_name(self) -> None:
         assert chosen(min_share={"war": 0.6}, names=("love", "war")) == [[0, 1, 4]]
 
-    def test_nobody_and_nothing(self) -> None:
+    def test_no_users_and_no_candidates(self) -> None:
         method = Constrained(PLAIN, pinned={2: 1}, min_share={0: 0.5}, tail_floor=0.5, popularity=np.ones(6))
         assert method(np.empty((0, 4), np.int64), np.empty((0, 4)), 3, features=FEATURES).shape == (0, 3)
         assert method(np.empty((1, 0), np.int64), np.empty((1, 0)), 3, features=FEATURES).tolist() == [[-1, 1, -1]]
@@ -125,22 +124,22 @@ class TestKnownAnswers:
 
 
 class TestReport:
-    def test_what_cannot_be_met_is_told(self) -> None:
+    def test_violations_are_reported(self) -> None:
         method = Constrained(PLAIN, min_share={1: 1.0}, banned=[4], pinned={1: 0}, names=("love", "war"))
         picks = method(CANDIDATES, SCORES, 4, features=FEATURES)
         assert picks[0, 0] == 0
-        assert set(picks[0]) >= {1, 5}, "as near as it gets"
+        assert set(picks[0]) >= {1, 5}, "as near as possible"
         found = method.report(picks, features=FEATURES)
         assert not found.none
         assert found.sentence() == "at least 100% war: broken in 1 lists, by 2 places, 2 at most."
         assert found.to_dict()["constraints"][0] == {"constraint": "banned items", "lists": 0, "places": 0, "worst": 0}
 
-    def test_any_lists_can_be_held_against_the_rules(self) -> None:
-        rules = {"max_share": {0: 0.5}, "tail_floor": 0.5, "popularity": [9, 9, 9, 9, 9, 0]}
-        found = Constrained(PLAIN, banned=[3], pinned={2: 1}, **rules).report([[0, 3, -1, -1]], features=FEATURES)
+    def test_report_accepts_lists_of_any_source(self) -> None:
+        limits = {"max_share": {0: 0.5}, "tail_floor": 0.5, "popularity": [9, 9, 9, 9, 9, 0]}
+        found = Constrained(PLAIN, banned=[3], pinned={2: 1}, **limits).report([[0, 3, -1, -1]], features=FEATURES)
         assert [row.places for row in found.rows] == [1, 1, 1, 1]
 
-    def test_all_is_well(self) -> None:
+    def test_all_constraints_hold(self) -> None:
         method = Constrained(PLAIN, min_share={0: 0.3}, banned=[2])
         found = method.report(method(CANDIDATES, SCORES, 3, features=FEATURES), features=FEATURES)
         assert found.sentence() == "All 2 constraints hold in all 1 lists."
@@ -148,7 +147,7 @@ class TestReport:
 
 
 @pytest.mark.parametrize(
-    ("rules", "message"),
+    ("limits", "message"),
     [
         ({"min_share": {0: 0.5}, "max_share": {0: 0.4}}, "min_share of subtopic 0 is 0.5 and its max_share 0.4"),
         ({"min_share": {0: 1.5}}, "min_share of 0: 1.5 is not a share from 0 to 1"),
@@ -166,14 +165,14 @@ class TestReport:
         ({"min_share": {7: 0.5}}, "there is no subtopic 7; the features have columns 0 to 1"),
         ({"banned": [-1]}, "banned or pinned is item -1; items go from 0 to 5"),
         ({"k": 0}, "k must be a whole number above 0"),
-        ({"tail_floor": 0.5, "popularity": [1, 2]}, "popularity speaks of 2 items and there is an item 5"),
+        ({"tail_floor": 0.5, "popularity": [1, 2]}, "popularity has 2 items and there is an item 5"),
         ({"per_user_diversity": "much"}, "per_user_diversity must be"),
         ({"per_user_diversity": [2.0]}, "per_user_diversity must be one number from 0 to 1 for each of 1 users"),
     ],
 )
-def test_contradictions_get_one_sentence(rules: Any, message: str) -> None:
+def test_contradictions_raise_an_error(limits: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        chosen(**rules)
+        chosen(**limits)
 
 
 def test_shares_that_no_items_can_fill_are_a_contradiction() -> None:
@@ -184,18 +183,18 @@ def test_shares_that_no_items_can_fill_are_a_contradiction() -> None:
 
 @pytest.mark.parametrize("name", sorted(RERANKERS))
 @pytest.mark.parametrize("sort_back", [False, True])
-def test_without_rules_the_lists_are_the_re_rankers_own(make_world: Any, name: str, sort_back: bool) -> None:
+def test_without_constraints_the_lists_are_those_of_the_re_ranker(make_world: Any, name: str, sort_back: bool) -> None:
     for padded in (False, True):
         world = make_world(3, n_users=20, padded=padded)
         inner = reranker(name, sort_back=sort_back)
         expected = inner(world.candidates, world.scores, 6, features=world.features)
-        for rules in ({}, {"per_user_diversity": np.ones(20)}, {"min_share": {0: 0.0}, "max_share": {1: 1.0}}):
-            picks = Constrained(inner, **rules)(world.candidates, world.scores, 6, features=world.features)
+        for limits in ({}, {"per_user_diversity": np.ones(20)}, {"min_share": {0: 0.0}, "max_share": {1: 1.0}}):
+            picks = Constrained(inner, **limits)(world.candidates, world.scores, 6, features=world.features)
             np.testing.assert_array_equal(picks, expected)
 
 
 def is_feasible(has: Any, k: int, low: dict[int, float], high: dict[int, float]) -> bool:
-    """Whether some k rows of ``has`` (n, n_subtopics) keep all shares."""
+    """Return whether some k rows of ``has``, (n, n_subtopics), meet all shares."""
     size = min(k, len(has))
     return any(
         all(has[list(some), s].sum() >= share * size - 1e-9 for s, share in low.items())
@@ -227,9 +226,9 @@ def test_shares_hold_wherever_the_candidates_allow_it(
         if is_feasible(has[items[items >= 0]], k, low, high):
             assert method.report(own[None], features=built.features).none
         if is_feasible(has[old], k, low, high):
-            assert own.tolist() == old.tolist(), "a list within its limits is left alone"
+            assert own.tolist() == old.tolist(), "a list within its limits does not change"
         stayed = [item for item in own if item in set(old)]
-        assert stayed == [item for item in old if item in set(own)], "who stays keeps the order"
+        assert stayed == [item for item in old if item in set(own)], "remaining items keep their order"
 
 
 @given(worlds, st.integers(1, 4), st.sampled_from([0.1, 0.3, 0.6, 1.0]))
@@ -265,7 +264,7 @@ def scaled(world: Any, user: int) -> dict[int, float]:
 
 
 def cheapest(world: Any, k: int, tail: Any, at_least: int) -> float:
-    """The most relevance that lists with so many items of the tail can have, over all ways to share them out."""
+    """Return the largest relevance of lists with so many items of the tail, over all ways to distribute them."""
     totals = {0: 0.0}
     for user in range(len(world.candidates)):
         value = scaled(world, user)

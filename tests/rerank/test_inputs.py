@@ -1,11 +1,9 @@
-"""What goes in and comes out: kinds of arrays, settings, and errors that speak."""
+"""Input and output of re-rankers: kinds of arrays, settings and error messages."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -28,23 +26,10 @@ from recprism.rerank import (
     reranker,
     subtopic_probabilities,
 )
-from recprism.rerank import _choices as engine_module
 
 CANDIDATES = np.array([[0, 1, 2], [2, 1, -1]])
 SCORES = np.array([[3.0, 2.0, 1.0], [5.0, 4.0, -np.inf]], np.float32)
 VECTORS = np.eye(3)
-
-
-@pytest.fixture(params=["compiled", "plain"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways of doing the work, one after the other."""
-    if request.param == "plain":
-        monkeypatch.setattr(engine_module, "_compiled", lambda: None)
-
-
-def usable() -> list[str]:
-    """All re-rankers, or, where the compiled code is taken away, those that can do without."""
-    return [name for name in RERANKERS if engine_module._compiled() is not None or not name.startswith("optimal")]
 
 
 def mmr(candidates: Any = CANDIDATES, scores: Any = SCORES, k: Any = 2, **features: Any) -> Any:
@@ -52,7 +37,7 @@ def mmr(candidates: Any = CANDIDATES, scores: Any = SCORES, k: Any = 2, **featur
 
 
 class TestKindsOfArrays:
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     @pytest.mark.parametrize("kind", [np.int32, np.uint16, np.int64])
     @pytest.mark.parametrize("score_kind", [np.float16, np.float32, np.float64, np.int64])
     def test_numpy_in_numpy_out(self, kind: Any, score_kind: Any) -> None:
@@ -61,7 +46,7 @@ class TestKindsOfArrays:
         assert isinstance(picks, np.ndarray)
         assert picks.tolist() == [[0, 1], [2, 1]]
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     @pytest.mark.parametrize("score_kind", [torch.float32, torch.bfloat16])
     def test_torch_in_torch_out(self, score_kind: torch.dtype) -> None:
         scores = torch.from_numpy(SCORES).to(score_kind).requires_grad_()
@@ -70,62 +55,60 @@ class TestKindsOfArrays:
         assert picks.dtype == torch.int64
         assert picks.tolist() == [[0, 1], [2, 1]]
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     @pytest.mark.parametrize("score_kind", [torch.float32, torch.bfloat16])
-    def test_turned_tensors(self, score_kind: torch.dtype) -> None:
+    def test_transposed_tensors(self, score_kind: torch.dtype) -> None:
         candidates, scores = torch.tensor(CANDIDATES.T.copy()), torch.tensor(SCORES.T.copy(), dtype=score_kind)
         assert mmr(candidates.T, scores.T).tolist() == [[0, 1], [2, 1]]
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     def test_lists_of_lists(self) -> None:
         assert mmr(CANDIDATES.tolist(), SCORES.tolist(), vectors=VECTORS.tolist()).tolist() == [[0, 1], [2, 1]]
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     def test_read_only_and_backward_arrays(self) -> None:
         candidates, scores = CANDIDATES.copy(), SCORES.copy()
         candidates.flags.writeable = scores.flags.writeable = False
         assert mmr(candidates, scores).tolist() == mmr(candidates[:, ::-1], scores[:, ::-1]).tolist()
 
-    @pytest.mark.usefixtures("engine")
-    def test_the_input_is_left_as_it_was(self, make_world: Any) -> None:
+    @pytest.mark.usefixtures("implementation")
+    def test_the_input_does_not_change(self, make_world: Any) -> None:
         world = make_world(0)
         before = [world.candidates.copy(), world.scores.copy(), world.shown.copy()]
         shuffled = world.scores[:, ::-1].copy()
-        for name in usable():
+        for name in RERANKERS:
             reranker(name, sort_back=True)(world.candidates, shuffled, 5, features=world.features)
         for array, old in zip((world.candidates, shuffled[:, ::-1], world.shown), before, strict=True):
             np.testing.assert_array_equal(array, old)
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     @pytest.mark.parametrize("name", sorted(RERANKERS))
     def test_no_users_and_no_candidates(self, name: str, make_world: Any) -> None:
-        if name not in usable():
-            return  # TestErrors has what happens then
         features = make_world(0, n_users=2).features
         without_places = np.empty((2, 0), np.int64), np.empty((2, 0))
         assert reranker(name)(*without_places, 3, features=features).tolist() == [[-1] * 3] * 2
         all_empty = np.full((2, 4), -1), np.full((2, 4), -np.inf)
         assert reranker(name)(*all_empty, 3, features=features).tolist() == [[-1] * 3] * 2
-        nobody = make_world(0, n_users=1)
-        nobody.user_subtopics = np.empty((0, 6))
+        empty = make_world(0, n_users=1)
+        empty.user_subtopics = np.empty((0, 6))
         no_users = np.empty((0, 4), np.int64), np.empty((0, 4))
-        assert reranker(name)(*no_users, 3, features=nobody.features).shape == (0, 3)
+        assert reranker(name)(*no_users, 3, features=empty.features).shape == (0, 3)
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     def test_a_score_of_minus_infinity_or_an_item_of_minus_one_is_no_candidate(self) -> None:
         assert mmr([[0, -1, 2]], [[-np.inf, 9.0, 1.0]], 3).tolist() == [[2, -1, -1]]
 
-    @pytest.mark.usefixtures("engine")
-    def test_candidates_are_ranked_by_score_and_equals_stay_as_they_stand(self) -> None:
+    @pytest.mark.usefixtures("implementation")
+    def test_candidates_are_ranked_by_score_and_equal_ones_keep_their_order(self) -> None:
         picks = ExposureAware(trade_off=0)([[2, 1, 0]], [[1.0, 2.0, 1.0]], 3)
         assert picks.tolist() == [[1, 2, 0]]
 
-    def test_the_lists_are_fit_for_the_metrics(self, make_world: Any) -> None:
+    def test_metrics_accept_the_lists(self, make_world: Any) -> None:
         world = make_world(0, padded=True)
         picks = DPP()(world.candidates, world.scores, 10, features=world.features)
         assert Lists(picks, Context(n_items=40)).depth == 10
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     def test_subtopics_of_the_data_layer(self) -> None:
         subtopics = Subtopics.from_pairs(np.array([0, 1, 2]), ["a", "a", "b"], 3)
         features = Features(
@@ -137,7 +120,7 @@ class TestKindsOfArrays:
 class TestErrors:
     @pytest.mark.parametrize("name", sorted(RERANKERS))
     @pytest.mark.parametrize("trade_off", [-0.1, 1.1, float("nan"), "much", None])
-    def test_the_knob_goes_from_0_to_1(self, name: str, trade_off: Any) -> None:
+    def test_trade_off_is_from_0_to_1(self, name: str, trade_off: Any) -> None:
         with pytest.raises(InputError, match="trade_off must be a number from 0"):
             reranker(name, trade_off=trade_off)
 
@@ -175,23 +158,12 @@ class TestErrors:
         with pytest.raises(InputError, match=message):
             make()
 
-    @pytest.mark.parametrize("name", [name for name in RERANKERS if name.startswith("optimal")])
-    def test_optimal_lists_need_compiled_code(
-        self, name: str, make_world: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        world = make_world(0)
-        monkeypatch.setattr(engine_module, "_compiled", lambda: None)
-        with pytest.raises(InputError, match="numba is not installed: pip install numba"):
-            reranker(name)(world.candidates, world.scores, 5, features=world.features)
-        picks = reranker(name, trade_off=0)(world.candidates, world.scores, 5, features=world.features)
-        np.testing.assert_array_equal(picks, world.candidates[:, :5])
-
     @pytest.mark.parametrize("k", [0, -1, 1.5, "ten", None])
     def test_length_of_lists(self, k: Any) -> None:
         with pytest.raises(InputError, match="k must be a whole number above 0"):
             mmr(k=k)
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     @pytest.mark.parametrize(
         ("candidates", "scores", "message"),
         [
@@ -212,7 +184,7 @@ class TestErrors:
         with pytest.raises(InputError, match=message):
             mmr(candidates, scores)
 
-    @pytest.mark.usefixtures("engine")
+    @pytest.mark.usefixtures("implementation")
     @pytest.mark.parametrize(
         ("name", "features", "message"),
         [
@@ -260,7 +232,7 @@ class TestRegistry:
         names = {tuple(inspect.signature(type(reranker(name)).__call__).parameters) for name in RERANKERS}
         assert names == {("self", "candidates", "scores", "k", "features")}
 
-    def test_names_are_forgiving(self) -> None:
+    def test_case_spaces_and_hyphens_of_names_do_not_matter(self) -> None:
         assert reranker(" xQuAD-Uniform ") == XQuAD(intents="uniform")
 
     def test_a_new_one_is_a_class_and_a_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,20 +250,3 @@ class TestRegistry:
             InputError, match=re.escape("a re-ranker's name is lower case, with _ between words, not 'My-Own'")
         ):
             register("My-Own", Last)
-
-
-def test_without_numba_torch_does_it_all() -> None:
-    code = """
-import sys
-class Block:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("numba", "scipy", "polars"):
-            raise ImportError(f"{name} is blocked in this test")
-sys.meta_path.insert(0, Block())
-from recprism.rerank import RERANKERS, Features, reranker
-features = Features(vectors=[[1, 0], [0, 1], [1, 1]], subtopics=[[1, 0], [0, 1], [1, 1]], user_subtopics=[[1, 2]])
-for name in (name for name in RERANKERS if not name.startswith("optimal")):
-    assert sorted(reranker(name)([[2, 0, 1]], [[3.0, 2.0, 1.0]], 3, features=features)[0].tolist()) == [0, 1, 2]
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""What holds for every registered re-ranker, whatever the world."""
+"""Properties that hold for every registered re-ranker and any input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recprism.rerank import RERANKERS, reranker
-from recprism.rerank import _choices as engine_module
+from recprism.rerank import RERANKERS, _choices, reranker
 
 NAMES = sorted(RERANKERS)
-TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_pc")  # lists that hang on other users' lists
-ALONE = [name for name in NAMES if name not in TOGETHER]
-PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others need numba
+DEPENDENT = ("slots_exposure", "exposure", "pmmf", "optimal_catalogue_coverage")  # on the lists of other users
+INDEPENDENT = [name for name in NAMES if name not in DEPENDENT]
+PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others have no torch implementation
 
 trade_offs = st.sampled_from([0.0, 0.01, 0.2, 0.5, 0.77, 1.0])
 worlds = st.fixed_dictionaries(
@@ -40,7 +39,7 @@ def lists(name: str, world: Any, k: int, **knobs: Any) -> Any:
 
 
 def base_list(world: Any, k: int) -> Any:
-    """The best k as they stand: the worlds' candidates come ranked."""
+    """Return the best k; the candidates of the worlds are ranked."""
     padded = np.pad(world.candidates, ((0, 0), (0, k)), constant_values=-1)
     return padded[:, :k]
 
@@ -68,13 +67,13 @@ def test_picks_are_distinct_candidates_and_as_many_as_there_are(
         available = {item for item in candidates if item >= 0}
         assert len(set(real)) == len(real) == min(k, len(available))
         assert set(real) <= available
-        assert chosen == real + [-1] * (k - len(real)), "empty places stand at the end"
+        assert chosen == real + [-1] * (k - len(real)), "empty places are at the end"
 
 
 @pytest.mark.parametrize("name", NAMES)
 @given(worlds, trade_offs)
 @some_examples
-def test_sorting_back_changes_the_order_alone(
+def test_sorting_back_changes_only_the_order(
     make_world: Any, name: str, world: dict[str, Any], trade_off: float
 ) -> None:
     built = make_world(**world)
@@ -90,7 +89,7 @@ def test_sorting_back_changes_the_order_alone(
 @pytest.mark.parametrize("name", NAMES)
 @given(worlds, trade_offs, st.randoms(use_true_random=False))
 @some_examples
-def test_names_of_items_do_not_matter(
+def test_numbers_of_items_do_not_matter(
     make_world: Any, name: str, world: dict[str, Any], trade_off: float, random: Any
 ) -> None:
     built = make_world(**world)
@@ -111,7 +110,7 @@ def test_names_of_items_do_not_matter(
 def test_the_scale_of_scores_does_not_matter(
     make_world: Any, name: str, world: dict[str, Any], trade_off: float, scale: tuple[float, float]
 ) -> None:
-    built = make_world(**{**world, "coarse": False})  # where scores tie exactly, rounding may part them
+    built = make_world(**{**world, "coarse": False})  # rounding may separate scores that are equal
     before = lists(name, built, 5, trade_off=trade_off)
     built.scores = built.scores.astype(np.float64) * scale[0] + scale[1]
     np.testing.assert_array_equal(lists(name, built, 5, trade_off=trade_off), before)
@@ -123,9 +122,7 @@ def test_the_scale_of_scores_does_not_matter(
 def test_order_of_columns_and_empty_places_do_not_matter(
     make_world: Any, name: str, world: dict[str, Any], trade_off: float, seed: int
 ) -> None:
-    built = make_world(
-        **{**world, "coarse": False}
-    )  # equal scores keep the given order, which is the caller's to choose
+    built = make_world(**{**world, "coarse": False})  # equal scores keep the order of the caller
     k = 5
     before = lists(name, built, k, trade_off=trade_off)
     shuffled = np.random.default_rng(seed).permutation(world["n_candidates"] + 3)
@@ -134,7 +131,7 @@ def test_order_of_columns_and_empty_places_do_not_matter(
     np.testing.assert_array_equal(lists(name, built, k, trade_off=trade_off), before)
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", INDEPENDENT)
 @given(worlds, trade_offs)
 @some_examples
 def test_a_user_alone_gets_the_same_list(make_world: Any, name: str, world: dict[str, Any], trade_off: float) -> None:
@@ -154,14 +151,14 @@ def test_compiled_and_plain_agree(
     built = make_world(**world)
     compiled = lists(name, built, k, **setting)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "_compiled", lambda: None)
+        patch.setattr(_choices, "COMPILED_FOR", ())
         plain = lists(name, built, k, **setting)
     np.testing.assert_array_equal(plain, compiled)
 
 
-def test_compiled_code_is_what_serves_a_processor() -> None:
-    """Lest the comparison above compare the plain way with itself."""
-    compiled = engine_module.compiled_for(torch.device("cpu"))
+def test_compiled_kernels_serve_the_cpu() -> None:
+    """Otherwise the test above would compare the torch implementation with itself."""
+    compiled = _choices.compiled_for(torch.device("cpu"))
     assert compiled is not None
     assert compiled.__name__ == "recprism.rerank._compiled"
 
@@ -170,14 +167,14 @@ def test_compiled_code_is_what_serves_a_processor() -> None:
 def test_blocks_of_users_make_no_difference(make_world: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world(0, n_users=50, padded=True)
     whole = lists(name, world, 7)
-    monkeypatch.setattr(engine_module, "_compiled", lambda: None)
+    monkeypatch.setattr(_choices, "COMPILED_FOR", ())
     monkeypatch.setattr("recprism.rerank._pool.MAX_CELLS", 2000)
     np.testing.assert_array_equal(lists(name, world, 7), whole)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_many_users_on_several_threads(make_world: Any, name: str) -> None:
-    """More users than one thread's portion; the same bits every time."""
+    """With more users than one thread gets at once, results are the same every time."""
     world = make_world(0, n_users=700, n_candidates=30, padded=True)
     first = lists(name, world, 10)
     np.testing.assert_array_equal(lists(name, world, 10), first)

@@ -1,4 +1,4 @@
-"""Each method against its definition, spelt out slowly, and little worlds whose answer can be seen."""
+"""Each re-ranker against a naive implementation of its definition, and small cases with a known answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cosines(vectors: Any) -> Any:
 
 
 def greedy(n: int, k: int, value: Callable[[int, list[int]], float], kept: int = 0) -> list[int]:
-    """The slow way: evaluate ``value(candidate, chosen)`` afresh for all; of equals the first."""
+    """Choose greedily by ``value(candidate, chosen)``; of equal candidates the first."""
     chosen = list(range(kept))
     while len(chosen) < min(k, n):
         rest = [c for c in range(n) if c not in chosen]
@@ -67,7 +67,7 @@ def test_dpp_maximises_the_log_determinant_greedily(make_world: Any, trade_off: 
 
 
 def test_dpp_kernel_of_the_paper_gives_the_same_lists(make_world: Any) -> None:
-    """The documented mapping: q_i S_ij q_j with q = exp((1 - t) / (2 t) * relevance)."""
+    """The kernel is q_i S_ij q_j with q = exp((1 - t) / (2 t) * relevance), as documented."""
     world, trade_off = make_world(3), 0.35
     expected = []
     for items, relevance in zip(world.candidates, world.relevance, strict=True):
@@ -114,9 +114,9 @@ def test_xquad_is_its_formula(make_world: Any, trade_off: float, weighted: bool,
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_gains_that_differ_by_rounding_alone_are_equal(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """0.1 + 0.2 is a little more than 0.3 to a computer; the better rank must win all the same."""
+    """In floating point 0.1 + 0.2 is above 0.3; the better rank must still win."""
     if plain:
-        monkeypatch.setattr("recprism.rerank._choices._compiled", lambda: None)
+        monkeypatch.setattr("recprism.rerank._choices.COMPILED_FOR", ())
     features = Features(subtopics=[[0, 0, 1, 0], [1, 1, 0, 0]], user_subtopics=[[0.1, 0.2, 0.3, 0.4]])
     assert XQuAD(trade_off=1)([[0, 1]], [[1.0, 1.0]], 1, features=features).tolist() == [[0]]
 
@@ -140,7 +140,7 @@ def test_weights_above_one_are_divided_by_the_largest(make_world: Any) -> None:
 
 @pytest.mark.parametrize("trade_off", TRADE_OFFS)
 @pytest.mark.parametrize("seed", [None, 7])
-def test_exposure_counts_every_list_for_those_after_it(make_world: Any, trade_off: float, seed: int | None) -> None:
+def test_exposure_counts_each_list_for_later_users(make_world: Any, trade_off: float, seed: int | None) -> None:
     world = make_world(6)
     shown = world.shown.astype(float)
     order = np.arange(12) if seed is None else np.random.default_rng(seed).permutation(12)
@@ -154,14 +154,14 @@ def test_exposure_counts_every_list_for_those_after_it(make_world: Any, trade_of
     np.testing.assert_array_equal(rerank(world.candidates, world.scores, K, features=world.features), expected)
 
 
-def test_exposure_needs_no_features_and_deals_items_out_in_turn() -> None:
+def test_exposure_needs_no_features_and_rotates_items() -> None:
     candidates, scores = np.tile(np.arange(4), (4, 1)), np.tile([4.0, 3.0, 2.0, 1.0], (4, 1))
     assert ExposureAware(trade_off=1)(candidates, scores, 1).ravel().tolist() == [0, 1, 2, 3]
     assert ExposureAware(trade_off=0)(candidates, scores, 1).ravel().tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("slots", [0, 1, 3, 6, 9])
-def test_slots_by_coverage_keep_the_top_and_cover_with_the_rest(make_world: Any, slots: int) -> None:
+def test_slots_by_coverage_keep_the_best_and_fill_the_rest(make_world: Any, slots: int) -> None:
     world = make_world(7)
     kept = max(0, K - slots)
 
@@ -174,7 +174,7 @@ def test_slots_by_coverage_keep_the_top_and_cover_with_the_rest(make_world: Any,
     np.testing.assert_array_equal(picks, items_at(world, expected))
 
 
-def test_slots_by_exposure_know_what_everybody_keeps(make_world: Any) -> None:
+def test_slots_by_exposure_count_kept_places_first(make_world: Any) -> None:
     world, kept = make_world(8), K - 2
     shown = world.shown.astype(float)
     np.add.at(shown, world.candidates[:, :kept].ravel(), 1)
@@ -188,7 +188,7 @@ def test_slots_by_exposure_know_what_everybody_keeps(make_world: Any) -> None:
 
 
 @pytest.mark.parametrize("trade_off, slots", [(0.0, 0), (0.04, 0), (0.05, 1), (0.1, 1), (0.5, 5), (1.0, 10)])
-def test_the_knob_of_slot_filling_is_a_share_of_the_places(make_world: Any, trade_off: float, slots: int) -> None:
+def test_trade_off_of_slot_filling_is_a_share_of_the_places(make_world: Any, trade_off: float, slots: int) -> None:
     world = make_world(9)
     by_share, by_number = SlotFilling(trade_off=trade_off), SlotFilling(slots=slots)
     np.testing.assert_array_equal(
@@ -197,26 +197,26 @@ def test_the_knob_of_slot_filling_is_a_share_of_the_places(make_world: Any, trad
     )
 
 
-# Three directions in a plane of three dimensions: 0 and 1 are doubles, 2 stands apart, 3 has no vector at all.
+# Items 0 and 1 are duplicates, 2 is orthogonal to them, 3 has an all-zero vector.
 LITTLE = Features(vectors=[[1, 0, 0], [2, 0, 0], [0, 1, 0], [0, 0, 0]])
 SCORES = [[1.0, 0.9, 0.5, 0.0]]
 
 
-def test_mmr_passes_over_the_double() -> None:
+def test_mmr_skips_a_duplicate() -> None:
     assert MMR(trade_off=0.5)([[0, 1, 2, 3]], SCORES, 3, features=LITTLE).tolist() == [[0, 2, 1]]
 
 
-def test_an_all_zero_vector_earns_no_diversity_in_mmr() -> None:
-    """Similarity 0 to everything would put item 3 second; counting as a double it comes last."""
+def test_an_all_zero_vector_adds_no_diversity_in_mmr() -> None:
+    """With similarity 0 to all, item 3 would be second; with similarity 1 it comes last."""
     assert MMR(trade_off=1)([[0, 3, 2, 1]], SCORES, 4, features=LITTLE).tolist() == [[0, 2, 3, 1]]
 
 
-def test_a_chosen_all_zero_vector_takes_nothing_from_the_others_in_mmr() -> None:
+def test_a_chosen_all_zero_vector_does_not_affect_others_in_mmr() -> None:
     assert MMR(trade_off=0.5)([[3, 0, 1, 2]], SCORES, 4, features=LITTLE).tolist() == [[3, 0, 2, 1]]
 
 
-def test_dpp_past_the_rank_of_its_kernel_goes_by_relevance() -> None:
-    """Rank 2: items 0 and 2 span it; the double and the one without a vector follow in the order of their scores."""
+def test_dpp_beyond_the_rank_of_its_kernel_uses_relevance() -> None:
+    """Items 0 and 2 span rank 2; the duplicate and the item without a vector follow in the order of their scores."""
     assert DPP(trade_off=0.5)([[0, 1, 2, 3]], SCORES, 4, features=LITTLE).tolist() == [[0, 2, 1, 3]]
     assert DPP(trade_off=0.5)([[3, 0, 1, 2]], SCORES, 4, features=LITTLE).tolist() == [[0, 2, 3, 1]]
 
@@ -231,14 +231,14 @@ def test_dpp_with_few_dimensions_fills_up_by_relevance(make_world: Any, trade_of
         assert (np.diff(ranks[3:]) > 0).all(), "after the third direction the rest come in the order of their scores"
 
 
-def test_dpp_at_a_low_trade_off_lets_a_far_more_relevant_double_pass() -> None:
-    """The floor makes the knob continuous: a double costs t * log(FLOOR), not everything."""
+def test_dpp_at_a_low_trade_off_accepts_a_far_more_relevant_duplicate() -> None:
+    """The floor makes the effect of trade_off continuous: a duplicate costs t * log(FLOOR), which is finite."""
     candidates, scores = [[0, 1, 2, 3]], [[1.0, 0.99, 0.1, 0.0]]
     assert DPP(trade_off=0.02)(candidates, scores, 2, features=LITTLE).tolist() == [[0, 1]]
     assert DPP(trade_off=0.2)(candidates, scores, 2, features=LITTLE).tolist() == [[0, 2]]
 
 
-def test_similarity_can_be_that_of_subtopics(make_world: Any) -> None:
+def test_similarity_of_subtopics(make_world: Any) -> None:
     world = make_world(11)
     by_subtopics = Features(subtopics=world.subtopics)
     as_vectors = Features(vectors=world.subtopics)
@@ -264,7 +264,7 @@ def test_probabilities_of_subtopics_spread_an_interaction_by_weight() -> None:
     np.testing.assert_allclose(subtopic_probabilities(train, weights), expected)
 
 
-def test_users_of_whom_nothing_is_known_want_everything_alike(make_world: Any) -> None:
+def test_unknown_users_have_uniform_intents(make_world: Any) -> None:
     world = make_world(13)
     nothing = Features(subtopics=world.subtopics, user_subtopics=np.zeros_like(world.user_subtopics))
     np.testing.assert_array_equal(
@@ -274,5 +274,5 @@ def test_users_of_whom_nothing_is_known_want_everything_alike(make_world: Any) -
 
 
 def _ranks(world: Any, picks: Any) -> Any:
-    """(n_users, k) where in the candidates each pick stands."""
+    """Return the position of each pick among the candidates, (n_users, k)."""
     return (world.candidates[:, None, :] == picks[:, :, None]).argmax(2)

@@ -1,4 +1,4 @@
-"""Optimal lists against brute force, against the metrics they speak of, and against greedy re-rankers."""
+"""Optimal lists against brute force, against the metrics of their goals, and against greedy re-rankers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TRADE_OFFS = (0.05, 0.2, 0.5, 0.8, 1.0)
 
 
 def accuracy(world: Any, picks: Any) -> Any:
-    """(n_users,) discounted relevance over that of relevance 1 throughout; worlds without padding."""
+    """Return discounted relevance divided by that of items of relevance 1, (n_users,); for worlds without padding."""
     discount = 1 / np.log2(np.arange(2, picks.shape[1] + 2))
     ranks = (world.candidates[:, None, :] == picks[:, :, None]).argmax(2)
     return (np.take_along_axis(world.relevance, ranks, 1) * discount).sum(1) / discount.sum()
 
 
 def objective(world: Any, picks: Any, goal: str, trade_off: float) -> Any:
-    """(n_users,) (1 - t) * accuracy + t * metric, by the package's own metrics; the mean for "catalogue_coverage"."""
+    """Return (1 - t) * accuracy + t * metric, (n_users,), by ``evaluate``; the mean for "catalogue_coverage"."""
     context = Context(vectors=world.vectors, subtopics=world.subtopics)
     found = evaluate(picks, context, [f"{goal}@{picks.shape[1]}"], bootstrap=0)
     diversity = found.scores[0].mean if goal == "catalogue_coverage" else found.values[found.scores[0].name]
@@ -38,7 +38,7 @@ def lists(goal: str, trade_off: float, world: Any, k: int) -> Any:
 
 
 def best_by_force(world: Any, goal: str, trade_off: float, k: int) -> Any:
-    """(n_users,) the largest objective of any list, from all subsets (in the order of rank), or all orders."""
+    """Return the largest objective of all subsets (in the order of rank) or of all orders, (n_users,)."""
     n = world.candidates.shape[1]
     ways = np.array(list(permutations(range(n), k) if goal == "alpha_ndcg" else combinations(range(n), k)))
     best = np.full(len(world.candidates), -np.inf)
@@ -76,7 +76,7 @@ FOUND = {"subtopic_coverage": 0.99, "ilad_subtopics": 0.99, "ilad": 0.94, "alpha
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad"])
 @pytest.mark.parametrize("trade_off", [0.2, 0.6])
 def test_no_single_exchange_improves_the_metrics_own_objective(make_world: Any, goal: str, trade_off: float) -> None:
-    """What the loops count up as they go is what ``evaluate`` says: a local optimum of one is one of the other."""
+    """The kernels' objective is that of ``evaluate``: a local optimum of one is a local optimum of the other."""
     world, k = make_world(31, n_users=6), 5
     picks = lists(goal, trade_off, world, k)
     found = objective(world, picks, goal, trade_off)
@@ -85,22 +85,22 @@ def test_no_single_exchange_improves_the_metrics_own_objective(make_world: Any, 
             changed = picks.copy()
             new = world.candidates[:, candidate]
             changed[:, place] = np.where((picks == new[:, None]).any(1), picks[:, place], new)
-            if goal != "alpha_ndcg":  # lists of these stand in the order of rank
+            if goal != "alpha_ndcg":  # lists of other goals are in the order of rank
                 ranks = (world.candidates[:, None, :] == changed[:, :, None]).argmax(2)
                 changed = np.take_along_axis(world.candidates, np.sort(ranks, 1), 1)
             assert (objective(world, changed, goal, trade_off) <= found + 1e-6).all()
 
 
 def filled(world: Any, picks: Any) -> Any:
-    """(n_users,) how much of each user's own subtopics the lists fill: more of a subtopic fills it by ever less."""
+    """Return how far the lists fill each user's own subtopics, (n_users,); each further item adds less."""
     weights = world.user_subtopics / world.user_subtopics.sum(1, keepdims=True)
     times = (world.subtopics[picks] > 0).sum(1)
     return (weights * np.log1p(times)).sum(1) / np.log1p(picks.shape[1])
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad", "alpha_ndcg"])
-def test_taste_counts_on_the_side_of_accuracy(make_world: Any, goal: str) -> None:
-    """By brute force: the list with the largest objective, history_weight included, is found nearly always."""
+def test_history_weight_is_part_of_accuracy(make_world: Any, goal: str) -> None:
+    """Compared with brute force, the search nearly always finds the best list, history_weight included."""
     k, trade_off, history_weight, gaps = 3, 0.3, 0.8, []
     for seed in range(6):
         world = make_world(seed, n_users=10, n_candidates=7, n_items=24)
@@ -120,7 +120,7 @@ def test_taste_counts_on_the_side_of_accuracy(make_world: Any, goal: str) -> Non
     assert (gap < 1e-6).mean() >= 0.95
 
 
-def test_taste_needs_to_know_the_users(make_world: Any) -> None:
+def test_history_weight_needs_user_subtopics(make_world: Any) -> None:
     world = make_world(1)
     with pytest.raises(InputError, match="user_subtopics"):
         Optimal(history_weight=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
@@ -142,7 +142,7 @@ def test_several_goals_add_up(make_world: Any) -> None:
 
 @pytest.fixture(scope="module")
 def little_movies(small: Any) -> Any:
-    """ml-latest-small with candidates of a plain factor model: 100 for each user."""
+    """ml-latest-small with 100 candidates of a factor model for each user."""
     split = small.split()
     seen = np.zeros((split.n_users, split.n_items))
     seen[split.train.row_of_entry, split.train.indices] = 1
@@ -176,7 +176,7 @@ def little_movies(small: Any) -> Any:
     ids=str,
 )
 def test_greedy_re_rankers_never_do_better(little_movies: Any, goal: str, rival: Reranker) -> None:
-    """At any trade-off of ours, against any of theirs: not on the mean, and for hardly any user."""
+    """At no pair of trade-offs is a rival better on average, and it is better for few users."""
     world, k = little_movies, 10
     theirs = [
         type(rival)(**{**vars(rival), "trade_off": t})(world.candidates, world.scores, k, features=world.features)
@@ -191,8 +191,8 @@ def test_greedy_re_rankers_never_do_better(little_movies: Any, goal: str, rival:
 
 
 @pytest.mark.parametrize("trade_off", TRADE_OFFS)
-def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, trade_off: float) -> None:
-    """The objective of all users together never falls below that of the most relevant lists."""
+def test_catalogue_coverage_never_lowers_the_objective(make_world: Any, trade_off: float) -> None:
+    """The objective over all users is never below that of the most relevant lists."""
     for seed in range(10):
         world, k = make_world(seed, n_users=12, n_candidates=30, n_items=60), 4
         found = objective(
@@ -203,8 +203,8 @@ def test_coverage_of_the_catalogue_is_never_bought_too_dear(make_world: Any, tra
     assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
 
 
-def test_whoever_pays_least_shows_an_item_nobody_shows() -> None:
-    """Item 2 costs the first user nearly everything and the second next to nothing."""
+def test_the_user_who_loses_least_shows_a_new_item() -> None:
+    """Item 2 costs the first user much relevance and the second nearly none."""
     candidates, scores = [[0, 1, 2], [0, 1, 2]], [[1.0, 0.99, 0.0], [1.0, 0.5, 0.49]]
     picks = Optimal(trade_off=0.6, goals={"catalogue_coverage": 1.0})(
         candidates, scores, 2, features=Features(shown=[0, 0, 0])

@@ -1,4 +1,4 @@
-"""MSD, SSD, windowed DPP, PM-2, calibration and P-MMF against their formulas, spelt out slowly."""
+"""MSD, SSD, windowed DPP, PM-2, calibration and P-MMF against naive implementations of their formulas."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.rerank import DPP, MSD, PM2, PMMF, SSD, Calibrated, Features, SlidingDPP
-from recprism.rerank import _choices as engine_module
 from recprism.rerank.pmmf import _allowed
 
 TRADE_OFFS = [0.05, 0.3, 0.5, 0.9, 1.0]
 WINDOWS = [1, 2, 3, 5, None]
 K = 8
+pytestmark = pytest.mark.usefixtures("implementation")
 Value = Callable[[int, list[int]], float]
 
 
-@pytest.fixture(params=["compiled", "plain"], autouse=True)
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "plain":
-        monkeypatch.setattr(engine_module, "_compiled", lambda: None)
-
-
 def greedy(n: int, k: int, value: Value) -> list[int]:
-    """Evaluate ``value(candidate, chosen)`` afresh for all; of equals the first."""
+    """Choose greedily by ``value(candidate, chosen)``; of equal candidates the first."""
     chosen: list[int] = []
     while len(chosen) < min(k, n):
         rest = [c for c in range(n) if c not in chosen]
@@ -63,9 +57,7 @@ def test_msd_adds_up_distances(make_world: Any, trade_off: float) -> None:
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("trade_off", TRADE_OFFS)
 @pytest.mark.parametrize("bias", [False, True])
-def test_ssd_is_gram_and_schmidt_with_a_short_memory(
-    make_world: Any, trade_off: float, window: int | None, bias: bool
-) -> None:
+def test_ssd_is_gram_schmidt_in_a_window(make_world: Any, trade_off: float, window: int | None, bias: bool) -> None:
     world = make_world(22)
     earlier = (K if window is None else window) - 1
 
@@ -148,8 +140,8 @@ def test_pm2_is_its_formula(make_world: Any, trade_off: float, focus: float, wei
     assert_greedy(PM2(trade_off=trade_off, focus=focus), world, value_of)
 
 
-def test_pm2_gives_places_out_like_seats() -> None:
-    """Votes of 6 : 3 : 1 and one subtopic per item: ten places are six, three and one."""
+def test_pm2_allocates_places_like_seats() -> None:
+    """With votes of 6 : 3 : 1 and one subtopic per item, ten places are divided into six, three and one."""
     subtopics = np.repeat(np.eye(3), 10, axis=0)
     features = Features(subtopics=subtopics, user_subtopics=[[6, 3, 1]])
     picks = PM2(trade_off=1, focus=1)([np.arange(30)], [np.zeros(30)], 10, features=features)
@@ -160,7 +152,7 @@ def test_pm2_gives_places_out_like_seats() -> None:
 @pytest.mark.parametrize("alpha", [0.01, 0.4])
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_calibrated_is_its_formula(make_world: Any, trade_off: float, alpha: float, weighted: bool) -> None:
-    world = make_world(26, coarse=weighted)  # a coarse world has zeros in what users want
+    world = make_world(26, coarse=weighted)  # in a coarse world some user weights are 0
     world.scores = -np.sort(-np.random.default_rng(1).normal(size=world.scores.shape), axis=1)
     if weighted:
         world.subtopics = world.subtopics * np.random.default_rng(0).uniform(0.1, 1.0, world.subtopics.shape)
@@ -198,7 +190,7 @@ def test_calibrated_lists_score_better_by_the_metric(make_world: Any) -> None:
 
 
 def pmmf_lists(world: Any, providers: Any, order: Any, *, trade_off: float, capacity: float | None) -> Any:
-    """The algorithm of the paper at its defaults, in prices, the projection by bisection."""
+    """The paper's algorithm at its defaults, in terms of prices, with a projection by bisection."""
     offered = np.unique(world.candidates)
     names, sizes = np.unique(providers[offered], return_counts=True)
     share, n_places = sizes / sizes.sum(), K * len(world.candidates)
@@ -220,7 +212,7 @@ def pmmf_lists(world: Any, providers: Any, order: Any, *, trade_off: float, capa
 
 
 def nearest_allowed(price: Any, share: Any) -> Any:
-    """The nearest by sum((share * change) ** 2) whose premiums, share * price below 0, add up to -1 at least."""
+    """Project by sum((share * change) ** 2) onto prices whose premiums (negative share * price) sum to at least -1."""
     low, high = 0.0, float(np.abs(share * price).max())
     if np.minimum(share * price, 0).sum() >= -1:
         return price
@@ -248,8 +240,8 @@ def test_pmmf_is_mirror_descent_on_prices(
     )
 
 
-def test_the_projection_of_prices_is_the_nearest_allowed() -> None:
-    """Against a search: no allowed point near the projection is nearer."""
+def test_the_projection_of_prices_is_exact() -> None:
+    """A random search finds no allowed point that is nearer than the projection."""
     generator = np.random.default_rng(0)
     for _ in range(50):
         point = generator.normal(size=6)
@@ -260,8 +252,8 @@ def test_the_projection_of_prices_is_the_nearest_allowed() -> None:
         assert (np.linalg.norm(allowed - point, axis=1) >= np.linalg.norm(found - point) - 1e-9).all()
 
 
-def test_pmmf_shows_what_nobody_would_see() -> None:
-    """Everybody likes the same ten of forty best: a little fairness brings all to light, at a cost in relevance."""
+def test_pmmf_shows_items_without_exposure() -> None:
+    """All users prefer the same ten of forty items: a little fairness shows all items, at a cost in relevance."""
     candidates, scores = np.tile(np.arange(40), (200, 1)), np.tile(np.linspace(1, 0, 40), (200, 1))
     covered = [len(np.unique(PMMF(trade_off=t)(candidates, scores, 10))) for t in (0, 0.5, 1)]
     assert covered == [10, 40, 40]
@@ -270,7 +262,7 @@ def test_pmmf_shows_what_nobody_would_see() -> None:
     assert exposure.max() <= 1.2 * exposure.mean(), "just enough capacity makes exposure equal"
 
 
-# 0 and 1 are doubles, 2 stands apart, 3 is opposite to 0, 4 has no vector at all.
+# Items 0 and 1 are duplicates, 2 is orthogonal to them, 3 is opposite to 0, 4 has an all-zero vector.
 LITTLE = Features(vectors=[[1, 0, 0], [2, 0, 0], [0, 1, 0], [-1, 0, 0], [0, 0, 0]])
 
 
@@ -279,19 +271,19 @@ def lists(method: Any, candidates: list[int], k: int) -> list[int]:
     return method([candidates], [scores], k, features=LITTLE)[0].tolist()
 
 
-def test_all_zero_vectors_earn_no_diversity() -> None:
+def test_all_zero_vectors_add_no_diversity() -> None:
     assert lists(MSD(trade_off=0.9), [0, 4, 1, 2, 3], 3) == [0, 3, 1]  # 1 is as far from both together as 2
     assert lists(SSD(trade_off=0.9), [4, 0, 1, 2, 3], 3) == [0, 3, 2]
     assert lists(SlidingDPP(trade_off=0.9), [4, 0, 1, 2], 2) == [0, 2]
 
 
-def test_opposite_vectors_are_doubles_only_without_bias() -> None:
+def test_opposite_vectors_are_duplicates_only_without_bias() -> None:
     assert lists(SSD(trade_off=0.9, bias=True), [0, 3, 2], 2) == [0, 3]
     assert lists(SSD(trade_off=0.9, bias=False), [0, 3, 2], 2) == [0, 2]
 
 
-def test_what_has_left_the_window_may_come_again() -> None:
-    """With a window of two, only the neighbour counts: a double of the first is welcome in the third place."""
+def test_items_outside_the_window_do_not_count() -> None:
+    """With a window of two only the neighbour counts, so a duplicate of the first item can take the third place."""
     for method in (SlidingDPP, SSD):
         assert lists(method(trade_off=0.9, window=2), [0, 1, 2], 3) == [0, 2, 1]
     assert lists(SlidingDPP(trade_off=0.5, window=2), [0, 2, 1, 3], 4) == [0, 2, 1, 3]
@@ -314,6 +306,6 @@ def test_what_has_left_the_window_may_come_again() -> None:
         (lambda: Features(providers=[0, 1], shown=[1]), r"disagree on the number of items \(shown: 1, providers: 2\)"),
     ],
 )
-def test_settings_that_make_no_sense(make: Any, message: str) -> None:
+def test_invalid_settings_raise_an_error(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()

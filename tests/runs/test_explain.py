@@ -10,7 +10,7 @@ import torch
 
 from recprism.budget import Diversified
 from recprism.cmb import CMB
-from recprism.dials.solve import bake
+from recprism.dials.solve import lists_to_vectors
 from recprism.explain.checks import Question, run_checks, stability
 from recprism.explain.verdict import Verdict
 from recprism.models import Factors
@@ -63,7 +63,7 @@ def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -
     base = Factors.from_arrays(made.user, made.item)
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
     wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
-    found = bake(base, wanted, side, exclude=made.split.seen_before("test"))
+    found = lists_to_vectors(base, wanted, side, exclude=made.split.seen_before("test"))
     model = Diversified(base, found.perturbation, "subtopic_coverage", side)
     asked = Question("subtopic_coverage@10", "raw", draws=49)
     verdict = Verdict.of(run_checks(model, made.split, made.subtopics, asked).controls)

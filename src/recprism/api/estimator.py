@@ -18,7 +18,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.query_adapter import Adapter
+from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
 from recprism.explain.explanation import Explanation
 from recprism.explain.views import ItemView, UserView
@@ -145,11 +145,11 @@ class Diversifier:
         return self.adapter_(X)
 
     @cached_property
-    def adapter_(self) -> Adapter:
+    def adapter_(self) -> QueryAdapter:
         """The map p -> p + f(p) behind ``transform``, learned on first use."""
         seen = self.split_.seen_before("test")
         lists, _ = self.factors_.rank(self.k, exclude=seen)
-        return Adapter().fit_lists(self.base_, lists, exclude=seen)
+        return QueryAdapter().fit_lists(self.base_, lists, exclude=seen)
 
     def score(self, X: Any, y: Any = None, metric: str | None = None) -> float:  # noqa: ARG002 - scikit-learn passes y
         """Return the mean of a metric, judged by interactions that ``fit`` did not see.

@@ -26,7 +26,7 @@ from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
-from recprism.dials.solve import CompiledVectors, bake
+from recprism.dials import CompiledVectors, lists_to_vectors
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.models import Factors
@@ -120,7 +120,7 @@ def served_at(
     """
     wanted = lists_at(scenario, goal, trade_off, constraints)
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
-    compiled = bake(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
+    compiled = lists_to_vectors(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
     served, _ = compiled.applied_to(scenario.factors).rank(depth or scenario.k, exclude=scenario.seen)
     return compiled, np.asarray(served, np.int64)
 

@@ -15,7 +15,7 @@ from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_path
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.dials.query_adapter import Adapter, AdapterSettings
+from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.errors import InputError, MissingDependencyError
 from recprism.explain._held_out import divided_users
 from recprism.models import Factors
@@ -23,7 +23,7 @@ from recprism.runs.run import Run
 
 OPSET = 18  # from here on ReduceL2 takes its axes as an input
 HELD_OUT = 0.2
-SETTINGS = AdapterSettings(ridge=1e-3)
+SETTINGS = QueryAdapterSettings(ridge=1e-3)
 """A weak price on size: docs/design/carry.md has what else was tried."""
 
 
@@ -53,7 +53,7 @@ class Shipped:
 
 def learn_adapter(
     run: Run, *, hidden: int = 0, seed: int = 0, on_step: ProgressCallback | None = None
-) -> tuple[Adapter, Shipped]:
+) -> tuple[QueryAdapter, Shipped]:
     """Learn from four fifths of the users, judge on the others. What was judged is what is shipped."""
     if not run.is_diversified():
         raise InputError(
@@ -70,8 +70,8 @@ def learn_adapter(
     scenario = Scenario(found.base, split, run.subtopics(), "test")
     known, others = divided_users(split.n_users, HELD_OUT, seed)
     served = found.factors.rank(scenario.k, exclude=scenario.seen)[0]
-    settings = AdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
-    adapter = Adapter(settings).fit_lists(
+    settings = QueryAdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
+    adapter = QueryAdapter(settings).fit_lists(
         found.base, served[known], users=known, exclude=scenario.seen.take_rows(known)
     )
     step()
@@ -80,7 +80,7 @@ def learn_adapter(
     return adapter, shipped
 
 
-def _judged(scenario: Scenario, own: Factors, adapter: Adapter, objective: str, users: Any) -> Shipped:
+def _judged(scenario: Scenario, own: Factors, adapter: QueryAdapter, objective: str, users: Any) -> Shipped:
     labelled = len(scenario.split.part(scenario.part)) > 0
     names = (objective, COST) if labelled else (objective,)
     means = []
@@ -96,7 +96,7 @@ def _judged(scenario: Scenario, own: Factors, adapter: Adapter, objective: str, 
     return Shipped(objective, len(users), change(1, objective), None if loss is None else -loss, change(2, objective))
 
 
-def write_onnx(adapter: Adapter, path: str | Path) -> None:
+def write_onnx(adapter: QueryAdapter, path: str | Path) -> None:
     """The same map as an ONNX graph: input ``user`` (n, d) float32, output ``query`` (n, d)."""
     try:
         from onnx import TensorProto, checker, helper, numpy_helper, save_model

@@ -24,7 +24,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.deploy._export_formats import Side, decoded_vectors, format_named
 from recprism.deploy.live import LiveFigures, live_factors, live_figures
-from recprism.dials.solve import hold
+from recprism.dials.solve import widen_margins
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.runs.run import Run
@@ -107,7 +107,7 @@ def export_run(
     part: "live", vectors for lists that take all known interactions as seen, or "test", those that were judged
 
     to: a name of ``export_formats.FORMATS``; metric: what the index searches by, the model's own unless named
-    margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``bake.hold``)
+    margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``widen_margins``)
     for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
     """
     chosen, folder = format_named(to), Path(folder)
@@ -121,7 +121,7 @@ def export_run(
     seen = run.split().live().train if part == "live" else run.split().seen_before("test")
     if margin is not None or for_index is not None:
         decoded = None if for_index is None else decoded_vectors(for_index)
-        factors, _ = hold(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
+        factors, _ = widen_margins(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
     step()
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)

@@ -1,6 +1,9 @@
-from recprism.dials.query_adapter import Adapter as Adapter
-from recprism.dials.query_adapter import AdapterSettings as AdapterSettings
-from recprism.dials.solve import bake as bake
-from recprism.dials.solve import hold as hold
-from recprism.dials.transfer import carried as carried
-from recprism.dials.transfer import items_like as items_like
+from recprism.dials.query_adapter import QueryAdapter as QueryAdapter
+from recprism.dials.query_adapter import QueryAdapterSettings as QueryAdapterSettings
+from recprism.dials.result import CompiledVectors as CompiledVectors
+from recprism.dials.result import Pairs as Pairs
+from recprism.dials.result import Pulls as Pulls
+from recprism.dials.solve import lists_to_vectors as lists_to_vectors
+from recprism.dials.solve import widen_margins as widen_margins
+from recprism.dials.transfer import change_from_similar_items as change_from_similar_items
+from recprism.dials.transfer import transfer_change as transfer_change

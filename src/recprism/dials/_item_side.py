@@ -1,4 +1,4 @@
-"""The item side: one change of the item vectors for all users, as good a balance as can be found."""
+"""The item side: one change of the item vectors for all users, by repeated sweeps over the lists."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from recprism.dials._kernels import item_side as loops
 from recprism.dials._wanted import Wanted
+from recprism.dials.result import Pulls
 from recprism.models import Factors
 from recprism.ranking import topk
 from recprism.ranking._threads import share_work
 
 ROWS_AT_ONCE = 256
-# How far a wish may pull in the course of the sweeps, and how soon it pulls less for being off (in spreads of scores).
-# First the convex problem, where every wish has its say; then wishes that cannot be granted lose theirs.
+# Largest pull, width (in standard deviations of scores) and number of sweeps of each stage. The first stage is convex:
+# all lists pull at full strength. Later stages weaken the pull of items that are far from where they should be.
 STAGES = (
     (3.0, np.inf, 60),
     (10.0, 0.15, 60),
@@ -31,42 +32,21 @@ NEAR = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Pulls:
-    """Who moved which item: change of item i = sum over its pulls of weight * user vector.
-
-    row: (n,) int64 row of the lists; user: (n,) int64 whose row it is; item: (n,) int64
-    weight: (n,) float64, above 0 where the item is on the row's list, below 0 where it is an outsider
-    """
-
-    row: NDArray[np.int64]
-    user: NDArray[np.int64]
-    item: NDArray[np.int64]
-    weight: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    @property
-    def items(self) -> NDArray[np.int64]:
-        """Items that were moved, rising."""
-        return np.unique(self.item)
-
-    def of_user(self, user: int) -> Pulls:
-        own = self.user == user
-        return Pulls(self.row[own], self.user[own], self.item[own], self.weight[own])
-
-
-@dataclass(frozen=True, eq=False)
 class ItemAnswer:
-    """change: (n_items, d) float32; support: the pulls it consists of."""
+    """The solution of the item side.
+
+    Attributes:
+        change: (n_items, d) float32.
+        support: The pulls whose sum is the change.
+    """
 
     change: NDArray[np.float32]
     support: Pulls
 
 
 def solve(base: Factors, wanted: Wanted, *, price: float, seed: int, stages: Any = STAGES) -> ItemAnswer:
-    """Sweep after sweep over the rows; the vectors that gave most of the lists back are kept."""
-    rows = _rows(loops, base, wanted)
+    """Sweep over the rows and keep the vectors that return the most list items."""
+    rows = _rows(base, wanted)
     generator = np.random.default_rng(seed)
     unit = 1.0 / max(float(rows.strength.mean()), 1e-300) if len(rows.strength) else 1.0
     best = _Best(base, wanted)
@@ -85,7 +65,7 @@ def solve(base: Factors, wanted: Wanted, *, price: float, seed: int, stages: Any
 
 
 class _Best:
-    """Ranks with the vectors at hand and remembers the best so far."""
+    """Ranks with the current vectors and keeps the best so far."""
 
     def __init__(self, base: Factors, wanted: Wanted) -> None:
         self.base, self.wanted = base, wanted
@@ -95,7 +75,7 @@ class _Best:
         self._depth = wanted.k + (outsiders_watched(wanted.k) + 1) // 2
 
     def take(self, rows: Any) -> bool:
-        """Whether every list is given back."""
+        """Rank, keep the vectors if they are the best so far, and return whether all lists are complete."""
         item = self.base.with_vectors(item=rows.item[:, : self.base.dim].astype(np.float32)).search_vectors[1]
         self.ranked = topk(self._user, item, self._depth, exclude=self.wanted.exclude)[0]
         kept = hits(self.wanted, self.ranked)
@@ -115,7 +95,7 @@ class _Best:
 
 
 def hits(wanted: Wanted, ranked: NDArray[np.int64]) -> int:
-    """How many items of the lists are among the first as many of ``ranked`` (n_rows, at least k)."""
+    """Count the items of each list of n items that are among the first n of ``ranked``, (n_rows, at least k)."""
     place = np.arange(wanted.k)
     given = np.where(place < wanted.lengths[:, None], ranked[:, : wanted.k], -2)
     return sum(int((given == wanted.lists[:, [column]]).sum()) for column in range(wanted.k))
@@ -125,14 +105,14 @@ def outsiders_watched(k: int) -> int:
     return 30 + k
 
 
-def _rows(loops: Any, base: Factors, wanted: Wanted) -> Any:
-    """The state before the first sweep: nothing pulled, nobody watched."""
+def _rows(base: Factors, wanted: Wanted) -> loops.Rows:
+    """Build the state before the first sweep: no pulls, and no watched items outside the lists."""
     spread = wanted.spread[wanted.users, None]
     bias = np.zeros(base.n_items) if base.item_bias is None else base.item_bias.astype(np.float64)
     user = base.user[wanted.users].astype(np.float64) / spread
     shape = (len(wanted.users), wanted.k + outsiders_watched(wanted.k))
     watched = np.zeros(shape, np.int64)
-    in_front = np.argsort(wanted.lists < 0, axis=1, kind="stable")  # empty places to the end
+    in_front = np.argsort(wanted.lists < 0, axis=1, kind="stable")  # moves empty places to the end
     watched[:, : wanted.k] = np.take_along_axis(wanted.lists, in_front, 1)
     return loops.Rows(
         np.hstack([user, 1 / spread]),

@@ -1,4 +1,4 @@
-"""The user side: for every user the nearest vector that gives the lists back, or a proof that there is none."""
+"""The user side: for each user the nearest vector that returns the lists, or a proof that there is none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recprism.dials._kernels import user_side as loops
 from recprism.dials._kernels.user_state import Problem
 from recprism.dials._wanted import Wanted
+from recprism.dials.result import Pairs
 from recprism.models import Factors
 from recprism.ranking._threads import share_work
 
@@ -18,35 +19,15 @@ USERS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Constraints with weights: in a row of the lists, one item is wanted above another.
-
-    row: (n,) int64; user: (n,) int64, whose row it is; above, below: (n,) int64 items; weight: (n,) float64, above 0
-    """
-
-    row: NDArray[np.int64]
-    user: NDArray[np.int64]
-    above: NDArray[np.int64]
-    below: NDArray[np.int64]
-    weight: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    @property
-    def items(self) -> NDArray[np.int64]:
-        """Items that occur, rising."""
-        return np.unique(np.concatenate([self.above, self.below]))
-
-    def of_user(self, user: int) -> Pairs:
-        """Those of one user."""
-        own = self.user == user
-        return Pairs(self.row[own], self.user[own], self.above[own], self.below[own], self.weight[own])
-
-
-@dataclass(frozen=True, eq=False)
 class UserAnswer:
-    """change: (n_users, d) float32; feasible: (n_users,) bool; support, proof: see CompiledVectors."""
+    """The solution of the user side; ``support`` and ``proof`` are described in ``CompiledVectors``.
+
+    Attributes:
+        change: (n_users, d) float32.
+        feasible: (n_users,) bool.
+        support: The active constraints of feasible users.
+        proof: The constraints that show infeasibility.
+    """
 
     change: NDArray[np.float32]
     feasible: NDArray[np.bool_]
@@ -55,7 +36,7 @@ class UserAnswer:
 
 
 def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
-    """Every user's problem, shared among threads; the answer does not depend on their number."""
+    """Solve the problems of all users, shared among threads; the result does not depend on the number of threads."""
     by_user = np.argsort(wanted.users, kind="stable")
     problem = Problem(*_problem(base, wanted, by_user, order))
     x = np.empty(base.user.shape)
@@ -72,7 +53,7 @@ def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
 
 
 def _problem(base: Factors, wanted: Wanted, by_user: NDArray[np.int64], order: bool) -> tuple[Any, ...]:
-    """The fields of Problem."""
+    """Build the fields of ``Problem``."""
     counts = np.bincount(wanted.users, minlength=base.n_users)
     out = wanted.exclude.take_rows(by_user)
     bias = np.zeros(base.n_items) if base.item_bias is None else base.item_bias.astype(np.float64)
@@ -96,12 +77,12 @@ def _room(n: int, dim: int) -> tuple[Any, ...]:
 
 
 def _packed(room: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Only the places that were filled: row, above, below, weight."""
+    """Keep the filled places of row, above, below and weight."""
     filled = np.arange(room[1].shape[1]) < room[0][:, None]
     return tuple(array[filled] for array in room[1:])
 
 
 def _pairs(parts: list[Any], wanted: Wanted, by_user: NDArray[np.int64]) -> Pairs:
     columns = [np.concatenate([part[i] for part in parts]) for i in range(4)]
-    row = by_user[columns[0]]  # the loops know rows in the order of users
+    row = by_user[columns[0]]  # the kernels number rows in the order of users
     return Pairs(row, wanted.users[row], columns[1], columns[2], columns[3])

@@ -1,4 +1,4 @@
-"""What is asked of the vectors: lists, each of one user in one scenario, and how clearly they must come out on top."""
+"""The lists that the vectors must return, and the margin by which they must win."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from recprism.models import Factors
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Rows of (user, list, items that are not on offer). A user may have several rows: several scenarios.
+    """Rows of a user, a list, and items that cannot be recommended. A user may have several rows.
 
-    users: (n_rows,) int64 numbers of users
-    lists: (n_rows, k) int64 item numbers, -1 in places without one
-    exclude: (n_rows, n_items) items that cannot be recommended in the row, none of them on its list
-    margin: (n_users,) float64: by how much a list item has to score above an outsider, in units of scores
-    spread: (n_users,) float64: the standard deviation of a user's base scores over the catalogue
-    relative_margin: the margin as a share of the spread
+    Attributes:
+        users: Numbers of users, (n_rows,) int64.
+        lists: Item numbers, (n_rows, k) int64; -1 in empty places.
+        exclude: Items that cannot be recommended in the row, (n_rows, n_items); none of them is on its list.
+        margin: How far a list item must score above other items, (n_users,) float64, in units of scores.
+        spread: The standard deviation of a user's base scores over the catalogue, (n_users,) float64.
+        relative_margin: The margin as a share of the spread.
     """
 
     users: NDArray[np.int64]
@@ -42,12 +43,12 @@ class Wanted:
         exclude: Incidence | Any | None,
         margin: float,
     ) -> Wanted:
-        """Check what the caller gave."""
+        """Check the arguments of ``lists_to_vectors``."""
         chosen = _as_lists(lists, base.n_items)
         rows = np.arange(base.n_users) if users is None else _as_users(users, base.n_users)
         if len(rows) != len(chosen):
             raise InputError(
-                f"{len(chosen)} lists for {len(rows)} users; give one list per user, or say with users= whose they are"
+                f"{len(chosen)} lists for {len(rows)} users; give one list per user, or name the users with users="
             )
         shape = (len(chosen), base.n_items)
         out = Incidence.empty(shape) if exclude is None else Incidence.coerce(exclude)
@@ -61,7 +62,7 @@ class Wanted:
 
     @property
     def half_margin(self) -> float:
-        """Half the margin in units of a user's own spread."""
+        """Half the margin as a share of the spread."""
         return self.relative_margin / 2
 
     @property
@@ -70,16 +71,16 @@ class Wanted:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(n_rows,) items on each list."""
+        """Number of items on each list, (n_rows,)."""
         lengths: NDArray[np.int64] = np.count_nonzero(self.lists >= 0, axis=1)
         return lengths
 
 
 def score_spread(base: Factors) -> NDArray[np.float64]:
-    """(n_users,) the standard deviation of each user's scores over the catalogue, never 0.
+    """Compute the standard deviation of each user's scores over the catalogue, (n_users,), never 0.
 
-    A user whose scores are (nearly) all equal has no unit of their own and gets a thousandth of the average user's;
-    where that holds for all, the unit is a score of the average item.
+    A user whose scores are nearly equal gets a thousandth of the average user's value. If this holds for all users,
+    the unit is the root mean square distance of the item vectors from their mean.
     """
     user, item = (vectors.astype(np.float64) for vectors in base.search_vectors)
     centred = item - item.mean(0)

@@ -1,7 +1,7 @@
-"""A query adapter: p -> p + f(p), learned from some users, good for anybody's vector: no list and no label needed.
+"""A query adapter p -> p + f(p): learned from some users, it applies to any user vector, without lists or labels.
 
-f(p) = |p| * g(p / |p|), so that, as with a dot product, only the direction of a vector decides on the lists; g is a
-linear map and, where ``hidden`` is above 0, one hidden layer beside it.
+f(p) = |p| * g(p / |p|), so that only the direction of a vector affects the lists, as with a dot product. g is a linear
+map, plus one hidden layer if ``hidden`` is above 0.
 """
 
 from __future__ import annotations
@@ -28,28 +28,37 @@ from recprism.ranking._threads import one_thread
 
 FloatArray = NDArray[np.float32]
 FORMAT = "recprism adapter 1"
-AVERAGED = 0.25  # the last share of the steps, whose mean is the answer: one batch more or less shows no longer
+AVERAGED = 0.25  # the result is the mean over this last share of the steps, which smooths out single batches
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdapterSettings:
-    """How an adapter is learned."""
+class QueryAdapterSettings:
+    """Settings of a query adapter.
+
+    Attributes:
+        hidden: Units of the hidden layer; 0 gives a linear map.
+        ridge: Penalty on the size of the change: this times the mean of |f(p)|^2 / |p|^2 is added to the loss. For
+            ``fit`` of a linear map it is the usual ridge penalty on the entries of the map.
+        strength: The adapter returns p + strength * f(p).
+        steps: Steps of Adam. A linear map fitted to changes has a closed form and uses none.
+        batch: Rows per step.
+        learning_rate: Learning rate of Adam at the first step; it falls linearly to 0.
+        temperature: How soft the boundary between list and other items is, in standard deviations of a user's scores;
+            used by ``fit_lists``.
+        rivals: Items outside the list that count per list, the best of the base model; used by ``fit_lists``.
+        seed: Seed of batches and of the hidden layer.
+
+    Stability: provisional.
+    """
 
     hidden: int = 0
-    """Units of the hidden layer; 0 is a linear map."""
     ridge: float = 1e-2
-    """What size costs: this times the mean of |f(p)|^2 / |p|^2 stands beside the loss (with ``fit`` of a linear map, as
-    usual, this times the sum of squares of the map's entries, over the number of users)."""
     strength: float = 1.0
-    """The adapter answers p + strength * f(p)."""
     steps: int = 1000
-    """Steps of Adam; a linear map fitted to changes is found in closed form and takes none."""
     batch: int = 256
     learning_rate: float = 0.01
     temperature: float = 0.1
-    """``fit_lists``: how soft the cut between list and outsiders is, in standard deviations of a user's scores."""
     rivals: int = 150
-    """``fit_lists``: outsiders looked at per list, the best of the base model."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -64,20 +73,24 @@ class AdapterSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Adapter:
-    """Settings, and after ``fit`` or ``fit_lists`` (which return a new one) the map.
+class QueryAdapter:
+    """A map from user vectors to adapted user vectors; ``fit`` and ``fit_lists`` return a fitted one.
 
-    weights: name -> float32 array: linear (d, d), offset (d,), and with a hidden layer into (d, h), shift (h,), out
-        (h, d): g(x) = x @ linear + offset + tanh(x @ into + shift) @ out
+    Attributes:
+        settings: How the map is learned and applied.
+        weights: float32 arrays by name: linear (d, d), offset (d,), and with a hidden layer into (d, h), shift (h,)
+            and out (h, d). The map is g(x) = x @ linear + offset + tanh(x @ into + shift) @ out. None before a fit.
+
+    Stability: provisional.
     """
 
-    settings: AdapterSettings = AdapterSettings()
+    settings: QueryAdapterSettings = QueryAdapterSettings()
     weights: dict[str, FloatArray] | None = None
 
     def __call__(self, vectors: ArrayLike) -> FloatArray:
-        """(n, d) vectors, or one (d,), to adapted ones of the same shape; a vector of no length stays as it is."""
+        """Adapt vectors, (n, d) or (d,); the result has the same shape, and a zero vector does not change."""
         if self.weights is None:
-            raise InputError("this adapter has learned nothing yet; call fit or fit_lists and use what it returns")
+            raise InputError("this adapter is not fitted yet; call fit or fit_lists and use what they return")
         given = _matrix(vectors, "vectors")
         if given.shape[-1] != len(self.weights["offset"]):
             raise InputError(
@@ -91,46 +104,67 @@ class Adapter:
         return np.asarray(given + np.float32(self.settings.strength) * length * change, np.float32)
 
     def applied_to(self, factors: Factors) -> Factors:
-        """The same recommender with every user vector adapted."""
+        """Return the recommender with all user vectors adapted."""
         return factors.with_vectors(user=self(factors.user))
 
-    def with_strength(self, strength: float) -> Adapter:
-        """The same map, used more or less of."""
-        return Adapter(replace(self.settings, strength=strength), self.weights)
+    def with_strength(self, strength: float) -> QueryAdapter:
+        """Return the same map with another strength."""
+        return QueryAdapter(replace(self.settings, strength=strength), self.weights)
 
-    def fit(self, user_vectors: ArrayLike, changes: ArrayLike) -> Adapter:
-        """Least squares on changes known for some users, such as the user side of ``bake``; both (n, d)."""
+    def fit(self, user_vectors: ArrayLike, changes: ArrayLike) -> QueryAdapter:
+        """Fit the map to known changes by least squares.
+
+        Args:
+            user_vectors: User vectors, (n, d).
+            changes: The change of each vector, (n, d), such as the user side of :func:`lists_to_vectors`.
+
+        Returns:
+            A fitted adapter.
+
+        Raises:
+            InputError: The arrays do not have the same shape, or are empty.
+        """
         vectors, wanted = _matrix(user_vectors, "user vectors"), _matrix(changes, "changes")
         if vectors.ndim != 2 or vectors.shape != wanted.shape or not len(vectors):
             raise InputError(
                 f"user vectors have shape {vectors.shape} and changes {wanted.shape}; give one change per vector"
             )
         length = np.linalg.norm(vectors, axis=1)
-        some = length > 0  # a vector of no length has no direction to learn from
+        some = length > 0  # a zero vector has no direction to learn from
         unit, relative = vectors[some] / length[some, None], wanted[some] / length[some, None]
         if not self.settings.hidden:
-            return Adapter(self.settings, _ridge(unit, relative, self.settings.ridge))
+            return QueryAdapter(self.settings, _ridge(unit, relative, self.settings.ridge))
         x, y = torch.from_numpy(unit), torch.from_numpy(relative)
 
         def loss(rows: Tensor, change: Tensor) -> Tensor:
             return (change - y[rows]).square().sum(1).mean()
 
-        return Adapter(self.settings, _descend(self.settings, x, loss))
+        return QueryAdapter(self.settings, _descend(self.settings, x, loss))
 
     def fit_lists(
         self, base: Factors, lists: ArrayLike, *, users: ArrayLike | None = None, exclude: Incidence | Any | None = None
-    ) -> Adapter:
-        """Learn the map whose vectors give ``lists`` back: every list item against the outsiders, listwise.
+    ) -> QueryAdapter:
+        """Fit the map so that the adapted vectors return ``lists``.
 
-        lists, users, exclude: as for ``bake``; a user may have several rows, one per scenario
+        The loss of a list item with score s is -log(e^s / (e^s + sum of e^s' over items outside the list)). Scores are
+        in units of the temperature.
 
-        What is minimised is -log(e^s / (e^s + sum over outsiders of e^s')) for the scores s of list items, in units of
-        the temperature: smooth, and all about the cut.
+        Args:
+            base: The recommender whose user vectors are adapted.
+            lists: Item numbers, (n_rows, k), as in :func:`lists_to_vectors`.
+            users: The user of each list, (n_rows,).
+            exclude: Items that cannot be recommended, (n_rows, n_items).
+
+        Returns:
+            A fitted adapter.
+
+        Raises:
+            InputError: No list belongs to a user with a non-zero vector.
         """
         wanted = Wanted.of(base, lists, users=users, exclude=exclude, margin=1.0)
         some = np.flatnonzero((wanted.lengths > 0) & (np.linalg.norm(base.user, axis=1)[wanted.users] > 0))
         if not len(some):
-            raise InputError("there is no list of a user whose vector has a length; nothing can be learned")
+            raise InputError("no list belongs to a user with a non-zero vector; give lists of other users")
         listed, rivals = _contest(base, wanted, some, self.settings.rivals)
         length = np.linalg.norm(base.user[wanted.users[some]], axis=1, keepdims=True)
         x = torch.from_numpy(base.user[wanted.users[some]] / length)
@@ -153,20 +187,21 @@ class Adapter:
             real = listed[rows] >= 0
             return (missed * real).sum() / real.sum() * self.settings.temperature
 
-        return Adapter(self.settings, _descend(self.settings, x, loss))
+        return QueryAdapter(self.settings, _descend(self.settings, x, loss))
 
     def save(self, path: str | Path) -> None:
-        """One safetensors file, settings included."""
+        """Write weights and settings to one safetensors file."""
         from safetensors.numpy import save_file
 
         if self.weights is None:
-            raise InputError("this adapter has learned nothing yet; there is nothing to save")
+            raise InputError("this adapter is not fitted yet; there is nothing to save")
         about = {"format": FORMAT, "settings": json.dumps(asdict(self.settings))}
         with atomic_path(path) as temporary:
             save_file({name: np.ascontiguousarray(array) for name, array in self.weights.items()}, temporary, about)
 
     @classmethod
-    def load(cls, path: str | Path) -> Adapter:
+    def load(cls, path: str | Path) -> QueryAdapter:
+        """Read a file that ``save`` wrote."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -175,7 +210,7 @@ class Adapter:
                 weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             if about.get("format") != FORMAT or not {"linear", "offset"} <= set(weights):
                 raise InputError(f"{path}: a safetensors file, but no adapter written by recprism; fit it again")
-            return cls(AdapterSettings(**json.loads(about["settings"])), weights)
+            return cls(QueryAdapterSettings(**json.loads(about["settings"])), weights)
         except FileNotFoundError:
             raise InputError(f"{path}: no such file; an adapter is one .safetensors file") from None
         except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as broken:
@@ -193,18 +228,18 @@ def _matrix(values: ArrayLike, what: str) -> FloatArray:
 
 
 def _ridge(unit: FloatArray, wanted: FloatArray, ridge: float) -> dict[str, FloatArray]:
-    """x @ linear + offset in closed form; the offset costs nothing."""
+    """Solve for x @ linear + offset in closed form, without a penalty on the offset."""
     x, y = unit.astype(np.float64), wanted.astype(np.float64)
     mean_x, mean_y = x.mean(0), y.mean(0)
     x = x - mean_x
-    # lstsq and not solve: without a price, directions that no user has are left alone
+    # lstsq instead of solve: with ridge 0, directions that no user has stay at 0
     system = x.T @ x / len(x) + ridge * np.eye(x.shape[1])
     linear = np.linalg.lstsq(system, x.T @ (y - mean_y) / len(x), rcond=None)[0]
     return {"linear": linear.astype(np.float32), "offset": (mean_y - mean_x @ linear).astype(np.float32)}
 
 
 def _contest(base: Factors, wanted: Wanted, rows: NDArray[np.int64], n_rivals: int) -> tuple[Tensor, Tensor]:
-    """Lists (n, k), and the best outsiders (n, n_rivals) of the base model, -1 in empty places."""
+    """Return the lists, (n, k), and the best other items of the base model, (n, n_rivals); -1 in empty places."""
     user, item = base.search_vectors
     lists = wanted.lists[rows]
     depth = min(n_rivals + wanted.k, base.n_items)
@@ -217,13 +252,13 @@ def _contest(base: Factors, wanted: Wanted, rows: NDArray[np.int64], n_rivals: i
     return torch.from_numpy(lists), torch.from_numpy(np.ascontiguousarray(outsiders))
 
 
-def _descend(settings: AdapterSettings, x: Tensor, loss: Any) -> dict[str, FloatArray]:
-    """Adam from f = 0, the rate falling to 0; loss: (row numbers, their changes) -> a number."""
+def _descend(settings: QueryAdapterSettings, x: Tensor, loss: Any) -> dict[str, FloatArray]:
+    """Run Adam from f = 0, with a learning rate that falls to 0; ``loss`` maps row numbers and changes to a number."""
     generator = torch.Generator().manual_seed(settings.seed)
     shapes = _shapes(x.shape[1], settings.hidden)
     flat = torch.zeros(sum(shape.numel() for shape in shapes.values()))
     start = _views(flat, shapes)
-    if settings.hidden:  # of which nothing is seen before ``out``, which starts at 0, has moved
+    if settings.hidden:  # f is still 0, because ``out`` starts at 0
         start["into"].copy_(torch.randn(shapes["into"], generator=generator))
         start["shift"].copy_(0.5 * torch.randn(shapes["shift"], generator=generator))
     adam, mean, averaged = Adam(flat, settings.learning_rate), torch.zeros_like(flat), 0

@@ -1,4 +1,4 @@
-"""What baking leaves behind, measured by really ranking with the changed vectors."""
+"""What the solvers return, measured by ranking with the changed vectors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.dials._item_side import Pulls
-from recprism.dials._user_side import Pairs
 from recprism.dials._wanted import Wanted
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
@@ -16,24 +14,97 @@ from recprism.ranking import topk
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledVectors:
-    """Vectors that hold lists.
+class Pairs:
+    """Constraints of the user side with their weights: in one row of the lists, one item must score above another.
 
-    side: "user" or "item"
-    perturbation: the change, in the base model's own units
-    given: (n_rows, k) int64: what ranking with the changed vectors gives, -1 where nothing is left
-    kept: (n_rows,) share of each list that is in the list given back; 1 for an empty list
-    in_order: (n_rows,) share of the neighbours on each list that come back one before the other; 1 where there are none
-    feasible: (n_users,) bool, user side only: every constraint can be met, and is; without rows nothing is asked
-    support: the constraints that hold the answer, with their multipliers. User side: change of user u = sum over u's
-        pairs of weight * (item[above] - item[below]). Item side: change of item i = sum over its pulls of weight * user
-    proof: for each user who cannot be satisfied: constraints whose weighted sum of item[above] - item[below] is 0 while
-        the weighted sum of what they ask for is above 0. No vector meets them all
-    margin: (n_users,) by how much list items were asked to score above outsiders, in units of scores
-    sizes: (n_users,) or (n_items,) |change| / |vector| of every vector; a vector of no length counts as an average one
-    size: the same over all vectors together (root of the ratio of the sums of squares); a few users whose lists can
-        only just be had may make most of it
-    mean_change: mean absolute entry of the change
+    Attributes:
+        row: Row of the lists, (n,) int64.
+        user: The user of that row, (n,) int64.
+        above: The item that must score higher, (n,) int64.
+        below: The item that must score lower, (n,) int64.
+        weight: The multiplier of the constraint, (n,) float64, above 0.
+
+    Stability: provisional.
+    """
+
+    row: NDArray[np.int64]
+    user: NDArray[np.int64]
+    above: NDArray[np.int64]
+    below: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def items(self) -> NDArray[np.int64]:
+        """The items that occur in a constraint, in ascending order."""
+        return np.unique(np.concatenate([self.above, self.below]))
+
+    def of_user(self, user: int) -> Pairs:
+        """Return the constraints of one user."""
+        own = self.user == user
+        return Pairs(self.row[own], self.user[own], self.above[own], self.below[own], self.weight[own])
+
+
+@dataclass(frozen=True, eq=False)
+class Pulls:
+    """Which list moved which item: the change of an item is the sum of weight * user vector over its pulls.
+
+    Attributes:
+        row: Row of the lists, (n,) int64.
+        user: The user of that row, (n,) int64.
+        item: The item that moved, (n,) int64.
+        weight: (n,) float64; above 0 if the item is on the row's list, below 0 if it is not.
+
+    Stability: provisional.
+    """
+
+    row: NDArray[np.int64]
+    user: NDArray[np.int64]
+    item: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def items(self) -> NDArray[np.int64]:
+        """The items that moved, in ascending order."""
+        return np.unique(self.item)
+
+    def of_user(self, user: int) -> Pulls:
+        """Return the pulls of one user."""
+        own = self.user == user
+        return Pulls(self.row[own], self.user[own], self.item[own], self.weight[own])
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledVectors:
+    """Vectors under which a plain dot product returns given lists.
+
+    Attributes:
+        side: "user" or "item".
+        perturbation: The change, in the units of the base model.
+        given: What ranking with the changed vectors returns, (n_rows, k) int64; -1 in empty places.
+        kept: The share of each list that is returned, (n_rows,); 1 for an empty list.
+        in_order: The share of neighbours on each list that are returned in their order, (n_rows,); 1 if there are
+            none.
+        feasible: Whether all constraints of a user can be met, (n_users,) bool; None on the item side. A user without
+            lists counts as feasible.
+        support: The active constraints with their multipliers. On the user side, the change of user u is the sum of
+            weight * (item[above] - item[below]) over the user's pairs. On the item side, the change of item i is the
+            sum of weight * user over its pulls.
+        proof: For each infeasible user, constraints that no vector meets together. The weighted sum of their
+            item[above] - item[below] is 0, but the weighted sum of what they require is above 0.
+        margin: How far list items had to score above other items, (n_users,), in units of scores.
+        sizes: |change| / |vector| of each vector, (n_users,) or (n_items,). A zero vector counts as one of average
+            length.
+        size: The same over all vectors, as the root of the ratio of the sums of squares. A few users whose lists are
+            barely feasible can dominate it.
+        mean_change: Mean absolute entry of the change.
+
+    Stability: stable.
     """
 
     side: str
@@ -51,27 +122,26 @@ class CompiledVectors:
 
     @property
     def support_items(self) -> NDArray[np.int64]:
-        """The items that hold the answer: those in an active constraint, rising."""
+        """The items in active constraints, in ascending order."""
         return self.support.items
 
     def applied_to(self, base: Factors) -> Factors:
-        """The base model with the changed vectors."""
+        """Return the base model with the changed vectors."""
         return self.perturbation.applied_to(base)
 
     def sentence(self) -> str:
-        """The outcome in words."""
-        whole = int((self.kept == 1).sum())
-        start = (
-            f"A change of {100 * self.size:.1f} % of the {self.side} vectors gives back "
-            f"{100 * float(self.kept.mean()) if len(self.kept) else 100:.2f} % of the wanted items, "
-            f"{whole} of {len(self.kept)} lists whole"
-        )
+        """Describe the outcome in words."""
+        whole = self.kept == 1
+        how = "exactly" if bool((self.in_order[whole] == 1).all()) else "with the same items"
+        counted = f"All {len(whole)}" if whole.all() else f"{int(whole.sum())} of {len(whole)}"
+        share = "" if whole.all() else f" ({100 * float(self.kept.mean()):.2f} % of all wanted items)"
+        text = f"{counted} lists come back {how} from the new vectors{share}."
         if self.feasible is None or self.feasible.all():
-            return start + "."
-        return start + f"; for {int((~self.feasible).sum())} users no vector can, and a best effort stands in."
+            return text
+        return f"{text} For {int((~self.feasible).sum())} users no vector returns the wanted lists."
 
 
-def baked(
+def compiled(
     side: str,
     base: Factors,
     wanted: Wanted,
@@ -81,7 +151,7 @@ def baked(
     support: Pairs | Pulls,
     proof: Pairs | None = None,
 ) -> CompiledVectors:
-    """Rank and measure."""
+    """Rank with the changed vectors and measure the result."""
     given = ranked(perturbation.applied_to(base), wanted)
     kept, in_order = agreement(wanted.lists, given)
     change = perturbation.user if side == "user" else perturbation.item
@@ -106,15 +176,22 @@ def baked(
 
 
 def ranked(factors: Factors, wanted: Wanted) -> NDArray[np.int64]:
-    """(n_rows, k) what each row's user is given in its scenario."""
+    """Rank the first k items of each row, (n_rows, k)."""
     user, item = factors.search_vectors
     return topk(user[wanted.users], item, wanted.k, exclude=wanted.exclude)[0]
 
 
 def agreement(lists: NDArray[np.int64], given: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Shares of items and of neighbours given back, each (n_rows,); both arrays (n_rows, k).
+    """Compute the shares of items and of neighbours that are returned.
 
-    A list of n items is compared with the first n given.
+    A list of n items is compared with the first n items of ``given``.
+
+    Args:
+        lists: The wanted lists, (n_rows, k).
+        given: The returned lists, (n_rows, k).
+
+    Returns:
+        Share of items and share of neighbours in order, each (n_rows,).
     """
     wanted = lists >= 0
     length = wanted.sum(1)
@@ -122,7 +199,7 @@ def agreement(lists: NDArray[np.int64], given: NDArray[np.int64]) -> tuple[NDArr
     same = (lists[:, :, None] == given[:, None, :]) & wanted[:, :, None] & allowed[:, None, :]
     found = same.any(2)
     kept = np.where(length > 0, found.sum(1) / np.maximum(length, 1), 1.0)
-    # Places without an item are stepped over: neighbours are taken among the items alone.
+    # Neighbours skip empty places.
     by_place = np.argsort(~wanted, axis=1, kind="stable")
     place = np.take_along_axis(np.where(found, same.argmax(2), -1), by_place, 1)
     pairs = np.maximum(length - 1, 0)

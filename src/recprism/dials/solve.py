@@ -1,4 +1,4 @@
-"""Baking: lists chosen by any method, put into the vectors, so that a plain dot product gives them back."""
+"""Compile lists of any method into user or item vectors, so that ranking by dot product returns the lists."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.data.incidence import Incidence
 from recprism.dials import _item_side as item
 from recprism.dials import _user_side as user
-from recprism.dials._item_side import Pulls
-from recprism.dials._user_side import Pairs
 from recprism.dials._wanted import Wanted
-from recprism.dials.result import CompiledVectors, baked, ranked
+from recprism.dials.result import CompiledVectors, compiled, ranked
 from recprism.errors import InputError
 from recprism.models import COSINE, Factors
 from recprism.models.perturbation import Perturbation, back_on_sphere
-
-__all__ = ["CompiledVectors", "Pairs", "Pulls", "bake", "hold"]
 
 DEFAULT_MARGIN = {"user": 1e-3, "item": 0.02}
 ROUNDS_ON_SPHERE = 4
 
 
-def bake(
+def lists_to_vectors(
     base: Factors,
     lists: ArrayLike,
     side: Literal["user", "item"] = "user",
@@ -38,25 +34,38 @@ def bake(
     price: float = 1e-3,
     seed: int = 0,
 ) -> CompiledVectors:
-    """The smallest change of one side's vectors under which ranking gives ``lists`` back.
+    """Find the smallest change of the user or item vectors under which ranking returns ``lists``.
 
-    lists: (n_rows, k) item numbers in the order wanted, -1 in empty places
-    side: whose vectors may change
-        "user": for every user a convex problem of their own, solved exactly. Where no vector gives a list back there is
-        a proof, and one list item after the other is given up until the rest is possible
-        "item": all users share one change. A list need not come back whole; the change found gives most of them back
-    exclude: (n_rows, n_items) what cannot be recommended, such as seen items; one row per list
-    users: (n_rows,) the user of each list, in any order; a user may have several lists (pages, filters, what is in
-        stock, each with its own row of ``exclude``), and others none. Without it row u is user u
-    margin: how far a list item must score above an outsider, as a share of the standard deviation of the user's base
-        scores over the catalogue; by default 0.001 (user side) and 0.02 (item side, where sweeps end before the last
-        digit). Either is far above what float32 loses, so that ranking sees it
-    order: neighbours on a list must keep their order by the same margin (user side only). Where that is impossible,
-        neighbours are let go before list items are
-    price: item side: what size costs. The wish of one user for one item can move that item's score for that user by at
-        most 1 / price spreads (for a user of average length); more gives less change, fewer lists, and a change that
-        carries over better to users who had no say
-    seed: item side: the order in which users are served
+    On the user side, each user has a convex problem of their own, which is solved exactly. If no vector returns a
+    user's list, the solver proves it. It then drops list items one by one until the rest is possible.
+
+    On the item side, all users share one change, and not every list can be returned in full. The solver keeps the
+    change that returns the most list items.
+
+    Args:
+        base: The recommender whose vectors change.
+        lists: Item numbers, (n_rows, k), in the wanted order; -1 in empty places.
+        side: Whose vectors may change, "user" or "item".
+        exclude: Items that cannot be recommended, such as seen items, (n_rows, n_items); one row per list.
+        users: The user of each list, (n_rows,), in any order. A user may have several lists or none: pages, filters
+            or stock levels, each with its own row of ``exclude``. By default row u belongs to user u.
+        margin: How far a list item must score above all items outside the list. The unit is the standard deviation
+            of the user's base scores over the catalogue. The default is 0.001 on the user side and 0.02 on the item
+            side, whose sweeps stop earlier. Both are far above the rounding error of float32.
+        order: Also keep the order of each list, by the same margin; user side only. Where that is impossible, the
+            solver gives up the order of neighbours before it drops items.
+        price: The cost of large changes; item side only. One user's list can move the score of an item for that user
+            by at most 1 / price standard deviations (for a user vector of average length). A higher price gives a
+            smaller change and fewer complete lists, and the change transfers better to other users.
+        seed: The order in which the item side visits users.
+
+    Returns:
+        The changed vectors, what ranking with them returns, and the constraints that determine the change.
+
+    Raises:
+        InputError: The lists, ``exclude`` and ``users`` do not fit together, or a setting is out of range.
+
+    Stability: stable.
     """
     if side not in ("user", "item"):
         raise InputError(f"side is user or item, not {side!r}")
@@ -64,9 +73,9 @@ def bake(
         margin = DEFAULT_MARGIN[side]
     wanted = Wanted.of(base, lists, users=users, exclude=exclude, margin=margin)
     if side == "item":
-        return _bake_items(base, wanted, order, price, seed)
+        return _item_vectors(base, wanted, order, price, seed)
     answer = user.solve(base, wanted, order)
-    return baked(
+    return compiled(
         "user",
         base,
         wanted,
@@ -77,7 +86,7 @@ def bake(
     )
 
 
-def hold(
+def widen_margins(
     factors: Factors,
     k: int,
     *,
@@ -85,18 +94,31 @@ def hold(
     margin: float | None = None,
     decoded: ArrayLike | None = None,
 ) -> tuple[Factors, CompiledVectors]:
-    """The same first k items in the same order, from user vectors that bear rounding: the recommender, and how.
+    """Find user vectors with the same first k items in the same order that tolerate rounding.
 
-    The vectors of ``bake`` stand at the edge of what gives a list, and an index that rounds its vectors pushes them
-    over it.
+    The vectors of :func:`lists_to_vectors` are the nearest ones that return a list. An index that rounds its vectors
+    can therefore change the list.
 
-    margin: keep further away from the edge, as for ``bake``
-    decoded: (n_items, d) what an index decodes its codes to (a bias being one more column, as in ``search_vectors``);
-        the lists are then those of an exhaustive search of the codes. Item vectors of the answer are these
+    Args:
+        factors: The recommender whose lists stay the same.
+        k: Length of the lists.
+        exclude: Items that cannot be recommended, (n_users, n_items).
+        margin: As in :func:`lists_to_vectors`; a larger margin tolerates more rounding.
+        decoded: The vectors that an index decodes its codes to, (n_items, d). An item bias is one more column, as in
+            ``Factors.search_vectors``. The lists are then those of an exhaustive search of the codes, and the
+            returned recommender has these item vectors.
+
+    Returns:
+        The recommender with new user vectors, and the details of the change.
+
+    Raises:
+        InputError: ``decoded`` does not belong to the item vectors.
+
+    Stability: provisional.
     """
     lists, _ = factors.rank(k, exclude=exclude)
     searched = factors if decoded is None else _as_decoded(factors, np.asarray(decoded, np.float32))
-    found = bake(searched, lists, exclude=exclude, margin=margin, order=True)
+    found = lists_to_vectors(searched, lists, exclude=exclude, margin=margin, order=True)
     return found.applied_to(searched), found
 
 
@@ -114,19 +136,19 @@ def _as_decoded(factors: Factors, decoded: NDArray[np.float32]) -> Factors:
     return replace(factors, item=np.ascontiguousarray(decoded[:, : factors.dim]), item_bias=bias)
 
 
-def _bake_items(base: Factors, wanted: Wanted, order: bool, price: float, seed: int) -> CompiledVectors:
+def _item_vectors(base: Factors, wanted: Wanted, order: bool, price: float, seed: int) -> CompiledVectors:
     if order:
         raise InputError("order=True is for the user side; item vectors that all users share cannot hold an order")
     if not 0 < price < np.inf:
         raise InputError(f"price is {price!r}; pass a number above 0")
     answer = (_on_sphere if base.metric == COSINE else item.solve)(base, wanted, price=price, seed=seed)
-    return baked("item", base, wanted, Perturbation(item=torch.from_numpy(answer.change)), support=answer.support)
+    return compiled("item", base, wanted, Perturbation(item=torch.from_numpy(answer.change)), support=answer.support)
 
 
 def _on_sphere(base: Factors, wanted: Wanted, *, price: float, seed: int) -> item.ItemAnswer:
-    """Bake, put the vectors back to length 1, and bake from there; what gave most of the lists back is kept.
+    """Alternate between solving and normalising the item vectors; keep the round that returns the most list items.
 
-    The pulls are those of the last step of it alone.
+    The pulls are those of the kept round only.
     """
     best, most, current = None, -1, base
     for _ in range(ROUNDS_ON_SPHERE):

@@ -1,6 +1,6 @@
-"""A change that was found for some vectors, carried over to a model that has others: retrained, or with new items.
+"""Transfer a change of vectors to a retrained model, or to a model with new items.
 
-Vectors that were there keep their own change. A new item gets that of the known items it is most like.
+A vector that both models have keeps its own change. A new item gets the mean change of the most similar known items.
 """
 
 from __future__ import annotations
@@ -12,19 +12,36 @@ from numpy.typing import NDArray
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.align import common
+from recprism.models.alignment import common
 from recprism.models.perturbation import Perturbation
 
 FloatArray = NDArray[np.float32]
 NEIGHBOURS = 5
-SAME = 1e-9  # a distance that counts as none, so that a copy of an item gets its change and nothing else
+SAME = 1e-9  # a distance below this counts as 0: a copy of an item gets the change of that item alone
 ROWS_AT_ONCE = 1024
 
 
-def carried(perturbation: Perturbation, old: Factors, new: Factors, subtopics: Subtopics | None = None) -> Perturbation:
-    """The changes of ``old``'s vectors as changes of ``new``'s, by id; the axes must be the same (``models.align``).
+def transfer_change(
+    perturbation: Perturbation, old: Factors, new: Factors, subtopics: Subtopics | None = None
+) -> Perturbation:
+    """Transfer the change of one model's vectors to another model, by id.
 
-    subtopics: of ``new``'s items, for the rule of new ones; new users stay as they are (an ``Adapter`` changes any)
+    The axes of both models must be the same (see :func:`recprism.models.align`). New users keep their vectors; a
+    :class:`QueryAdapter` can change those.
+
+    Args:
+        perturbation: The change of the vectors of ``old``.
+        old: The model that the change was computed for.
+        new: The model that the change is transferred to.
+        subtopics: Subtopics of the items of ``new``; they help to find similar items.
+
+    Returns:
+        The change of the vectors of ``new``.
+
+    Raises:
+        InputError: The two models have vectors of different lengths.
+
+    Stability: provisional.
     """
     if old.dim != new.dim:
         raise InputError(
@@ -33,7 +50,7 @@ def carried(perturbation: Perturbation, old: Factors, new: Factors, subtopics: S
     item = user = None
     if perturbation.item is not None:
         at, was = common(new.item_ids, old.item_ids)
-        item = torch.from_numpy(items_like(new, at, perturbation.item.cpu().numpy()[was], subtopics))
+        item = torch.from_numpy(change_from_similar_items(new, at, perturbation.item.cpu().numpy()[was], subtopics))
     if perturbation.user is not None:
         at, was = common(new.user_ids, old.user_ids)
         found = np.zeros_like(new.user)
@@ -42,7 +59,7 @@ def carried(perturbation: Perturbation, old: Factors, new: Factors, subtopics: S
     return Perturbation(item, user)
 
 
-def items_like(
+def change_from_similar_items(
     factors: Factors,
     known: NDArray[np.int64],
     changes: FloatArray,
@@ -50,11 +67,25 @@ def items_like(
     *,
     neighbours: int = NEIGHBOURS,
 ) -> FloatArray:
-    """(n_items, d) changes of all items: the known ones' own, and for every other the mean of those it is most like.
+    """Compute changes for all items from the changes of known items.
 
-    known: (n,) numbers of the items whose ``changes`` (n, d) are known
-    Unlikeness is 1 - cosine of the base vectors, plus 1 - cosine of the subtopics where they are given; the nearest
-    count by its inverse. An item without neighbours (none is known) stays as it is.
+    A known item keeps its own change. Any other item gets the mean change of its most similar known items, weighted by
+    1 / distance. The distance is 1 - cosine of the base vectors, plus 1 - cosine of the subtopics if they are given.
+
+    Args:
+        factors: The model with all items.
+        known: Numbers of the known items, (n,).
+        changes: Their changes, (n, d).
+        subtopics: Subtopics of all items.
+        neighbours: How many similar items count.
+
+    Returns:
+        The change of every item, (n_items, d); 0 if no item is known.
+
+    Raises:
+        InputError: ``known`` and ``changes`` do not fit together.
+
+    Stability: provisional.
     """
     if len(known) != len(changes) or changes.shape[1:] != (factors.dim,):
         raise InputError(

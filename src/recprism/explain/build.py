@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.dials.solve import bake
+from recprism.dials.solve import lists_to_vectors
 from recprism.errors import InputError
 from recprism.explain import _ranking as ranking
 from recprism.explain.axes import canonical
@@ -107,7 +107,7 @@ def explain_lists(
 ) -> Explanation:
     """Explain lists that another method or an editor made: they are baked into vectors first, and the notes say how
     much of them the vectors give back. Settings are those of :func:`explain`."""
-    found = bake(base, np.asarray(lists), side, exclude=judge.exclude if exclude is None else exclude)
+    found = lists_to_vectors(base, np.asarray(lists), side, exclude=judge.exclude if exclude is None else exclude)
     explanation = explain(Change.of(base, found.perturbation), judge, objective, **settings)
     return replace(explanation, notes=(*explanation.notes, found.sentence()))
 

@@ -1,6 +1,6 @@
 """Base recommenders: trained here (BPRMF, LightGCN), by another library, or imported as vectors.
 
-All end as ``Factors``.
+Each of them produces a :class:`Factors`.
 """
 
 from recprism._lazy import attach

@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba, 2015) on one tensor. torch's own needs a second to import, longer than many a training here."""
+"""Adam (Kingma and Ba, 2015) on one tensor. torch's own takes a second to import, longer than some trainings here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Adam:
-    """Moves ``parameters`` in place; its state is two moments and a count.
+    """Adam with its state: two moments and the number of steps.
 
-    weight_decay: L2, added to the gradient as in ``torch.optim.Adam``
+    Args:
+        parameters: Changed in place.
+        learning_rate: Step size.
+        weight_decay: L2 penalty, added to the gradient as in ``torch.optim.Adam``.
     """
 
     def __init__(self, parameters: Tensor, learning_rate: float, weight_decay: float = 0.0) -> None:
@@ -23,7 +26,7 @@ class Adam:
         self.steps = 0
 
     def step(self, gradient: Tensor) -> None:
-        """One step against the gradient, which is used up."""
+        """Take one step; ``gradient`` is overwritten."""
         self.steps += 1
         if self.weight_decay:
             gradient.add_(self.parameters, alpha=self.weight_decay)

@@ -1,4 +1,4 @@
-"""A training whose numbers are not finite any more: where it broke down, what went first, and what to do."""
+"""The error of a training whose numbers are no longer finite: where, which vector, and what to do."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ from recprism.data.split import Split
 from recprism.errors import RecprismError
 
 Whose = Callable[[int], str]
-"""From the place of a number among all parameters, counted flat, to what it belongs to: "the vector of user 'ann'"."""
+"""Maps the flat position of a parameter to its name, such as "the vector of user 'ann'"."""
 
 
 def vector_of(split: Split, row: int) -> str:
-    """Of the rows of users, and below them of items."""
+    """Name the vector at a row; rows of users come before rows of items."""
     if row < split.n_users:
         return f"the vector of user {show(split.user_ids[row])}"
     return f"the vector of item {show(split.item_ids[row - split.n_users])}"
 
 
 def breakdown(where: str, loss: float, parameters: Tensor, whose: Whose, advice: str) -> RecprismError:
-    """where: epoch and step, from 1; loss: of that step; parameters: as they are when it is seen"""
+    """Build the error.
+
+    Args:
+        where: Epoch and step, from 1.
+        loss: The loss of that step.
+        parameters: The parameters at that time.
+        whose: Names the vector that a parameter belongs to.
+        advice: Which settings to change.
+    """
     flat = parameters.flatten()
     broken = ~torch.isfinite(flat)
     if bool(broken.any()):

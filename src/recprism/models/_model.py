@@ -1,4 +1,4 @@
-"""What the models trained here share: settings and ``fit``."""
+"""Settings and ``fit`` of the models that are trained here."""
 
 from __future__ import annotations
 
@@ -35,40 +35,44 @@ from recprism.models.training import Checkpoint, CheckpointSink, Progress, Task,
 
 FEWEST_STEPS = 8
 Smoothing = Callable[[Tensor], Tensor]
-"""From parameters to vectors, both (n_users + n_items, dim): a linear symmetric map, and so its own gradient."""
+"""Maps parameters to vectors, both (n_users + n_items, dim); it is linear and symmetric, and so its own gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairwiseModel(NamedSettings, ABC):
-    """Vectors for users and items, trained with the BPR loss and Adam."""
+    """User and item vectors, trained with the BPR loss and Adam.
+
+    Attributes:
+        dim: Length of the vectors.
+        epochs: Largest number of passes over the training positives.
+        patience: Stop when NDCG@10 on the validation part has not improved for so many epochs, and keep the best. None
+            trains all epochs.
+        learning_rate: Learning rate of Adam.
+        weight_decay: L2 penalty: this times the parameters is added to the gradient of the loss (see ``loss``).
+        batch_size: Largest number of positives per step. If ``loss`` is "mean", an epoch has at least eight steps.
+        negatives: Items drawn for each positive.
+        fixed_negatives: Draw all negatives once before training. Each triple is then an example, and ``batch_size``
+            counts triples.
+        negatives_avoid: Which of a user's items are never drawn as negatives: those of the training part, or those of
+            all parts. "all" leaks held-out items into training and flatters the model, but the paper's row needs it.
+        loss: How ``weight_decay`` is scaled. "sum" is the loss summed over a batch, as in many papers. "mean" is the
+            loss over the whole training part, each positive counting once, so that one value suits data of any size.
+        start: Start of the vectors: spectral (singular vectors of the training part), normal or xavier (both random).
+        start_scale: Root mean square of the entries at the start; xavier has a scale of its own.
+    """
 
     dim: int = 50
-    """Length of the vectors."""
     epochs: int = 100
-    """Passes over the training positives, at most."""
     patience: int | None = 3
-    """Stop when NDCG@10 on the validation part has not risen for so many epochs, and keep the best. None trains on."""
     learning_rate: float = 0.005
     weight_decay: float = 0.0
-    """L2: this times the parameters is added to the gradient of the loss (see ``loss``)."""
     batch_size: int = 16_384
-    """Positives per step, at most: where ``loss`` is "mean", small data is still cut into eight steps an epoch."""
     negatives: int = 1
-    """Items drawn against each positive."""
     fixed_negatives: bool = False
-    """Draw all negatives once before training; each triple is then an example, and ``batch_size`` counts triples."""
     negatives_avoid: Literal["train", "all"] = "train"
-    """What a user's negatives are never drawn from: the training items, or all items, held-out ones included.
-
-    "all" lets training see what is held out, and so flatters the model. The paper's row is not reached without it.
-    """
     loss: Literal["mean", "sum"] = "mean"
-    """What stands against ``weight_decay``: "sum" is the loss summed over a batch, as many papers write it; "mean" is
-    the loss over the whole training part (each positive counting once), so that one value suits data of any size."""
     start: Start = "spectral"
-    """Where the vectors start: spectral (singular vectors of the training part), normal or xavier (both random)."""
     start_scale: float = 0.2
-    """Root mean square of the entries of the first vectors; xavier has a scale of its own."""
 
     spectral_power: ClassVar[float]
 
@@ -97,11 +101,20 @@ class PairwiseModel(NamedSettings, ABC):
     ) -> Factors:
         """Train on ``split.train``; ``split.validation`` decides when to stop (see ``patience``).
 
-        seed: same seed and device, same bits
-        device: "auto" (CUDA where there is one), "cpu", "cuda", "cuda:1"
-        progress: called with an ``Epoch`` after every epoch
-        checkpoint: called after every epoch with arrays and facts that ``resume`` takes; a resumed training ends with
-            the same bits as one that was never interrupted
+        Args:
+            split: Training and validation interactions.
+            seed: The same seed and device give the same bits.
+            device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:1".
+            progress: Called with an ``Epoch`` after each epoch.
+            checkpoint: Called after each epoch with arrays and facts that ``resume`` accepts.
+            resume: A checkpoint of the same training. A resumed training ends with the same bits as an uninterrupted
+                one.
+
+        Returns:
+            The trained vectors; ``settings`` describes the training.
+
+        Raises:
+            InputError: There is no validation part for early stopping, or the checkpoint is of another training.
         """
         if self.patience is not None and not len(split.validation):
             raise InputError(
@@ -125,7 +138,7 @@ class PairwiseModel(NamedSettings, ABC):
             return self._factors(split, smooth(training.best), facts)
 
     def _require_room(self, split: Split, device: torch.device) -> None:
-        """Parameters, the best so far, two moments, the gradient, what it comes from, and a checkpoint."""
+        """Check memory for parameters, best so far, two moments, two gradients and a checkpoint."""
         rows = split.n_users + split.n_items
         require_room(
             7 * 4 * rows * self.dim,
@@ -138,7 +151,7 @@ class PairwiseModel(NamedSettings, ABC):
 
     @abstractmethod
     def _smoothing(self, graph: Graph) -> Smoothing:
-        """How vectors come from parameters."""
+        """Return the map from parameters to vectors."""
 
     def _starting_parameters(self, graph: Graph, smooth: Smoothing, generator: torch.Generator) -> Tensor:
         start = starting_vectors(graph, self.dim, generator, start=self.start, spectral_power=self.spectral_power)
@@ -168,7 +181,7 @@ class PairwiseModel(NamedSettings, ABC):
             vectors = smooth(parameters)
             return ndcg(vectors[:n_users], vectors[n_users:])
 
-        # A resumed training may be asked for more epochs or more patience; all else must be as it was.
+        # A resumed training may have more epochs or more patience; everything else must be the same.
         settings = {name: value for name, value in asdict(self).items() if name not in ("epochs", "patience")}
         data = {"training data": training_data(split), "seed": seed, "device": device.type}
         return Task(
@@ -192,7 +205,7 @@ class PairwiseModel(NamedSettings, ABC):
     def _factors(self, split: Split, vectors: Tensor, facts: dict[str, Any]) -> Factors:
         user, item = vectors[: split.n_users].cpu().numpy(), vectors[split.n_users :].cpu().numpy()
         has_history = split.train.row_counts > 0
-        # Nothing is known of a user without training items; the mean user gets what most would like.
+        # A user without training items gets the mean vector, and so the recommendations of an average user.
         user[~has_history] = user[has_history].mean(0)
         settings = {"model": self.name, **asdict(self), **facts}
         return Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids, settings=settings)

@@ -1,4 +1,4 @@
-"""The BPR loss and its gradients in closed form, as two sparse products: on a CPU twice as fast as autograd or more."""
+"""The BPR loss and its gradients as two sparse products; on a CPU at least twice as fast as autograd."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from recprism.models._sparse import run_starts, weighted_sums
 
 
 class Slope(NamedTuple):
-    """loss: scalar, summed over all (user, positive, negative); user, item: its gradients, shaped as the vectors."""
+    """Loss and gradients.
+
+    Attributes:
+        loss: Scalar, summed over all (user, positive, negative).
+        user: Gradient of the user vectors, (n_users, d).
+        item: Gradient of the item vectors, (n_items, d).
+    """
 
     loss: Tensor
     user: Tensor
@@ -21,12 +27,15 @@ class Slope(NamedTuple):
 
 
 def bpr_slope(user: Tensor, item: Tensor, batch: Batch) -> Slope:
-    """Sum of -log sigmoid(score(u, i) - score(u, j)) over a batch, and what it asks of all vectors.
-
-    user: (n_users, d); item: (n_items, d)
+    """Sum -log sigmoid(score(u, i) - score(u, j)) over a batch, with its gradients.
 
     With s = sigmoid(score(u, j) - score(u, i)) the gradient is -s (q_i - q_j) for the user, -s p_u for the positive and
-    +s p_u for the negative: a sparse users x items matrix of signed weights times the vectors of the other side.
+    +s p_u for the negative. This is a sparse users x items matrix of weights times the vectors of the other side.
+
+    Args:
+        user: User vectors, (n_users, d).
+        item: Item vectors, (n_items, d).
+        batch: Users, positives and negatives.
     """
     width = 1 + batch.negatives.shape[1]
     items = torch.cat([batch.positives[:, None], batch.negatives], 1)

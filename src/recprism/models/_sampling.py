@@ -1,4 +1,4 @@
-"""Positives in random batches, each with negatives: items drawn evenly from those the user did not take in training."""
+"""Positives in random batches, each with negatives drawn uniformly from the user's other items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from recprism.errors import InputError
 
 
 class Batch(NamedTuple):
-    """users, positives: (n,) int64, users rising; negatives: (n, m) int64."""
+    """Triples of a training step.
+
+    Attributes:
+        users: (n,) int64, in ascending order.
+        positives: (n,) int64.
+        negatives: (n, m) int64.
+    """
 
     users: Tensor
     positives: Tensor
@@ -22,11 +28,11 @@ class Batch(NamedTuple):
 
 
 class NegativeSampler:
-    """Draws evenly from the items a user does not have in ``avoid``, without rejection.
+    """Draws uniformly from the items that a user does not have in ``avoid``, without rejection.
 
-    The r-th such item is r plus the user's own items that stand before it. Of these, sorted, p_0 < p_1 < ..., number k
-    has ``p_k - k`` missing items before it. Such counts never fall along a row, so one binary search over all rows at
-    once tells how many of the user's own items to step over.
+    The r-th such item is r plus the number of the user's own items before it. Let p_0 < p_1 < ... be the user's own
+    items; before p_k there are ``p_k - k`` missing items. These counts never decrease along a row, so one binary search
+    over all rows finds how many own items to skip.
     """
 
     def __init__(self, avoid: Incidence, device: torch.device) -> None:
@@ -38,9 +44,9 @@ class NegativeSampler:
         self._stride = avoid.n_cols + 1
 
     def draw(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """(n,) users, each of whom lacks at least one item, to (n, count) items; draws are independent."""
+        """Draw (n, count) items independently for (n,) users, each of whom lacks at least one item."""
         users = users[:, None]
-        # float64: its 53 bits leave no item measurably favoured
+        # float64, because with its 53 bits no item is measurably favoured
         uniform = torch.rand(len(users), count, generator=generator, dtype=torch.float64, device=users.device)
         rank = (uniform * self._missing[users]).long()
         stepped_over = torch.searchsorted(self._missing_before, users * self._stride + rank, right=True)
@@ -48,10 +54,15 @@ class NegativeSampler:
 
 
 class Triples:
-    """All training pairs (user, positive) whose user lacks some item, with negatives drawn anew or once for all.
+    """All training pairs (user, positive) whose user lacks some item, with negatives.
 
-    avoid: users x items that are never a negative; the training part and perhaps more
-    fixed: draws all negatives now, and each triple is then an example of its own; without it every batch draws its own
+    Args:
+        train: Training interactions, (n_users, n_items).
+        negatives: Drawn for each positive.
+        device: Where to draw.
+        avoid: Interactions that are never drawn as negatives, (n_users, n_items); the training part by default.
+        fixed: Generator that draws all negatives once; each triple is then an example of its own. By default each
+            batch draws its own negatives.
     """
 
     def __init__(
@@ -84,7 +95,7 @@ class Triples:
         return len(self._users)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
-        """Every example once, in random batches; inside a batch they go by user, which is how gradients are summed."""
+        """Yield every example once in random batches, each sorted by user, because gradients are summed by user."""
         order = torch.randperm(len(self), generator=generator, device=self._users.device)
         for first in range(0, len(order), size):
             rows = order[first : first + size].sort().values

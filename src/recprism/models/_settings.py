@@ -1,4 +1,4 @@
-"""What settings of models have in common: presets, checks, seeds, devices."""
+"""Presets, checks, seeds and devices of model settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ class NamedSettings:
 
     @classmethod
     def preset(cls, preset: str = "default", **changes: Any) -> Self:
-        """The settings of a preset, with changes."""
+        """Create settings from a preset.
+
+        Args:
+            preset: A key of ``presets``.
+            **changes: Settings that differ from the preset.
+
+        Raises:
+            InputError: The preset or a setting is unknown.
+        """
         if preset not in cls.presets:
             raise InputError(f"{cls.name} has no preset {preset!r}; choose one of {', '.join(cls.presets)}")
         known = [field.name for field in fields(cls)]
@@ -39,7 +47,7 @@ def require_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} is {value!r}; pass a whole number of at least {least}")
 
 
-LARGEST = 1e37  # ten times as much still is a float32
+LARGEST = 1e37  # ten times as much still fits into float32
 
 
 def require_number(name: str, value: Any, *, above_zero: bool = False) -> None:
@@ -55,7 +63,7 @@ def require_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 
 def seed_number(seed: int | np.random.Generator | None, resume: Checkpoint | None) -> int:
-    """A number that stands for the seed; a resumed training that is given none takes the checkpoint's."""
+    """Return the seed as a number; with None, a resumed training uses the seed of the checkpoint."""
     if isinstance(seed, (int, np.integer)):
         if seed < 0:
             raise InputError(f"seed is {seed}; pass a whole number of at least 0, a numpy Generator or None")
@@ -66,7 +74,7 @@ def seed_number(seed: int | np.random.Generator | None, resume: Checkpoint | Non
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """``auto`` means CUDA where there is one."""
+    """Return the device; "auto" is CUDA if available, else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -76,12 +84,12 @@ def choose_device(device: str | torch.device) -> torch.device:
     if chosen.type not in ("cpu", "cuda"):
         raise InputError(f"training runs on cpu or cuda, not on {chosen.type}; use device 'auto'")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device {str(device)!r} is not there ({torch.cuda.device_count()} CUDA devices); use 'auto'")
+        raise InputError(f"there is no device {str(device)!r} ({torch.cuda.device_count()} CUDA devices); use 'auto'")
     return chosen
 
 
 def training_data(split: Split) -> str:
-    """A short text that changes with the training part."""
+    """Return a short text that changes with the training part."""
     train = split.train
     checksum = zlib.crc32(train.indices.tobytes(), zlib.crc32(train.indptr.tobytes()))
     return f"{train.n_rows} users, {train.n_cols} items, {len(train)} interactions, checksum {checksum:08x}"

@@ -1,4 +1,4 @@
-"""Where training starts: at random, or from the singular vectors of the interactions."""
+"""Start of a training: random vectors, or the singular vectors of the interactions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,18 @@ SMALLEST_SHARE = 1e-6
 def starting_vectors(
     graph: Graph, dim: int, generator: torch.Generator, *, start: Start, spectral_power: float
 ) -> Tensor:
-    """(n_users + n_items, dim) float32, users above items.
+    """Compute the vectors at the start of a training.
 
-    spectral: see ``spectral_vectors``; the root mean square of the entries is 1 on both sides
-    normal: independent, standard deviation 1
-    xavier: uniform within sqrt(6 / (rows + dim)) on each side
+    Args:
+        graph: The training interactions.
+        dim: Length of the vectors.
+        generator: Source of random numbers.
+        start: "spectral": see ``spectral_vectors``; the root mean square of the entries is 1 on both sides. "normal":
+            independent, standard deviation 1. "xavier": uniform within sqrt(6 / (rows + dim)) on each side.
+        spectral_power: Exponent of the singular values on the user side.
+
+    Returns:
+        Users first, then items, (n_users + n_items, dim) float32.
     """
     if start == "spectral":
         return torch.cat(
@@ -37,10 +44,10 @@ def starting_vectors(
 
 
 def spectral_vectors(graph: Graph, dim: int, power: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Users A S^power and items D_i^1/2 B, from the largest singular triples A S B^T of the normalised interactions.
+    """Return users A S^power and items D_i^1/2 B, from the singular triples A S B^T of the normalised interactions.
 
-    With power 1 the scores are a low-rank picture of D_u^-1/2 R: already a good recommender, from which BPR has little
-    way to go. Where users or items are fewer than ``dim`` the columns left over are small and random.
+    With power 1 the scores are a low-rank approximation of D_u^-1/2 R, which is already a good recommender. If there
+    are fewer users or items than ``dim``, the remaining columns are small and random.
     """
     rank = min(dim, graph.n_users, graph.n_items)
     left, values, right = _largest_singular(graph, rank, generator)
@@ -55,7 +62,7 @@ def spectral_vectors(graph: Graph, dim: int, power: float, generator: torch.Gene
 
 
 def _largest_singular(graph: Graph, rank: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """(n_users, rank), (rank,), (n_items, rank): randomised subspace iteration."""
+    """Return (n_users, rank), (rank,) and (n_items, rank) by randomised subspace iteration."""
     width = min(rank + OVERSAMPLING, graph.n_users, graph.n_items)
     basis = torch.randn(graph.n_items, width, generator=generator, device=graph.item_degree.device)
     for _ in range(SWEEPS):
@@ -69,11 +76,11 @@ def _largest_singular(graph: Graph, rank: int, generator: torch.Generator) -> tu
 
 
 def _signs(vectors: Tensor) -> Tensor:
-    """(columns,) of 1 and -1 that make the largest entry of each column positive.
+    """Return signs, (columns,), that make the largest entry of each column positive.
 
-    Either sign of a singular vector is right, and which one comes out hangs on the last digit of a sum, and so on the
-    processor. Fixed, the same training gives nearly the same vectors everywhere (but for a column whose largest entries
-    up and down are equal to the last digit, as in a world made symmetric).
+    Both signs of a singular vector are valid, and rounding decides which one is found, so it depends on the processor.
+    With a fixed sign, the same training gives nearly the same vectors on all processors. The exception is a column
+    whose largest positive and negative entries are equal, as in symmetric data.
     """
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))[0]
     return torch.where(largest < 0, -1.0, 1.0).to(vectors.dtype)
@@ -85,11 +92,11 @@ def _orthonormal(basis: Tensor) -> Tensor:
 
 
 def _principal(basis: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared singular values, largest first and none quite zero, and right singular vectors of a tall matrix.
+    """Return squared singular values, largest first and above zero, and right singular vectors of a tall matrix.
 
-    By way of the small Gram matrix: its products are quick where QR and SVD of the tall one wait for threads, and the
-    accuracy that squaring costs is not needed. On one thread: a long sum that is cut among threads comes out otherwise
-    in its last digit, and the sign of a singular vector may hang on that.
+    The small Gram matrix is faster than QR or SVD of the tall one, and the accuracy that squaring costs is not needed.
+    It is computed on one thread, because a sum that threads share differs in its last digit, which can flip the sign of
+    a singular vector.
     """
     with one_thread():
         squares, directions = torch.linalg.eigh((basis.T @ basis).double())

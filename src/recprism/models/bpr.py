@@ -12,13 +12,17 @@ from recprism.models._sparse import Graph
 
 @dataclass(frozen=True, kw_only=True)
 class BPRMF(PairwiseModel):
-    """score(u, v) = user[u] . item[v].
+    """Matrix factorisation with the BPR loss: score(u, v) = user[u] . item[v].
+
+    The settings are those of ``PairwiseModel``.
 
     >>> from recprism.data import load_dataset
     >>> split = load_dataset("ml-latest-small").split(seed=0)
     >>> factors = BPRMF(dim=8, epochs=2).fit(split, device="cpu")
     >>> factors.user.shape, factors.settings["epochs_trained"]
     ((601, 8), 2)
+
+    Stability: stable.
     """
 
     learning_rate: float = 0.006
@@ -30,7 +34,7 @@ class BPRMF(PairwiseModel):
     spectral_power: ClassVar[float] = 1.0
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
-        # What gives the paper's row: no validation, and negatives that keep clear of the held-out items.
+        # These settings reproduce the paper's row: no validation, and no negatives among held-out items.
         "paper": {
             "dim": 50,
             "epochs": 5,

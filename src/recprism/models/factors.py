@@ -1,4 +1,4 @@
-"""What all the rest needs of a recommender: a vector per user and per item, and whose vectors they are."""
+"""A recommender as vectors: one per user and one per item, with their ids."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ IDS_WRITTEN = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """The state of a trained recommender: score(u, v) = user[u] . item[v] + item_bias[v].
+    """A trained recommender: score(u, v) = user[u] . item[v] + item_bias[v].
 
-    user: (n_users, d) float32
-    item: (n_items, d) float32
-    user_ids, item_ids: the caller's own ids, int64 or str objects, all distinct
-    item_bias: (n_items,) float32 or None; kept apart because it is no feature and must not be perturbed
-    settings: how the factors came about (model, hyper-parameters, epochs, seed)
+    Attributes:
+        user: User vectors, (n_users, d) float32.
+        item: Item vectors, (n_items, d) float32.
+        user_ids: The caller's ids, (n_users,) int64 or str objects, all distinct.
+        item_ids: The same for items, (n_items,).
+        item_bias: (n_items,) float32, or None. It is separate from the vectors because it is not perturbed.
+        settings: How the vectors were made: model, hyper-parameters, epochs, seed.
+
+    Stability: stable.
     """
 
     user: FloatArray
@@ -54,7 +58,19 @@ class Factors:
         item_bias: ArrayLike | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Factors:
-        """Check plain arrays and give them ids (0, 1, 2, ... unless named)."""
+        """Build factors from arrays.
+
+        Args:
+            user: User vectors, (n_users, d).
+            item: Item vectors, (n_items, d).
+            user_ids: Ids of the users, (n_users,); 0, 1, 2, ... by default.
+            item_ids: Ids of the items, (n_items,); 0, 1, 2, ... by default.
+            item_bias: Added to the score of each item, (n_items,).
+            settings: How the vectors were made.
+
+        Raises:
+            InputError: The arrays do not fit together or hold values that are not finite.
+        """
         users, items = _as_matrix(user, "user", user_ids), _as_matrix(item, "item", item_ids)
         if users.shape[1] != items.shape[1]:
             raise InputError(
@@ -84,7 +100,7 @@ class Factors:
 
     @cached_property
     def search_vectors(self) -> tuple[FloatArray, FloatArray]:
-        """User and item matrices whose plain dot product is the score: a bias becomes one more column."""
+        """User and item matrices whose dot product is the score; a bias becomes one more column."""
         if self.item_bias is None:
             return self.user, self.item
         ones = np.ones((self.n_users, 1), np.float32)
@@ -92,12 +108,17 @@ class Factors:
 
     @property
     def metric(self) -> str:
-        """What an index must search by: inner product, or cosine where all item vectors were made of length 1."""
+        """What an index must search by: inner product, or cosine after ``on_sphere``."""
         return str(self.settings.get("metric", INNER_PRODUCT))
 
     def on_sphere(self) -> Factors:
-        """The recommender that an index by cosine makes of these vectors: item vectors are of length 1, so that both
-        metrics rank alike. What is changed from here on (players, baked lists) leaves them at length 1."""
+        """Return the recommender with item vectors of length 1, so that cosine and inner product rank alike.
+
+        Later changes (players, compiled lists) keep the length at 1.
+
+        Raises:
+            InputError: The model has an item bias.
+        """
         if self.item_bias is not None:
             raise InputError("an item bias has no place under cosine; train a model without one")
         length = np.linalg.norm(self.item, axis=1, keepdims=True)
@@ -105,22 +126,31 @@ class Factors:
         return replace(self, item=unit, settings={**self.settings, "metric": COSINE})
 
     def with_vectors(self, *, user: FloatArray | None = None, item: FloatArray | None = None) -> Factors:
-        """The same recommender with other vectors (perturbed ones, say)."""
+        """Return the recommender with other vectors, such as perturbed ones."""
         return replace(self, user=self.user if user is None else user, item=self.item if item is None else item)
 
     def of_users(self, rows: NDArray[Any]) -> Factors:
-        """The same recommender for some of the users, given by their row numbers."""
+        """Return the recommender for some users, given by row numbers."""
         return replace(self, user=self.user[rows], user_ids=self.user_ids[rows])
 
     def of_items(self, rows: NDArray[Any]) -> Factors:
-        """The same recommender with some of the items, given by their row numbers."""
+        """Return the recommender with some items, given by row numbers."""
         bias = None if self.item_bias is None else self.item_bias[rows]
         return replace(self, item=self.item[rows], item_ids=self.item_ids[rows], item_bias=bias)
 
     def rank(
         self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Numbers (-1 where nothing is left) and scores of the best k items, each (n, k); ``users`` are row numbers."""
+        """Rank the best k items of each user.
+
+        Args:
+            k: Length of the lists.
+            exclude: Items that cannot be recommended, such as seen items, (n_users, n_items).
+            users: Row numbers of the users, (n,); all users by default.
+
+        Returns:
+            Item numbers and scores, each (n, k); the number is -1 where no item is left.
+        """
         if users is not None:
             exclude = None if exclude is None else Incidence.coerce(exclude).take_rows(users)
             return self.of_users(users).rank(k, exclude=exclude)
@@ -129,10 +159,20 @@ class Factors:
     def recommend(
         self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
     ) -> tuple[NDArray[Any], FloatArray]:
-        """Item ids and scores for one user id (arrays of k) or several (arrays of n x k).
+        """Recommend items for one user id or several.
 
-        ``exclude`` holds what each user has seen, one row per user of the model. Where fewer than k items are left the
-        id is None (-1 for integer ids) and the score -inf.
+        Args:
+            users: One id, or n ids.
+            k: Length of the lists.
+            exclude: Items that cannot be recommended, such as seen items, (n_users, n_items); one row per user of the
+                model.
+
+        Returns:
+            Item ids and scores, each (k,) for one user or (n, k) for several. Where no item is left, the id is None
+            (-1 for integer ids) and the score is -inf.
+
+        Raises:
+            InputError: A user id is unknown.
         """
         single = np.isscalar(users) or isinstance(users, str)
         wanted = as_id_array([users] if single else users, "user", distinct=False)
@@ -143,9 +183,11 @@ class Factors:
         return (ids[0], scores[0]) if single else (ids, scores)
 
     def save(self, path: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
-        """Write ``path`` (safetensors) and, beside it, the same name with .json for ids and settings.
+        """Write the vectors to ``path`` (safetensors), and ids and settings to the same name with .json.
 
-        made_from: hashes of other files that the vectors belong with (see ``data.bound``)
+        Args:
+            path: The file of the vectors.
+            made_from: Hashes of other files that the vectors belong to.
         """
         from safetensors.numpy import save_file
 
@@ -158,27 +200,32 @@ class Factors:
             "item_ids": _written(self.item_ids),
             "settings": dict(self.settings),
         }
-        beside, text = path.with_suffix(".json"), json.dumps(about, ensure_ascii=False)
-        bound = note(**{beside.name: hash_of(text.encode()), **(made_from or {})})
-        write_text(beside, text)
+        id_file, text = path.with_suffix(".json"), json.dumps(about, ensure_ascii=False)
+        bound = note(**{id_file.name: hash_of(text.encode()), **(made_from or {})})
+        write_text(id_file, text)
         with atomic_path(path) as temporary:
             save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, temporary, bound)
 
     @classmethod
     def load(cls, path: str | Path, *, mapped: bool = False) -> Factors:
-        """Read what ``save`` wrote.
+        """Read files that ``save`` wrote.
 
-        mapped: leave the vectors in the file and read rows when they are used, for more of them than memory holds;
-            they are then looked at for NaN and infinity only when they are ranked. A change of them is never written.
+        Args:
+            path: The file of the vectors.
+            mapped: Leave the vectors in the file and read rows when they are used, for files larger than memory. They
+                are then checked for NaN and infinity only when they are ranked. Changes are never written back.
+
+        Raises:
+            InputError: A file is missing, damaged, or does not belong to the other.
         """
         from safetensors.numpy import load_file
 
         path = Path(path)
-        beside = "factors are a .safetensors file with a .json file beside it; train or export them again"
-        with readable(path, "not factors written by recprism", beside):
+        advice = "factors are a .safetensors file and a .json file of the same name; train or export them again"
+        with readable(path, "not factors written by recprism", advice):
             tensors = mapped_tensors(path) if mapped else load_file(path)
             ids = path.with_suffix(".json")
-            require_bound(path, noted_in_tensors(path), {ids.name: hash_of(ids)}, beside)
+            require_bound(path, noted_in_tensors(path), {ids.name: hash_of(ids)}, advice)
             about = json.loads(ids.read_text(encoding="utf-8"))
             user, item = tensors["user"], tensors["item"]
             user_ids, item_ids, settings = about["user_ids"], about["item_ids"], dict(about.get("settings", {}))
@@ -200,7 +247,7 @@ def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArra
     require_real(values, f"{side} vectors")
     try:
         matrix = np.ascontiguousarray(values, np.float32)
-    except (TypeError, ValueError) as problem:  # text, rows of unequal length, other things than numbers
+    except (TypeError, ValueError) as problem:  # text, rows of unequal length, values that are not numbers
         said = str(problem).splitlines()[0]
         raise InputError(
             f"{side} vectors cannot be read as a matrix of numbers ({said}); give one row per {side}"
@@ -221,9 +268,9 @@ def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArra
 
 
 def mapped_tensors(path: Path) -> dict[str, Any]:
-    """Name -> array of a safetensors file, left in the file: rows are read when they are used.
+    """Map the arrays of a safetensors file into memory; rows are read when they are used.
 
-    The format is 8 bytes (how long the header is), the header (JSON: type, shape and place of each), then the numbers.
+    The format is 8 bytes (length of the header), the header (JSON: type, shape and offsets), then the numbers.
     """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
@@ -239,7 +286,7 @@ def mapped_tensors(path: Path) -> dict[str, Any]:
 
 
 def _written(ids: NDArray[Any]) -> list[Any] | None:
-    """Ids for JSON; None for many that only count from 0, which need not be written one by one."""
+    """Return the ids for JSON; None for many ids that are 0, 1, 2, ..., which need not be written."""
     counted = len(ids) > IDS_WRITTEN and ids.dtype.kind == "i" and bool((ids == np.arange(len(ids))).all())
     return None if counted else ids.tolist()
 

@@ -1,7 +1,7 @@
 """LightGCN: vectors smoothed over the graph of interactions (He et al., 2020), trained with the BPR loss.
 
-One propagation serves a whole batch, and it costs as much for a small batch as for a large one, so batches are large.
-Smoothing is linear and symmetric: the gradient goes back through the same propagation, without autograd.
+One propagation serves a whole batch and costs the same for any batch size, so batches are large. Smoothing is linear
+and symmetric: the gradient goes through the same propagation, without autograd.
 """
 
 from __future__ import annotations
@@ -17,21 +17,28 @@ from recprism.models._sparse import Graph
 
 @dataclass(frozen=True, kw_only=True)
 class LightGCN(PairwiseModel):
-    """score(u, v) = user[u] . item[v], both the mean over 0 .. ``layers`` propagations of the trained vectors."""
+    """LightGCN: user and item vectors are means over 0 to ``layers`` propagations of the trained vectors.
+
+    The score is score(u, v) = user[u] . item[v]. The other settings are those of ``PairwiseModel``.
+
+    Attributes:
+        layers: Propagations over the graph.
+
+    Stability: stable.
+    """
 
     layers: int = 3
-    """Propagations over the graph."""
     learning_rate: float = 0.02
     batch_size: int = 32_768
     start_scale: float = 0.2
 
     name: ClassVar[str] = "lightgcn"
-    # Propagation itself weighs each direction by its singular value; the start need not.
+    # Propagation itself weighs each direction by its singular value, so the start does not.
     spectral_power: ClassVar[float] = 0.0
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {},
-        # The paper does not give its settings. A search of seven settings, read off at twenty epochs each, came nearest
-        # to its row with those of its BPRMF: every cell within 7.7 %. See benchmarks/RESULTS.md.
+        # The paper does not give its settings. Of seven settings at twenty epochs each, those of its BPRMF came nearest
+        # to its row: every cell within 7.7 %. See benchmarks/RESULTS.md.
         "paper": {
             "dim": 50,
             "layers": 3,

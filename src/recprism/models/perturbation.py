@@ -12,20 +12,25 @@ from recprism.models.factors import Factors
 
 @dataclass(frozen=True, eq=False)
 class Perturbation:
-    """Changes in the base model's own units; None for a side that stays as it is.
+    """Changes of vectors in the units of the base model; None for a side that does not change.
 
-    item: (n_items, d); user: (n_users, d)
+    Attributes:
+        item: Changes of the item vectors, (n_items, d).
+        user: Changes of the user vectors, (n_users, d).
+
+    Stability: stable.
     """
 
     item: Tensor | None = None
     user: Tensor | None = None
 
     def applied_to(self, factors: Factors) -> Factors:
+        """Return the model with the changed vectors."""
         user = None if self.user is None else factors.user + self.user.cpu().numpy()
         item = None if self.item is None else factors.item + self.item.cpu().numpy()
         return factors.with_vectors(user=user, item=item)
 
 
 def back_on_sphere(item: Tensor, change: Tensor) -> Tensor:
-    """(n_items, d) the change that leaves vectors of length 1, in the direction that ``change`` gives them."""
+    """Rescale a change so that the changed item vectors have length 1, (n_items, d)."""
     return torch.nn.functional.normalize(item + change) - item

@@ -1,4 +1,4 @@
-"""Models by name: a new model is one more line."""
+"""Models by name. To add a model, add a line to ``MODELS``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recprism.models.training import Checkpoint, CheckpointSink, Progress
 
 
 class Model(Protocol):
-    """Settings that can be fitted to a split."""
+    """A model: settings with a ``fit`` method."""
 
     def fit(
         self,
@@ -28,11 +28,12 @@ class Model(Protocol):
         progress: Progress | None = None,
         checkpoint: CheckpointSink | None = None,
         resume: Checkpoint | None = None,
-    ) -> Factors: ...
+    ) -> Factors:
+        """Train on ``split.train``."""
 
 
 class ModelClass(Protocol):
-    """A class of models: it makes settings from a preset and changes."""
+    """A class of models, which creates a model from a preset and changes."""
 
     def preset(self, preset: str = "default", **changes: Any) -> Model: ...
 
@@ -45,10 +46,23 @@ MODELS: dict[str, ModelClass] = {
 
 
 def make_model(name: str, preset: str = "default", **settings: Any) -> Model:
-    """A model from its name, the name of a preset, and what differs from that.
+    """Create a model by name.
+
+    Args:
+        name: A key of ``MODELS``.
+        preset: Name of a preset of the model.
+        **settings: Settings that differ from the preset.
+
+    Returns:
+        The model, not yet fitted.
+
+    Raises:
+        InputError: The model, the preset or a setting is unknown.
 
     >>> make_model("bprmf", dim=16).dim
     16
+
+    Stability: stable.
     """
     if name not in MODELS:
         raise InputError(f"model {name!r} is not known; choose one of {', '.join(MODELS)}")

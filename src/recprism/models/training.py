@@ -1,4 +1,4 @@
-"""The training loop: Adam on all vectors, early stopping, progress, checkpoints. It knows no model and no file."""
+"""The training loop: Adam, early stopping, progress and checkpoints; independent of models and files."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ Checkpoint: TypeAlias = tuple[Arrays, Facts]
 CheckpointSink: TypeAlias = Callable[[Arrays, Facts], None]
 ARRAYS = ("parameters", "best", "first_moment", "second_moment", "random_state")
 LOOKS_AT_LOSS = {"cpu": 1, "cuda": 32}
-"""Every how many steps the losses are read: a GPU has to be waited for, and steps are given to it ahead of time."""
+"""Steps between reads of the loss. On a GPU each read waits for all queued steps, so reads are rare."""
 FACTS = ("epoch", "steps", "best_epoch", "best_value")
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a progress callback is told after every epoch.
+    """What a progress callback receives after each epoch.
 
-    epoch: how many are done, from 1; epochs: how many there will be at most
-    loss: mean over the triples of this epoch
-    validation: NDCG@10 on the validation part, None where nothing is validated
-    best_epoch: the epoch whose vectors would be kept if training ended here
-    seconds_left: until the last epoch at the pace so far; early stopping may end it sooner
+    Attributes:
+        epoch: Finished epochs, from 1.
+        epochs: Largest number of epochs.
+        loss: Mean over the triples of this epoch.
+        validation: NDCG@10 on the validation part; None without validation.
+        best_epoch: The epoch whose vectors would be kept if training ended now.
+        seconds_left: Estimated time until the last epoch; early stopping may end it sooner.
+
+    Stability: stable.
     """
 
     epoch: int
@@ -51,12 +55,17 @@ Progress: TypeAlias = Callable[[Epoch], None]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be trained.
+    """What to train.
 
-    steps: given the parameters, yields batch by batch the summed loss, the number of its terms and the gradient
-    judge: the validation value of parameters, higher is better; None trains all epochs and keeps the last
-    identity: what must be the same for a checkpoint to fit
-    whose: what a number among the parameters belongs to, for the sentence that says which went wrong
+    Attributes:
+        steps: Yields for each batch the summed loss, the number of its terms and the gradient, given the parameters.
+        judge: Validation value of parameters, higher is better; None trains all epochs and keeps the last.
+        epochs: Largest number of epochs.
+        patience: Epochs without a better validation value after which training stops.
+        learning_rate: Learning rate of Adam.
+        weight_decay: L2 penalty, added to the gradient.
+        identity: Settings and data that must be the same to resume from a checkpoint.
+        whose: Names the vector that a parameter belongs to, for error messages.
     """
 
     steps: Callable[[Tensor, torch.Generator], Iterable[tuple[Tensor, int, Tensor]]]
@@ -70,7 +79,7 @@ class Task:
 
 
 class Training:
-    """The state of a training, and how it goes on."""
+    """The state of a training run."""
 
     def __init__(self, task: Task, start: Tensor, generator: torch.Generator) -> None:
         self.task = task
@@ -83,7 +92,7 @@ class Training:
         self.best_value: float | None = None
 
     def run(self, progress: Progress | None, checkpoint: CheckpointSink | None) -> None:
-        """Train until the epochs are through or validation has not risen for ``patience`` epochs."""
+        """Train until the last epoch, or until validation has not improved for ``patience`` epochs."""
         began, first = time.perf_counter(), self.epoch
         while not self.finished:
             loss = self._train_epoch()
@@ -109,17 +118,17 @@ class Training:
             losses.append(loss)
             terms += n_terms
             if len(losses) == together:
-                self._read(losses, known)  # before the step, so that a loss is told with the vectors that it is of
+                self._read(losses, known)  # before the step, so that an error names the vectors behind this loss
             self.adam.step(gradient)
         self._read(losses, known)
-        # A step can break a vector that no later batch holds; all are looked at once, since it takes reading all.
+        # The last step can make a vector non-finite without affecting any later loss.
         if not bool(torch.isfinite(self.parameters).all()):
             raise self._breakdown(len(known), known[-1])
         self.epoch += 1
         return math.fsum(known) / terms
 
     def _read(self, waiting: list[Tensor], known: list[float]) -> None:
-        """Move losses from the device to ``known``, in one transfer; the first that is not finite ends the training."""
+        """Move losses from the device to ``known`` in one transfer; raise at the first one that is not finite."""
         if not waiting:
             return
         for loss in [float(waiting[0])] if len(waiting) == 1 else torch.stack(waiting).tolist():
@@ -136,7 +145,7 @@ class Training:
         return breakdown(where, loss, self.parameters, self.task.whose, advice)
 
     def _note_value(self) -> float | None:
-        """Keep the vectors if they are the best so far; without validation the last are the best."""
+        """Keep the vectors if they are the best so far; without validation the last ones are the best."""
         value = None if self.task.judge is None else self.task.judge(self.parameters)
         if value is None or self.best_value is None or value > self.best_value:
             self.best.copy_(self.parameters)
@@ -144,7 +153,7 @@ class Training:
         return value
 
     def checkpoint(self) -> Checkpoint:
-        """Everything the rest of the training depends on."""
+        """Return everything that the rest of the training depends on."""
         tensors = {
             "parameters": self.parameters,
             "best": self.best,
@@ -163,7 +172,7 @@ class Training:
         return arrays, facts
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Go back to where a checkpoint was written; one of another training is refused."""
+        """Restore the state of a checkpoint of the same training."""
         require_same(self.task.identity, ARRAYS, FACTS, checkpoint)
         arrays, facts = checkpoint
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
@@ -179,7 +188,7 @@ class Training:
 def require_same(
     identity: Facts, arrays_needed: Iterable[str], facts_needed: Iterable[str], checkpoint: Checkpoint
 ) -> None:
-    """Refuse a checkpoint that is not whole or belongs to another training."""
+    """Raise an error if a checkpoint is incomplete or belongs to another training."""
     arrays, facts = checkpoint
     missing = {*arrays_needed} - set(arrays) | {"identity", *facts_needed} - set(facts)
     if missing:

@@ -25,7 +25,7 @@ from recprism.cmb._fleet import Fleet
 from recprism.cmb.controls import control_perturbations
 from recprism.data._files import atomic_path, write_text
 from recprism.data.split import Part, Split
-from recprism.dials.solve import bake
+from recprism.dials.solve import lists_to_vectors
 from recprism.models import Factors, make_model
 from recprism.models._popularity import popularity
 from recprism.paper.promotion import promoted
@@ -205,7 +205,7 @@ def _baked(name: str, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[s
 
 def served_by_vectors(scenario: Scenario, lists: Lists) -> tuple[Lists, Any]:
     """Plain ranking with the user vectors that hold ``lists``, and what baking has to say."""
-    found = bake(scenario.factors, lists, "user", exclude=scenario.seen, order=True)
+    found = lists_to_vectors(scenario.factors, lists, "user", exclude=scenario.seen, order=True)
     served, _ = found.perturbation.applied_to(scenario.factors).rank(scenario.k, exclude=scenario.seen)
     return np.asarray(served, np.int64), found
 

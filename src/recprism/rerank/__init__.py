@@ -1,8 +1,8 @@
-"""Re-rankers: candidates and their scores in, k of them chosen for relevance and diversity out.
+"""Re-rankers choose k of each user's candidates for relevance and diversity.
 
 ``MMR(trade_off=0.3)(candidates, scores, 10, features=Features(vectors=factors.item))`` returns lists for
-``recprism.metrics``. All share one signature and one knob from 0 (relevance) to 1 (diversity). ``RERANKERS`` lists them
-by name.
+``recprism.metrics``. All re-rankers share this signature and the setting ``trade_off``, from 0 (relevance) to 1
+(diversity). ``RERANKERS`` lists them by name.
 """
 
 from recprism._lazy import attach

@@ -1,4 +1,4 @@
-"""Numbers from outside, of whatever kind, as a tensor."""
+"""Arrays and tensors of the caller as tensors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64}
 
 
 def as_tensor(values: ArrayLike | Tensor, name: str, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A tensor on ``device``, row after row, copied only where it must be: other type, elsewhere, read-only, turned.
+    """Return a contiguous tensor on ``device``, copied only if type, device, layout or write access require it.
 
-    On the processor numpy changes the type: torch would wake all its threads for that, and where the cores are busy
-    with something else, waiting for them takes a hundred times as long as the work.
+    On the CPU, numpy converts the type. torch would use all its threads, and if the cores are busy, waiting for the
+    threads takes a hundred times as long as the work.
     """
     require_real(values, name)
     if isinstance(values, Tensor):
         values = values.detach()
-        if values.device.type != "cpu" or values.dtype == torch.bfloat16:  # which numpy does not have
+        if values.device.type != "cpu" or values.dtype == torch.bfloat16:  # numpy has no bfloat16
             return values.to(device, dtype).contiguous()
     try:
         return torch.from_numpy(np.require(values, NUMPY_TYPES[dtype], ["C", "W"])).to(device)

@@ -1,4 +1,4 @@
-"""Which code does the work, compiled loops on a processor or torch anywhere; and the step all greedy choices share."""
+"""The choice between compiled kernels (CPU) and torch (GPU), and the step that all greedy re-rankers share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-TIE = 1e-11  # values closer than this are equal, whatever order their parts were added in; the better rank then wins
+COMPILED_FOR = ("cpu",)  # types of devices
+TIE = 1e-11  # values closer than this count as equal, because the order of a sum affects them; the better rank wins
 
 
 def compiled_for(device: torch.device) -> ModuleType | None:
-    """The compiled choices if they can serve the device, else None: the caller then uses torch."""
-    if device.type != "cpu":
+    """Return the compiled re-rankers for the CPU; None for a GPU, where the caller uses torch."""
+    if device.type not in COMPILED_FOR:
         return None
     from recprism.rerank import _compiled  # imports the re-rankers, which import this module
 
@@ -20,10 +21,14 @@ def compiled_for(device: torch.device) -> ModuleType | None:
 
 
 class Choices:
-    """Positions chosen so far for a block of users, one more with every ``choose``.
+    """Positions chosen so far for a block of users; each ``choose`` adds one.
 
-    real: (n, n_candidates) bool, what may be chosen at all
-    positions: (n, k) int64, -1 where nothing is chosen (yet)
+    Args:
+        real: Whether a place holds a candidate, (n, n_candidates) bool.
+        k: Length of the lists.
+
+    Attributes:
+        positions: (n, k) int64, -1 where nothing is chosen.
     """
 
     def __init__(self, real: Tensor, k: int) -> None:
@@ -32,9 +37,13 @@ class Choices:
         self._made = 0
 
     def choose(self, values: Tensor) -> Tensor:
-        """The best of ``values`` (n, n_candidates) not chosen yet, the first of equals; (n, 1) positions to gather by.
+        """Choose the best candidate not chosen yet; of equal ones the first.
 
-        A user with nothing left gets -1 in ``positions``, and position 0 to gather by.
+        Args:
+            values: (n, n_candidates).
+
+        Returns:
+            Positions to gather by, (n, 1). A user without candidates left gets 0 here, and -1 in ``positions``.
         """
         values = values.masked_fill(self._barred, -torch.inf)
         best = values.amax(1, keepdim=True)
@@ -46,5 +55,5 @@ class Choices:
 
 
 def rows_at(table: Tensor, positions: Tensor) -> Tensor:
-    """(n, 1, d): the row of ``table`` (n, m, d) at each of ``positions`` (n, 1)."""
+    """Return the rows of ``table``, (n, m, d), at ``positions``, (n, 1), as (n, 1, d)."""
     return table.gather(1, positions[:, :, None].expand(-1, -1, table.shape[2]))

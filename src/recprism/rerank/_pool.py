@@ -1,4 +1,4 @@
-"""The candidates of a batch of users, made ready: checked, ranked by score, scores scaled per user."""
+"""The candidates of a batch of users: checked, ranked by score, with scores scaled per user."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from recprism.errors import InputError
 from recprism.rerank._arrays import as_tensor
 from recprism.rerank._choices import compiled_for
 
-MAX_CELLS = 1 << 24  # of the largest temporary array (float64) made for a block of users
+MAX_CELLS = 1 << 24  # of the largest temporary array (float64) for a block of users
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Candidates in ranked order; a position in a row is a rank, 0 the best.
+    """Candidates in ranked order; a position in a row is a rank, and 0 is the best.
 
-    items: (n_users, n_candidates) int64, -1 in empty places, which all stand at the end
-    relevance: (n_users, n_candidates) float64, each user's scores scaled to 0 .. 1, all 0 where they are equal; -inf in
-        empty places
-    lengths: (n_users,) int64 candidates of each user
-    n_items: size of the catalogue, or of the part of it that candidates reach
+    Attributes:
+        items: Item numbers, (n_users, n_candidates) int64; -1 in empty places, which are all at the end.
+        relevance: Each user's scores scaled to 0 .. 1, (n_users, n_candidates) float64. All are 0 if the scores are
+            equal; -inf in empty places.
+        lengths: Number of candidates of each user, (n_users,) int64.
+        n_items: Size of the catalogue, or 1 + the largest item number.
     """
 
     items: Tensor
@@ -39,7 +40,17 @@ class Pool:
     def of(
         cls, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, device: torch.device, n_items: int | None
     ) -> Pool:
-        """Check and rank. A place is empty if its item is -1 or its score -inf; equal scores keep the given order."""
+        """Check and rank the candidates; equal scores keep the given order.
+
+        Args:
+            candidates: Item numbers, (n_users, n_candidates); -1 in empty places.
+            scores: (n_users, n_candidates); -inf in empty places.
+            device: Where to work.
+            n_items: Size of the catalogue; None if unknown.
+
+        Raises:
+            InputError: Shapes or values are invalid, or a user has a candidate twice.
+        """
         _require_integers(candidates)
         items = as_tensor(candidates, "candidates", device, torch.int64)
         score = as_tensor(scores, "scores", device, torch.float64)
@@ -62,7 +73,7 @@ class Pool:
 
     @property
     def depth(self) -> int:
-        """Places for candidates."""
+        """Number of places per user."""
         return self.items.shape[1]
 
     @property
@@ -71,19 +82,19 @@ class Pool:
 
     @cached_property
     def real(self) -> Tensor:
-        """(n_users, n_candidates) bool: the place holds a candidate."""
+        """Whether a place holds a candidate, (n_users, n_candidates) bool."""
         return self.items >= 0
 
     @cached_property
     def known_items(self) -> Tensor:
-        """``items`` with 0 in empty places, to look rows up by; mask what comes of those."""
+        """``items`` with 0 in empty places, to look up rows; mask the results of empty places."""
         return self.items.clamp(min=0)
 
     def to(self, device: str) -> Pool:
         return Pool(self.items.to(device), self.relevance.to(device), self.lengths.to(device), self.n_items)
 
     def at_least(self, depth: int) -> Pool:
-        """The same pool with that many places, the added ones empty."""
+        """Return the pool with at least ``depth`` places; added places are empty."""
         missing = max(0, depth - self.depth)
         if missing == 0:
             return self
@@ -92,14 +103,14 @@ class Pool:
         return Pool(items, relevance, self.lengths, self.n_items)
 
     def take(self, positions: Tensor, *, by_rank: bool) -> Tensor:
-        """The items at (n_users, k) positions, where asked for in the order of rank; -1 where the position is -1."""
+        """Return the items at ``positions``, (n_users, k), sorted by rank if ``by_rank``; position -1 gives -1."""
         compiled = compiled_for(self.device)
         by = plain_taken if compiled is None else compiled.taken
         items: Tensor = by(self.items, positions, by_rank)
         return items
 
     def blocks(self, cells_per_candidate: int) -> Iterator[tuple[slice, Pool]]:
-        """Some users at a time, so that an array of users x candidates x cells stays bounded."""
+        """Yield blocks of users, so that an array of users x candidates x cells stays bounded."""
         step = max(1, MAX_CELLS // max(1, self.depth * cells_per_candidate))
         for start in range(0, self.n_users, step):
             users = slice(start, start + step)
@@ -107,7 +118,7 @@ class Pool:
 
 
 def plain_ranked(items: Tensor, score: Tensor, n_items: int | None) -> Pool:
-    """The pool, in torch; raises what is wrong with the candidates."""
+    """Build the pool in torch; raise an error if the candidates are invalid."""
     n_items = (int(items.max()) + 1 if items.numel() else 0) if n_items is None else n_items
     _require_possible_values(items, score, n_items)
     empty = (items < 0) | torch.isneginf(score)
@@ -119,7 +130,7 @@ def plain_ranked(items: Tensor, score: Tensor, n_items: int | None) -> Pool:
 
 
 def _scaled(score: Tensor, lengths: Tensor) -> Tensor:
-    """Min-max per user over ranked scores: the best stands first, the worst last of the real ones."""
+    """Scale ranked scores of each user to 0 .. 1."""
     if score.shape[1] == 0:
         return score
     low = score.gather(1, (lengths[:, None] - 1).clamp(min=0))
@@ -129,8 +140,8 @@ def _scaled(score: Tensor, lengths: Tensor) -> Tensor:
 
 
 def plain_taken(items: Tensor, positions: Tensor, by_rank: bool) -> Tensor:
-    """``Pool.take``, in torch."""
-    if by_rank:  # a position is a rank; -1, for no candidate, goes last
+    """Implement ``Pool.take`` in torch."""
+    if by_rank:  # a position is a rank; -1 (no candidate) goes last
         positions = torch.where(positions < 0, items.shape[1], positions).sort(1).values
         positions = torch.where(positions == items.shape[1], -1, positions)
     return items.gather(1, positions.clamp(min=0)).masked_fill(positions < 0, -1)
@@ -159,9 +170,9 @@ def _require_possible_values(items: Tensor, score: Tensor, n_items: int) -> None
             f"candidate {place + 1} of user {user} is item {int(items[user, place])}; "
             f"items go from 0 to {n_items - 1}, and -1 is an empty place"
         )
-    senseless = ~(score < torch.inf)  # true for NaN, too
-    if bool(senseless.any()):
-        user, place = senseless.nonzero()[0].tolist()
+    invalid = ~(score < torch.inf)  # true for NaN, too
+    if bool(invalid.any()):
+        user, place = invalid.nonzero()[0].tolist()
         raise InputError(
             f"candidate {place + 1} of user {user} has score {float(score[user, place])}; "
             "scores must be numbers, or -inf for an empty place"

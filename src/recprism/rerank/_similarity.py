@@ -1,4 +1,4 @@
-"""Re-rankers that compare items: by their vectors, or by their subtopics."""
+"""Base classes of re-rankers that compare items by vectors or by subtopics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from recprism.rerank.features import Directions, Features
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityReranker(Reranker):
-    """similarity: "vectors" or "subtopics", what the cosine between two items is taken of."""
+    """A re-ranker that uses the cosine between items.
+
+    Attributes:
+        similarity: "vectors" or "subtopics", between which the cosine is computed.
+    """
 
     similarity: str = "vectors"
 
@@ -19,12 +23,17 @@ class SimilarityReranker(Reranker):
         require_one_of("similarity", self.similarity, ("vectors", "subtopics"))
 
     def directions(self, features: Features) -> Directions:
+        """Return the unit vectors of the items."""
         return features.vector_directions if self.similarity == "vectors" else features.subtopic_directions
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedReranker(SimilarityReranker):
-    """window: how many items in a row are compared, the newest included; None for all of the list."""
+    """A re-ranker that compares an item with those just before it.
+
+    Attributes:
+        window: How many consecutive items are compared, including the new one; None for the whole list.
+    """
 
     window: int | None = 5
 
@@ -33,5 +42,5 @@ class WindowedReranker(SimilarityReranker):
         require_whole("window", self.window, "for the whole list", least=1)
 
     def earlier(self, k: int) -> int:
-        """How many of the items chosen last a candidate is compared with, in lists of length k."""
+        """Return how many of the latest items a candidate is compared with, in lists of length k."""
         return (k if self.window is None else min(k, self.window)) - 1

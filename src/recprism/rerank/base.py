@@ -1,4 +1,4 @@
-"""What a re-ranker is: settings that are called with candidates, and one step to fill in."""
+"""The base class of re-rankers, and checks of their settings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from recprism.rerank.features import Features
 
 @dataclass(frozen=True, kw_only=True)
 class Reranker(ABC):
-    """Chooses k of each user's candidates; a subclass says how in ``choose``.
+    """Chooses k of each user's candidates; a subclass implements ``choose``.
 
-    trade_off: 0 is pure relevance (the k best scores as they are), 1 pure diversity; each method says what lies between
-    sort_back: put the chosen k back into the order of their scores, so that only the choice is the method's
+    Attributes:
+        trade_off: From 0, relevance alone (the k best scores), to 1, diversity alone. Each re-ranker defines the
+            values between.
+        sort_back: Sort the chosen items by score, so that the re-ranker affects only which items are chosen.
+
+    Stability: stable.
     """
 
     trade_off: float = 0.5
@@ -45,14 +49,21 @@ class Reranker(ABC):
     def __call__(
         self, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, k: int, *, features: Features | None = None
     ) -> Any:
-        """The chosen items, (n_users, k) int64, in the order they were chosen; -1 where a user has no candidates left.
+        """Choose k items for each user.
 
-        candidates: (n_users, n_candidates) item numbers, -1 in empty places; they are ranked by score first
-        scores: (n_users, n_candidates), the base model's, -inf in empty places; any scale will do, as each user's are
-            brought to 0 .. 1 (min-max over the candidates)
-        features: what the method needs to know of items and users; the work is done on their device
+        Args:
+            candidates: Item numbers, (n_users, n_candidates); -1 in empty places. They are ranked by score first.
+            scores: Scores of the base model, (n_users, n_candidates); -inf in empty places. The scale does not matter:
+                each user's scores are scaled to 0 .. 1 (min-max over the candidates).
+            k: Length of the lists.
+            features: Data on items and users that the re-ranker needs; their device does the work.
 
-        The answer is a tensor on the candidates' device if they are a tensor, else a numpy array.
+        Returns:
+            The chosen items, (n_users, k) int64, in the order of choice; -1 where a user has no candidates left. The
+            result is a tensor on the device of ``candidates`` if these are a tensor, else a numpy array.
+
+        Raises:
+            InputError: The candidates are invalid, or the features lack what the re-ranker needs.
         """
         k = _as_length(k)
         features = Features() if features is None else features
@@ -62,9 +73,15 @@ class Reranker(ABC):
 
     @abstractmethod
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        """(n_users, k) int64 positions in the pool, in the order chosen; -1 past the end of a user's candidates.
+        """Choose positions in the pool.
 
-        1 <= k <= pool.depth
+        Args:
+            pool: Ranked candidates.
+            k: Length of the lists, from 1 to ``pool.depth``.
+            features: Data on items and users.
+
+        Returns:
+            Positions in the order of choice, (n_users, k) int64; -1 where a user has no candidates left.
         """
 
     def _chosen_items(self, pool: Pool, k: int, features: Features) -> Tensor:
@@ -74,13 +91,13 @@ class Reranker(ABC):
 
 
 def require_whole(setting: str, value: int | None, none_means: str, *, least: int = 0) -> None:
-    """A whole number from ``least`` up, or None."""
+    """Require a whole number of at least ``least``, or None."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
         raise InputError(f"{setting} must be a whole number from {least} up, or None {none_means}, not {value!r}")
 
 
 def require_between(setting: str, value: float, low: float, high: float, *, ends: bool = True) -> None:
-    """A number from ``low`` to ``high``; the two themselves are allowed only with ``ends``."""
+    """Require a number from ``low`` to ``high``; without ``ends``, strictly between."""
     if not _is_number(value) or not (low <= value <= high if ends else low < value < high):
         where = f"from {low} to {high}" if ends else f"above {low} and below {high}"
         raise InputError(f"{setting} must be a number {where}, not {value!r}")

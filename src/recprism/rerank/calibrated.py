@@ -1,4 +1,4 @@
-"""Calibrated recommendations (Steck, 2018): the list's subtopics in the proportions of the user's own."""
+"""Calibrated recommendations (Steck, 2018): the subtopics of a list in the proportions of the user's history."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from recprism.rerank.registry import register
 class Calibrated(Reranker):
     """Greedily maximises (1 - t) * sum of relevance - t * KL(p || q) over the chosen items.
 
-    t is ``trade_off``: lambda of the paper. p is the user's own distribution over subtopics
-    (``Features(user_subtopics=...)``), q = (1 - alpha) * (that of the list) + alpha * p. In the list each item counts
-    1, shared among its subtopics by their weights; items without subtopics do not count. The metric ``calibration`` is
-    this KL.
+    t is ``trade_off``, lambda of the paper. p is the user's own distribution over subtopics
+    (``Features(user_subtopics=...)``), and q = (1 - alpha) * (distribution of the list) + alpha * p. Each item of the
+    list counts 1, shared among its subtopics by their weights; items without subtopics do not count. The metric
+    ``calibration`` is this KL.
 
-    alpha: how much of p is mixed into q, so that a subtopic missing from the list costs much but not everything
+    Attributes:
+        alpha: How much of p is mixed into q, so that a missing subtopic has a finite cost.
+
+    Stability: stable.
     """
 
     alpha: float = 0.01
@@ -43,7 +46,7 @@ class Calibrated(Reranker):
 def plain_calibrated(
     pool: Pool, features: Features, wanted: Tensor, k: int, *, trade_off: float, alpha: float
 ) -> Tensor:
-    """(n_users, k) positions, in torch; wanted: (n_users, n_subtopics) probabilities."""
+    """Return positions, (n_users, k), computed in torch; ``wanted`` is (n_users, n_subtopics) probabilities."""
     parts = [
         _calibrated_of_some(some, features, wanted[users, None, :], k, trade_off=trade_off, alpha=alpha)
         for users, some in pool.blocks(features.topics.n_cols)
@@ -54,7 +57,10 @@ def plain_calibrated(
 def _calibrated_of_some(
     some: Pool, features: Features, wanted: Tensor, k: int, *, trade_off: float, alpha: float
 ) -> Tensor:
-    """wanted: (n, 1, n_subtopics). The worth leaves out p * log(p): it is the same for all candidates."""
+    """Choose for a block of users; ``wanted`` is (n, 1, n_subtopics).
+
+    The value omits p * log(p), which is the same for all candidates.
+    """
     shares = features.topics.share_matrix[some.known_items]
     counts = shares.new_zeros(*shares.shape[:2], 1).masked_fill(shares.any(2, keepdim=True), 1.0)
     amount, count = torch.zeros_like(wanted), wanted.new_zeros(len(wanted), 1, 1)

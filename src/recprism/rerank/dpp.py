@@ -13,20 +13,23 @@ from recprism.rerank._similarity import SimilarityReranker
 from recprism.rerank.features import Directions, Features
 from recprism.rerank.registry import register
 
-FLOOR = 1e-6  # squared sine of the angle under which an item adds no direction of its own (0.06 degrees)
+FLOOR = 1e-6  # squared sine of the angle (0.06 degrees) below which an item adds no direction of its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class DPP(SimilarityReranker):
     """Greedily maximises (1 - t) * sum of relevance + t * log det S over the chosen items, S their cosines.
 
-    t is ``trade_off``: 1 - theta of the paper, whose kernel is q_i S_ij q_j with q = exp((1 - t) / (2 t) * relevance).
-    A place goes to the candidate with the largest (1 - t) * relevance + t * log(residual). The residual, the factor by
-    which the candidate would change det S, is the squared sine of its angle to the span of the items chosen before.
+    t is ``trade_off``, 1 - theta of the paper, whose kernel is q_i S_ij q_j with q = exp((1 - t) / (2 t) * relevance).
+    A place goes to the candidate with the largest (1 - t) * relevance + t * log(residual). The residual is the factor
+    by which the candidate would change det S. It equals the squared sine of the angle between the candidate and the
+    span of the items chosen before.
 
-    Where the kernel has no rank left, residuals are noise and plain greedy choice is a lottery. So a residual counts as
-    FLOOR at least, and an item at the floor (a double, one inside the span, one with an all-zero vector) adds nothing
-    to the span. When all candidates are at the floor, relevance alone decides.
+    Once the kernel has no rank left, residuals are rounding errors. A residual therefore counts as at least FLOOR, and
+    an item at the floor (a duplicate, one inside the span, one with an all-zero vector) adds nothing to the span. When
+    all candidates are at the floor, relevance alone decides.
+
+    Stability: stable.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
@@ -37,10 +40,10 @@ class DPP(SimilarityReranker):
 
 
 def plain_dpp(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    """(n_users, k) positions, in torch.
+    """Return positions, (n_users, k), computed in torch.
 
-    The incremental Cholesky factor of S is kept as orthonormal directions of the chosen vectors: an item's row of the
-    factor is its coordinates along them, so each new choice costs one dot product per candidate.
+    The incremental Cholesky factor of S is kept as orthonormal directions of the chosen vectors. An item's row of the
+    factor is its coordinates along them, so each choice costs one dot product per candidate.
     """
     blocks = pool.blocks(directions.unit.shape[1])
     return torch.cat([_dpp_of_some(some, directions, k, trade_off) for _, some in blocks])

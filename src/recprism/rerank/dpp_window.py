@@ -17,11 +17,14 @@ from recprism.rerank.registry import register
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingDPP(WindowedReranker):
-    """DPP that looks back over a window: items need only differ from those near them in the list.
+    """DPP in a window: items need only differ from those near them in the list.
 
-    A place goes to the candidate with the largest (1 - t) * relevance + t * log(residual). The residual, the factor by
-    which the candidate would change det S of the ``window - 1`` items chosen last, is the squared sine of its angle to
-    their span. t is ``trade_off``; see DPP for it, and for what happens where the kernel has no rank left.
+    A place goes to the candidate with the largest (1 - t) * relevance + t * log(residual). The residual is the factor
+    by which the candidate would change det S of the ``window - 1`` latest items. It equals the squared sine of its
+    angle to their span. :class:`DPP` explains t, which is ``trade_off``, and the case where the kernel has no rank
+    left.
+
+    Stability: provisional.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
@@ -33,10 +36,7 @@ class SlidingDPP(WindowedReranker):
 
 
 def plain_sliding_dpp(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
-    """(n_users, k) positions, in torch.
-
-    earlier: how many of the items chosen last count
-    """
+    """Return positions, (n_users, k), computed in torch; ``earlier`` is how many of the latest items count."""
     blocks = pool.blocks(directions.unit.shape[1])
     return torch.cat([_sliding_dpp_of_some(some, directions, k, trade_off, earlier) for _, some in blocks])
 
@@ -55,9 +55,9 @@ def _sliding_dpp_of_some(some: Pool, directions: Directions, k: int, trade_off: 
 
 
 def _orthonormal(vectors: Tensor) -> Tensor:
-    """(n, m, d): each of (n, m, d) unit vectors less what lies along the rows before it, at length 1.
+    """Orthonormalise unit vectors, (n, m, d), row by row; a row inside the span of those before it becomes zero.
 
-    Zero where that leaves nothing. Made anew for each place: a row taken out changes all after it.
+    This is repeated for each place, because a row that leaves the window changes all rows after it.
     """
     span = torch.zeros_like(vectors)
     for row in range(vectors.shape[1]):

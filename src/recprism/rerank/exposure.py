@@ -1,4 +1,4 @@
-"""Exposure-aware re-ranking: what has been shown least so far goes first."""
+"""Exposure-aware re-ranking: items that were shown least go first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from recprism.rerank.registry import register
 class ExposureAware(Reranker):
     """A user gets the k candidates with the largest (1 - t) * relevance + t / (1 + times shown so far), best first.
 
-    t is ``trade_off``; at 1 the least shown come first, of equally often shown ones the more relevant. Users are served
-    one after another, and every list counts for those after it. Counting starts at ``Features(shown=...)``, or at 0.
+    t is ``trade_off``. At 1 the least shown items come first, and of equally often shown items the more relevant. Users
+    are served one after another, and each list counts for the users after it. Counts start at ``Features(shown=...)``,
+    or at 0.
 
-    seed: None serves users in the order of the rows; a number serves them in the random order of that seed
+    Attributes:
+        seed: None serves users in the order of the rows; a number serves them in the random order of that seed.
+
+    Stability: provisional.
     """
 
     seed: int | None = None
@@ -36,9 +40,9 @@ class ExposureAware(Reranker):
 
 
 def spread(pool: Pool, features: Features, k: int, *, trade_off: float, seed: int | None, kept: int = 0) -> Tensor:
-    """(n_users, k) positions by the fastest way there is; see ``plain_spread``.
+    """Return positions, (n_users, k); see ``plain_spread``.
 
-    One user after another is no work for a GPU: candidates come over to the processor.
+    Serving one user after another does not suit a GPU, so the candidates are moved to the CPU.
     """
     order = order_of_service(pool.n_users, seed)
     shown = features.shown_before(pool.n_items).cpu()
@@ -50,18 +54,25 @@ def spread(pool: Pool, features: Features, k: int, *, trade_off: float, seed: in
 
 
 def order_of_service(n_users: int, seed: int | None) -> Tensor:
-    """(n_users,) int64: users as they are served, in the order of the rows or in the random one of ``seed``."""
+    """Return the order in which users are served, (n_users,) int64: that of the rows, or random for a ``seed``."""
     if seed is None:
         return torch.arange(n_users)
     return torch.from_numpy(np.random.default_rng(seed).permutation(n_users))
 
 
 def plain_spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
-    """(n_users, k) positions, in torch.
+    """Choose positions in torch.
 
-    shown: (n_items,) float64 times shown so far; counted on in place
-    order: (n_users,) the users as they are served
-    kept: how many of the best ranks everybody keeps; known from the start, they count before the first user is served
+    Args:
+        pool: Ranked candidates.
+        shown: Times shown so far, (n_items,) float64; increased in place.
+        order: Users in the order of service, (n_users,).
+        k: Length of the lists.
+        trade_off: From 0 (relevance) to 1 (exposure).
+        kept: How many of the best ranks all users keep. These count as shown before the first user is served.
+
+    Returns:
+        Positions, (n_users, k).
     """
     places = torch.arange(k)
     positions = torch.where(places < pool.lengths[:, None], places, -1)

@@ -1,4 +1,4 @@
-"""What a re-ranker may know: item vectors, subtopics, what each user cares for, what was shown before. No labels."""
+"""Data that a re-ranker may use: item vectors, subtopics, user interests and exposure; no labels."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ HOW_TO_GIVE = {
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Items as directions; the dot product of two rows is their cosine.
+    """Items as unit vectors; the dot product of two rows is their cosine.
 
-    unit: (n_items, d) float64 of length 1; an all-zero vector stays zero
-    known: (n_items,) bool: the vector has a direction
+    Attributes:
+        unit: (n_items, d) float64 of length 1; an all-zero vector stays zero.
+        known: Whether the vector is not zero, (n_items,) bool.
     """
 
     unit: Tensor
@@ -44,18 +45,25 @@ class Directions:
 
 
 class Features:
-    """The side of re-ranking that does not hang on candidates; everything is optional and on one device.
+    """Data on items and users for re-rankers; all of it is optional.
 
-    vectors: (n_items, d) item vectors, such as ``factors.item``; only directions matter
-    subtopics: a Subtopics, or items x subtopics (values that are not 0 are weights)
-    user_subtopics: (n_users, n_subtopics) how much each user cares for each subtopic, in any unit: rows are scaled to
-        sum 1, and a row of zeros (a user of whom nothing is known) becomes uniform
-    shown: (n_items,) how often each item was shown before the first of these lists; 0 each if not given
-    providers: (n_items,) a number from 0 up for whoever each item comes from; each item its own if not given
+    Args:
+        vectors: Item vectors, (n_items, d), such as ``factors.item``; only directions matter.
+        subtopics: A ``Subtopics``, or a matrix, (n_items, n_subtopics), whose values other than 0 are weights.
+        user_subtopics: Interest of each user in each subtopic, (n_users, n_subtopics), in any unit. Rows are scaled to
+            sum 1; a row of zeros (an unknown user) becomes uniform.
+        shown: How often each item was shown before the first of these lists, (n_items,); 0 by default.
+        providers: Number of the provider of each item, from 0, (n_items,). By default each item is its own provider.
+        device: Where the data are kept and the work is done.
+
+    Raises:
+        InputError: The arrays have wrong shapes or values, or disagree on the number of items.
 
     >>> features = Features(subtopics=[[1, 0], [0, 1], [1, 1]], user_subtopics=[[3, 1], [0, 0]])
     >>> features.n_items, features.intents(2).tolist()
     (3, [[0.75, 0.25], [0.5, 0.5]])
+
+    Stability: stable.
     """
 
     def __init__(
@@ -87,16 +95,16 @@ class Features:
 
     @cached_property
     def chances(self) -> Tensor:
-        """(n_entries,) float64, one per entry of ``topics``: how surely the item serves the subtopic.
+        """Probability that the item serves the subtopic, for each entry of ``topics``, (n_entries,) float64.
 
-        A weight up to 1 is that chance; where any weight is above 1, all are divided by the largest.
+        Weights up to 1 are used as they are. If any weight is above 1, all are divided by the largest.
         """
         weights = self.topics.weights
         return weights / weights.max().clamp(min=1) if len(weights) else weights
 
     @cached_property
     def chance_matrix(self) -> Tensor:
-        """(n_items, n_subtopics) float64: ``chances``, 0 where the item does not have the subtopic."""
+        """``chances`` as a matrix, (n_items, n_subtopics) float64; 0 if the item does not have the subtopic."""
         rows = self.topics.rows
         require_room(
             rows.n_rows * rows.n_cols * 8,
@@ -119,7 +127,7 @@ class Features:
         return Directions.of(self.topics.weight_matrix)
 
     def intents(self, n_users: int) -> Tensor:
-        """(n_users, n_subtopics) float64: each user's own probabilities of subtopics."""
+        """Return each user's probabilities of subtopics, (n_users, n_subtopics) float64."""
         if self._user_subtopics is None:
             raise InputError(f"needed but not given: {HOW_TO_GIVE['user_subtopics']}")
         if len(self._user_subtopics) != n_users:
@@ -131,18 +139,18 @@ class Features:
 
     @cached_property
     def uniform_intents(self) -> Tensor:
-        """(1, n_subtopics) float64: every subtopic the same."""
+        """The uniform distribution over subtopics, (1, n_subtopics) float64."""
         n_subtopics = self.topics.n_cols
         return torch.full((1, n_subtopics), 1 / max(n_subtopics, 1), dtype=torch.float64, device=self.device)
 
     def shown_before(self, n_items: int) -> Tensor:
-        """(n_items,) float64, a copy to count on; ``n_items`` holds where the features do not say."""
+        """Return a copy of ``shown``, (n_items,) float64; ``n_items`` is used if no feature has a number of items."""
         if self._shown is not None:
             return self._shown.clone()
         return torch.zeros(n_items if self.n_items is None else self.n_items, dtype=torch.float64, device=self.device)
 
     def providers_of(self, n_items: int) -> Tensor:
-        """(n_items,) int64; ``n_items`` holds where the features do not say."""
+        """Return the providers, (n_items,) int64; ``n_items`` is used if no feature has a number of items."""
         if self._providers is not None:
             return self._providers
         return torch.arange(n_items if self.n_items is None else self.n_items, device=self.device)
@@ -176,19 +184,31 @@ class Features:
         }
         given = {name: size for name, size in sizes.items() if size is not None}
         if len(set(given.values())) > 1:
-            told = ", ".join(f"{name}: {size}" for name, size in given.items())
-            raise InputError(f"the features disagree on the number of items ({told}); index all of them alike")
+            sizes_given = ", ".join(f"{name}: {size}" for name, size in given.items())
+            raise InputError(f"the features disagree on the number of items ({sizes_given}); index all of them alike")
         return next(iter(given.values()), None)
 
 
 def subtopic_probabilities(interactions: Incidence | Any, subtopics: Any) -> NDArray[Any]:
-    """(n_users, n_subtopics) float64: which part of each user's interactions goes to which subtopic.
+    """Compute the share of each user's interactions that goes to each subtopic.
 
-    An interaction counts 1 in all, spread over the item's subtopics by their weights. Users whose items have no
-    subtopics get a row of zeros, which Features takes as uniform.
+    An interaction counts 1, shared among the item's subtopics by their weights. A user whose items have no subtopics
+    gets a row of zeros, which :class:`Features` treats as uniform.
+
+    Args:
+        interactions: (n_users, n_items).
+        subtopics: A ``Subtopics``, or a matrix, (n_items, n_subtopics).
+
+    Returns:
+        Probabilities, (n_users, n_subtopics) float64.
+
+    Raises:
+        InputError: The numbers of items differ.
 
     >>> subtopic_probabilities([[1, 1, 0], [0, 0, 0]], [[1, 0], [1, 1], [0, 1]]).tolist()
     [[0.75, 0.25], [0.0, 0.0]]
+
+    Stability: stable.
     """
     interactions = Incidence.coerce(interactions)
     topics = Context(subtopics=subtopics).topics
@@ -209,6 +229,6 @@ def _as_probabilities(wanted: Tensor, n_subtopics: int) -> Tensor:
 
 
 def _scaled_to_sum_one(amount: Tensor) -> Tensor:
-    """Rows of zeros stay as they are."""
+    """Scale rows to sum 1; rows of zeros do not change."""
     total = amount.sum(1, keepdim=True)
     return amount / torch.where(total > 0, total, 1.0)

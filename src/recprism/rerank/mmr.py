@@ -18,11 +18,13 @@ from recprism.rerank.registry import register
 class MMR(SimilarityReranker):
     """Each place goes to the candidate with the largest (1 - t) * relevance - t * similarity.
 
-    t is ``trade_off``: 1 - lambda of the paper. Similarity is the largest cosine to an item chosen before, those below
-    0 counting as 0; the first place goes to the most relevant candidate.
+    t is ``trade_off``, 1 - lambda of the paper. Similarity is the largest cosine to an item chosen before; negative
+    cosines count as 0. The first place goes to the most relevant candidate.
 
-    An item with an all-zero vector earns no diversity: from the second place on it counts as a double of what was
-    chosen (similarity 1), and once chosen it takes nothing from the others (similarity 0).
+    An item with an all-zero vector adds no diversity. From the second place on it has similarity 1 to the chosen items.
+    Once chosen, it has similarity 0 to the other candidates.
+
+    Stability: stable.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
@@ -33,7 +35,7 @@ class MMR(SimilarityReranker):
 
 
 def plain_mmr(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    """(n_users, k) positions, in torch; only similarities to the item chosen last are ever computed."""
+    """Return positions, (n_users, k), computed in torch; each step computes similarities to the latest item only."""
     blocks = pool.blocks(directions.unit.shape[1])
     return torch.cat([_mmr_of_some(some, directions, k, trade_off) for _, some in blocks])
 

@@ -18,10 +18,12 @@ from recprism.rerank.registry import register
 class MSD(SimilarityReranker):
     """Each place goes to the candidate with the largest (1 - t) * relevance + t * sum of distances to the chosen items.
 
-    t is ``trade_off``. A distance is 1 - cosine, from 0 to 2; it is a sum, so distance weighs the more the longer the
-    list already is. The first place goes to the most relevant candidate.
+    t is ``trade_off``. A distance is 1 - cosine, from 0 to 2. Because distances are summed, they weigh more as the list
+    grows. The first place goes to the most relevant candidate.
 
-    An item with an all-zero vector earns no diversity, and gives none: its distance to everything is 0.
+    An item with an all-zero vector has distance 0 to all items.
+
+    Stability: stable.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
@@ -32,7 +34,7 @@ class MSD(SimilarityReranker):
 
 
 def plain_msd(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    """(n_users, k) positions, in torch; only distances to the item chosen last are ever computed."""
+    """Return positions, (n_users, k), computed in torch; each step computes distances to the latest item only."""
     blocks = pool.blocks(directions.unit.shape[1])
     return torch.cat([_msd_of_some(some, directions, k, trade_off) for _, some in blocks])
 
@@ -40,7 +42,7 @@ def plain_msd(pool: Pool, directions: Directions, k: int, trade_off: float) -> T
 def _msd_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
     unit = directions.unit[some.known_items]
     known = directions.known[some.known_items].to(unit.dtype)
-    distances = torch.zeros_like(some.relevance)  # added up over the chosen
+    distances = torch.zeros_like(some.relevance)  # summed over the chosen items
     choices = Choices(some.real, k)
     for _ in range(k):
         last = choices.choose((1 - trade_off) * some.relevance + trade_off * distances)

@@ -1,4 +1,4 @@
-"""Optimal lists: not one place after another but the whole list at once, for one or several goals."""
+"""Optimal lists: a search over whole lists, instead of one place after another, for one or several goals."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from recprism.metrics._operations import discounts
 from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
+from recprism.rerank._kernels.optimal import optimal
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_between
 from recprism.rerank.features import Features
@@ -28,31 +29,34 @@ from recprism.rerank.registry import register
 GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
 WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
 """Goals that need no subtopics."""
-TIED_TOGETHER = "catalogue_coverage"  # the goal under which what one user is shown hangs on what others are
+TIED_TOGETHER = "catalogue_coverage"  # the goal under which one user's list depends on the lists of others
 ALPHA = 0.5
 USERS_AT_ONCE = 64
-STAGES = 8  # of a rising price for being shown, so that whoever pays least takes an item that nobody shows
+STAGES = 8  # of a rising price for catalogue coverage, so that the user who loses least shows a new item
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimal(Reranker):
-    """The list with the largest (1 - t) * accuracy + t * diversity, as near as exchanges of one item get.
+    """The rule: the list with the largest (1 - t) * accuracy + t * diversity that exchanges of items find.
 
-    Accuracy is the discounted sum of relevance over that of k items of relevance 1; diversity is the weighted sum of
-    the goals, each as its metric counts it.
-    t is ``trade_off``. One t for all users is one price for a point of diversity: nobody pays more for it than anybody
-    else, which is what makes the lists of all users together optimal for what they cost. From the most relevant list,
-    and again from a greedy one, the best exchange of an item in it for one outside is made until none helps; for
-    "alpha_ndcg" items move within the list, too. The better list is kept.
+    t is ``trade_off``. Accuracy is the discounted sum of relevance, divided by that of k items of relevance 1.
+    Diversity is the weighted sum of the goals, each as its metric counts it. One t for all users means one price for a
+    point of diversity, so the lists of all users together are optimal for what they cost.
 
-    goals: name -> weight, among subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad (on ``Features(vectors=...)``),
-        catalogue_coverage. Aliases such as "sc" are written out. "catalogue_coverage" is the only one that ties users
-        together: an item earns it in the first list that shows it. Its price rises in steps, and lists are served one
-        after another, so that cheap places go first; there is no second start with it.
-    history_weight: what it counts, on the side of accuracy, that the list fills the subtopics of the user's own history
-        (``Features(user_subtopics=...)``) as that history does; each item more of a subtopic fills it by less. The
-        measure is of the kind of calibrated re-ranking's. Where scores say little, as on sparse data, it makes lists
-        more accurate, and leaves more of the budget for diversity.
+    The search starts from the most relevant list, and again from a greedy one. It makes the best exchange of a listed
+    item for another candidate until no exchange helps, and keeps the better list. For "alpha_ndcg", items also move
+    within the list.
+
+    Attributes:
+        goals: Weights by name, among subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad (on
+            ``Features(vectors=...)``) and catalogue_coverage. Aliases such as "sc" are allowed. Only
+            "catalogue_coverage" connects users: an item counts in the first list that shows it. Its price rises in
+            stages and users are served one after another, so that cheap exchanges come first; there is no greedy start.
+        history_weight: Weight, as part of accuracy, of how well the list matches the subtopics of the user's history
+            (``Features(user_subtopics=...)``). Each further item of a subtopic adds less, as in calibrated
+            re-ranking. On sparse data, where scores carry little information, it makes lists more accurate.
+
+    Stability: stable.
     """
 
     goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"subtopic_coverage": 1.0}))
@@ -78,14 +82,17 @@ class Optimal(Reranker):
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """What the goals look at, and what a unit of each is worth.
+    """The data that the goals need, and the value of a unit of each.
 
-    subtopics: of the items, in compressed rows, and how many there are
-    directions: (n_items, d) float64, and (n_items,) bool, who has one
-    prices: (6,) of accuracy, one more subtopic, alpha-DCG, distance of one pair, one more item shown, and a user's
-        subtopics filled
-    worth: (k + 1,) of a subtopic by how often it came before
-    intents: (n_users, n_subtopics) float64, a user's weights of subtopics; filling: (k + 2,) how much n items fill one
+    Attributes:
+        subtopics: Subtopics of the items in compressed rows, and their number.
+        directions: Unit vectors, (n_items, d) float64, and which are not zero, (n_items,) bool.
+        prices: Value of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown, and the
+            match with a user's history, (6,).
+        discount: Discount of each place, (k,).
+        worth: Value of a subtopic by how often it occurred before, (k + 1,).
+        intents: A user's weights of subtopics, (n_users, n_subtopics) float64.
+        filling: How far n items fill a subtopic, (k + 2,).
     """
 
     subtopics: tuple[NDArray[Any], NDArray[Any], int]
@@ -100,7 +107,7 @@ class _Terms:
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> _Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k)
         by_subtopic = bool({"subtopic_coverage", "alpha_ndcg"} & set(goals)) or method.history_weight > 0
-        units = {  # of each goal as its metric counts it
+        units = {  # one unit of each goal in terms of its metric
             "subtopic_coverage": 1 / max(features.topics.n_present, 1) if "subtopic_coverage" in goals else 0.0,
             "alpha_ndcg": _per_alpha_dcg(features, k) if "alpha_ndcg" in goals else 0.0,
             "catalogue_coverage": pool.n_users / max(pool.n_items, 1),
@@ -124,9 +131,7 @@ class _Terms:
 
 
 def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:
-    """(n_users, k) positions; the pool must be on the processor."""
-    from recprism.rerank._kernels.optimal import optimal
-
+    """Return positions, (n_users, k); the pool must be on the CPU."""
     positions = _most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)
     arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]
@@ -139,7 +144,7 @@ def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:
     if terms.prices[4] == 0:
         improve(USERS_AT_ONCE, terms.prices)
         return positions
-    for stage in range(1, STAGES + 1):  # one thread: what one user shows is what the next one knows of
+    for stage in range(1, STAGES + 1):  # on one thread, because each user's list affects the next one's
         improve(pool.n_users, terms.prices * np.array([1, 1, 1, 1, stage / STAGES, 1]))
     return positions
 
@@ -157,7 +162,7 @@ def _directions(goals: Mapping[str, float], features: Features) -> tuple[NDArray
 
 
 def _per_alpha_dcg(features: Features, k: int) -> float:
-    """alpha-nDCG per unit of alpha-DCG: over the greedy ideal of the catalogue."""
+    """Return alpha-nDCG per unit of alpha-DCG: 1 / the greedy ideal of the catalogue."""
     ideal = float(catalogue_alpha_dcg(features.topics, ALPHA, k)[0, k - 1])
     return 1 / ideal if ideal > 0 else 0.0
 

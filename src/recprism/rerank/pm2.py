@@ -1,4 +1,4 @@
-"""PM-2, diversity by proportionality (Dang and Croft, 2012): places are given out like seats in a parliament."""
+"""PM-2, diversity by proportionality (Dang and Croft, 2012): places are allocated like seats in a parliament."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from recprism.rerank.registry import register
 class PM2(Reranker):
     """Each place goes to the candidate with the largest (1 - t) * relevance + t * gain.
 
-    A subtopic's quotient, by the method of Sainte-Laguë, is votes / (2 * seats + 1). Its votes are p(subtopic | user);
-    of every place given out it got a seat, or the item's share of one where the item has several subtopics. The gain is
-    the sum over subtopics of quotient * c(item, subtopic), times ``focus`` for the subtopic of the highest quotient,
-    whose turn it is, and 1 - focus for the others. c is as in XQuAD.
+    t is ``trade_off``. A subtopic's quotient, by the method of Sainte-Laguë, is votes / (2 * seats + 1). Its votes are
+    p(subtopic | user). It gets a seat for each chosen item, or the item's share of one if the item has several
+    subtopics. The gain is the sum over subtopics of quotient * c(item, subtopic). Terms are multiplied by ``focus`` for
+    the subtopic with the highest quotient and by 1 - focus for the others. c is as in :class:`XQuAD`.
 
-    ``focus`` is lambda of the paper, which has no term for relevance: t = 1 is PM-2 itself, with ties going to the more
-    relevant. Quotients fall as places fill; they are scaled to sum 1 at every place, which leaves PM-2 as it is and
-    lets ``trade_off`` mean the same all down the list.
+    The paper has no term for relevance: t = 1 is PM-2 itself, and of equal candidates the more relevant wins. Quotients
+    are scaled to sum 1 at every place, which does not affect PM-2 and gives ``trade_off`` the same meaning at all
+    places.
 
-    intents: "user" for the user's own p (``Features(user_subtopics=...)``), "uniform" for 1 / n_subtopics each
+    Attributes:
+        intents: "user" for the user's own p (``Features(user_subtopics=...)``), "uniform" for 1 / n_subtopics each.
+        focus: Weight of the subtopic with the highest quotient; lambda of the paper.
+
+    Stability: provisional.
     """
 
     intents: str = "user"
@@ -48,10 +52,7 @@ class PM2(Reranker):
 
 
 def plain_pm2(pool: Pool, features: Features, votes: Tensor, k: int, *, trade_off: float, focus: float) -> Tensor:
-    """(n_users, k) positions, in torch.
-
-    votes: (n_users, n_subtopics) probabilities, or one row for all users
-    """
+    """Return positions, (n_users, k), computed in torch; ``votes`` has a row for each user, or one for all."""
     parts = []
     for users, some in pool.blocks(features.topics.n_cols):
         own = votes.expand(some.n_users, -1) if len(votes) == 1 else votes[users]
@@ -73,7 +74,7 @@ def _pm2_of_some(some: Pool, features: Features, votes: Tensor, k: int, *, trade
 
 
 def _weights(quotients: Tensor, focus: float) -> Tensor:
-    """What (n, n_subtopics) quotients make each subtopic worth: scaled to sum 1, the highest (first) in focus."""
+    """Turn quotients, (n, n_subtopics), into weights of subtopics: scaled to sum 1, with the first highest in focus."""
     if quotients.shape[1] == 0:
         return quotients
     quotients = quotients / quotients.sum(1, keepdim=True)

@@ -1,8 +1,8 @@
-"""P-MMF, provider max-min fairness (Xu, Chen, Xu et al., 2023): a price on every provider, learnt as users are served.
+"""P-MMF, provider max-min fairness (Xu, Chen, Xu et al., 2023): each provider has a price, updated after each user.
 
-The paper's objective, for users who arrive one after another: the sum of relevance, plus lambda times the exposure of
-the worst-off provider as a share of what it may get at most (its capacity). The dual of that program has one price for
-each provider; prices follow from mirror descent, one step for each user, and a list is the k best of relevance - price.
+Users arrive one after another. The paper's objective is the sum of relevance plus lambda times the exposure of the
+worst-off provider, as a share of its capacity. The dual program has one price for each provider. Prices are updated by
+mirror descent, one step for each user, and a list is the k best of relevance - price.
 """
 
 from __future__ import annotations
@@ -20,29 +20,37 @@ from recprism.rerank.exposure import order_of_service
 from recprism.rerank.features import Features
 from recprism.rerank.registry import register
 
-ENOUGH = 1e-14  # of an allowance of 1: prices that overdraw it by less need no correction
+ENOUGH = 1e-14  # prices that exceed the allowance of 1 by less than this need no correction
 
 
 @dataclass(frozen=True, kw_only=True)
 class PMMF(Reranker):
     """A user gets the k candidates with the largest (1 - t) * relevance - t * price of the provider, best first.
 
-    t is ``trade_off``: the paper's algorithm with lambda = t / (1 - t) and steps in proportion to lambda. A provider
-    that was shown less than its share has a price below 0, a premium; all premiums together, each times the provider's
-    share, are at most 1. Every item is a provider of its own, with equal shares, unless ``Features(providers=...)``
-    groups them: then a group's share is that of its items. Users are served one after another; prices start at 0.
+    t is ``trade_off``: the paper's algorithm with lambda = t / (1 - t) and steps proportional to lambda. A provider
+    that was shown less than its share has a negative price, a premium. The premiums, each times the provider's share,
+    add up to at most 1. By default each item is a provider of its own, with equal shares. ``Features(providers=...)``
+    groups items; the share of a group is that of its items. Users are served one after another; prices start at 0.
 
-    What differs from the paper and its authors' code: the projection onto allowed prices is computed exactly instead
-    of by a solver; a provider at its capacity is kept away by its price alone, not barred (else trade_off 0 would not
-    be the base list); all users are one period; only providers of somebody's candidates exist (nothing can be done for
-    the others); a share goes by items, not by interactions; and the step is scaled by the number of providers.
+    Differences from the paper and the authors' code:
 
-    capacity: how many times its share of all places a provider may get before its price rises above 0. Just above 1,
-        as in the authors' code, makes all exposure equal whatever the trade-off; None for no limit but the number of
-        providers, which leaves best-sellers alone and only lifts those behind
-    step: how fast prices move: one that is shown moves by about step / sqrt(places / providers)
-    momentum: how much of the direction of a step comes from the steps before; 1 - alpha of the paper
-    seed: None serves users in the order of the rows; a number serves them in the random order of that seed
+    - The projection onto allowed prices is exact instead of by a solver.
+    - A provider at its capacity is not barred, only more expensive; otherwise trade_off 0 would not be the base list.
+    - All users are one period.
+    - Only providers with candidates count.
+    - Shares count items, not interactions.
+    - The step is scaled by the number of providers.
+
+    Attributes:
+        capacity: How many times its share of all places a provider may get before its price rises above 0. A value
+            just above 1, as in the authors' code, makes all exposure equal for any trade-off. None sets it to the
+            number of providers: popular providers are not limited, and only the others are promoted.
+        step: How fast prices move: the price of a provider that is shown moves by about
+            step / sqrt(places / providers).
+        momentum: Share of a step's direction that comes from earlier steps; 1 - alpha of the paper.
+        seed: None serves users in the order of the rows; a number serves them in the random order of that seed.
+
+    Stability: provisional.
     """
 
     capacity: float | None = None
@@ -59,7 +67,7 @@ class PMMF(Reranker):
         require_whole("seed", self.seed, "for the order of the rows")
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        """One user after another is no work for a GPU: candidates come over to the processor."""
+        """Choose on the CPU, because serving one user after another does not suit a GPU."""
         here = pool.to("cpu")
         market = Market.of(here, features.providers_of(pool.n_items).cpu(), k, float(self.step), self.capacity)
         compiled = compiled_for(here.device)
@@ -71,13 +79,15 @@ class PMMF(Reranker):
 
 @dataclass(frozen=True, eq=False)
 class Market:
-    """Who offers items, and what is to be shared.
+    """Providers and the places that they share.
 
-    provider: (n_items,) int64 from 0 to n_providers - 1; of no meaning for items that are nobody's candidates
-    share: (n_providers,) float64, the provider's share of the items
-    places: how many there are in all lists together
-    capacity: how many times its share of them a provider may get
-    rate: eta of the paper
+    Attributes:
+        provider: Provider of each item, from 0 to n_providers - 1, (n_items,) int64; arbitrary for items that are not
+            candidates.
+        share: The provider's share of the items, (n_providers,) float64.
+        places: Number of places in all lists.
+        capacity: How many times its share of the places a provider may get.
+        rate: eta of the paper.
     """
 
     provider: Tensor
@@ -88,22 +98,22 @@ class Market:
 
     @classmethod
     def of(cls, pool: Pool, provider: Tensor, k: int, step: float, capacity: float | None) -> Market:
-        offered = torch.zeros(len(provider) + 1, dtype=torch.bool)  # the last is for empty places, -1
+        offered = torch.zeros(len(provider) + 1, dtype=torch.bool)  # the last entry is for empty places, -1
         offered[pool.items.flatten()] = True
         sizes = torch.bincount(provider[offered[:-1]], minlength=int(provider.max()) + 1 if len(provider) else 0)
         n_providers = max(1, int((sizes > 0).sum()))
         number = ((sizes > 0).cumsum(0) - 1).clamp(min=0)
         share = sizes[sizes > 0].to(torch.float64) / max(1, int(sizes.sum()))
         places = float(pool.lengths.clamp(max=k).sum())
-        # An item shown is 1 / k of a user's list, and moves a price by rate / (k * share ** 2).
+        # A shown item is 1 / k of a user's list, so it moves a price by rate / (k * share ** 2).
         rate = step * k / n_providers**2 / math.sqrt(max(1.0, places / n_providers))
         return cls(number[provider], share, places, float(n_providers if capacity is None else capacity), rate)
 
 
 def plain_provide(pool: Pool, market: Market, order: Tensor, k: int, *, trade_off: float, momentum: float) -> Tensor:
-    """(n_users, k) positions, in torch; order: (n_users,) the users as they are served."""
+    """Return positions, (n_users, k), computed in torch; ``order`` is the order in which users are served."""
     positions = torch.full((pool.n_users, k), -1)
-    weighted = torch.zeros_like(market.share)  # prices times shares: what the allowance is for
+    weighted = torch.zeros_like(market.share)  # prices times shares, which the allowance limits
     direction = torch.zeros_like(market.share)
     left = market.capacity * market.places * market.share  # places a provider can still get
     for user in order.tolist():
@@ -123,7 +133,7 @@ def plain_provide(pool: Pool, market: Market, order: Tensor, k: int, *, trade_of
 
 
 def _best(values: Tensor, k: int) -> Tensor:
-    """Positions of the k largest; of equals, the first."""
+    """Return the positions of the k largest values; of equal ones the first."""
     values, chosen = values.clone(), []
     for _ in range(min(k, len(values))):
         chosen.append(int((values >= values.max() - TIE).to(torch.int8).argmax()))
@@ -132,10 +142,10 @@ def _best(values: Tensor, k: int) -> Tensor:
 
 
 def _allowed(weighted: Tensor) -> Tensor:
-    """The nearest to ``weighted`` whose values below 0 add up to -1 at least.
+    """Project ``weighted`` onto the vectors whose negative values add up to at least -1.
 
-    All below 0 are raised by one amount, none beyond 0. It is found by Newton's method: the sum is convex in the
-    amount, so steps from below never go too far, and each one that is not the last takes providers out of the sum.
+    All negative values are raised by the same amount, to at most 0. Newton's method finds the amount: the sum is convex
+    in it, so steps from below never overshoot, and each step but the last removes providers from the sum.
     """
     raised = 0.0
     while True:

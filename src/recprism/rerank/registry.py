@@ -1,4 +1,4 @@
-"""The one place where names find re-rankers."""
+"""Re-rankers by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ RERANKERS: dict[str, Callable[..., Reranker]] = {}
 
 
 def register(name: str, make: Callable[..., Reranker], *, replace: bool = False) -> None:
-    """Make a re-ranker known by a name.
+    """Register a re-ranker by name.
 
-    make: gives the re-ranker when called with settings by name, ``trade_off`` and ``sort_back`` among them
-    replace: allow a name that is taken
+    Args:
+        name: Lower case, with underscores between words.
+        make: Creates the re-ranker from keyword settings, which include ``trade_off`` and ``sort_back``.
+        replace: Allow a name that is already registered.
+
+    Raises:
+        InputError: The name is malformed, or already registered.
+
+    Stability: stable.
     """
     if name != _plain(name):
         raise InputError(f"a re-ranker's name is lower case, with _ between words, not {name!r}")
@@ -26,7 +33,17 @@ def register(name: str, make: Callable[..., Reranker], *, replace: bool = False)
 
 
 def reranker(name: str, **settings: Any) -> Reranker:
-    """The re-ranker of that name with these settings; case, spaces and hyphens of the name do not matter.
+    """Create a re-ranker by name.
+
+    Args:
+        name: A key of ``RERANKERS``; case, spaces and hyphens do not matter.
+        **settings: Settings of the re-ranker.
+
+    Returns:
+        The re-ranker.
+
+    Raises:
+        InputError: The name or a setting is unknown, or a setting is out of range.
 
     >>> reranker("mmr", trade_off=0.3)
     MMR(trade_off=0.3, sort_back=False, similarity='vectors')
@@ -34,6 +51,8 @@ def reranker(name: str, **settings: Any) -> Reranker:
     Traceback (most recent call last):
         ...
     recprism.errors.InputError: unknown re-ranker 'mrm'; did you mean 'mmr'?
+
+    Stability: stable.
     """
     plain = _plain(name)
     if plain not in RERANKERS:
@@ -50,7 +69,7 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
-# Re-rankers register themselves when their module is imported. A new one is a file and its name here.
+# Re-rankers register themselves when their module is imported. To add one, add its module here.
 from recprism.rerank import (  # noqa: E402
     calibrated,  # noqa: F401
     dpp,  # noqa: F401

@@ -1,4 +1,4 @@
-"""Slot filling: keep the best of the list, give the last places away."""
+"""Slot filling: keep the best of the list and fill the last places by diversity."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ from recprism.rerank.xquad import cover
 
 @dataclass(frozen=True, kw_only=True)
 class SlotFilling(Reranker):
-    """Keeps the best k - m candidates and fills m places by diversity alone, of equals the more relevant.
+    """Keeps the best k - m candidates and fills m places by diversity alone.
 
-    m is ``slots``, or, if that is None, the share ``trade_off`` of the k places to the nearest whole number, halves up.
+    Of equally diverse candidates the more relevant wins. m is ``slots``, or, if that is None, ``trade_off`` * k rounded
+    to the nearest whole number, halves up.
 
-    fill: "coverage" takes what covers most new subtopics, one after another (xQuAD at 1 with uniform intents);
-        "exposure" takes what was shown least, everybody's kept places counted first and filled ones as users are served
-    slots: how many places to fill, whatever ``trade_off`` says; k or more fill all
-    seed: the order in which "exposure" serves users, as in ExposureAware
+    Attributes:
+        fill: "coverage" takes the items that cover most new subtopics, one after another (xQuAD at 1 with uniform
+            intents). "exposure" takes the items that were shown least. The kept places of all users count first, and
+            filled places count as users are served.
+        slots: How many places to fill, independent of ``trade_off``; k or more fill all.
+        seed: The order in which "exposure" serves users, as in :class:`ExposureAware`.
+
+    Stability: provisional.
     """
 
     fill: str = "coverage"

@@ -1,4 +1,4 @@
-"""Sliding spectrum decomposition (Huang et al., 2021): what an item adds to the volume of its neighbours."""
+"""Sliding spectrum decomposition (Huang et al., 2021): how much an item adds to the volume of its neighbours."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from recprism.rerank.registry import register
 
 @dataclass(frozen=True, kw_only=True)
 class SSD(WindowedReranker):
-    """Each place goes to the candidate with the largest (1 - t) * relevance + t * length of what it adds.
+    """Each place goes to the candidate with the largest (1 - t) * relevance + t * length of its new part.
 
-    t is ``trade_off``: the stable variant of the paper (SSD*), with gamma = t / (1 - t). What a candidate adds is the
-    part of its unit vector outside the directions of the ``window - 1`` items chosen last, a length from 0 to 1. As in
-    the paper, a direction stays as it was made, orthogonal to those before it, when these leave the window.
+    t is ``trade_off``: the stable variant of the paper (SSD*), with gamma = t / (1 - t). The new part of a candidate is
+    the part of its unit vector outside the directions of the ``window - 1`` latest items, of length 0 to 1. As in the
+    paper, a direction does not change when the earlier directions that it is orthogonal to leave the window.
 
-    A part shorter than 0.001 counts as nothing and gives no direction of its own (doubles, items inside the span,
-    all-zero vectors); when all candidates are there, relevance alone decides.
+    A part shorter than 0.001 counts as 0 and adds no direction (duplicates, items inside the span, all-zero vectors).
+    When this holds for all candidates, relevance alone decides.
 
-    bias: append a coordinate of 1 to the unit vectors, as the paper does, and scale back to length 1: opposite vectors
-        are then far apart. Without it they lie on one line and count as doubles
+    Attributes:
+        bias: Append a coordinate of 1 to the unit vectors, as in the paper, and scale back to length 1. Opposite
+            vectors are then far apart; without it they are on one line and count as duplicates.
+
+    Stability: provisional.
     """
 
     bias: bool = True
@@ -42,16 +45,13 @@ class SSD(WindowedReranker):
 
 
 def _with_bias(directions: Directions) -> Directions:
-    """An item without a direction gets none by it."""
+    """Append the coordinate; an all-zero vector stays zero."""
     longer = torch.cat([directions.unit, directions.known[:, None].to(directions.unit.dtype)], dim=1)
     return Directions(longer * 0.5**0.5, directions.known)
 
 
 def plain_ssd(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
-    """(n_users, k) positions, in torch.
-
-    earlier: how many of the items chosen last span what a candidate must lie outside of
-    """
+    """Return positions, (n_users, k), computed in torch; ``earlier`` is how many of the latest items count."""
     blocks = pool.blocks(directions.unit.shape[1])
     return torch.cat([_ssd_of_some(some, directions, k, trade_off, earlier) for _, some in blocks])
 
@@ -71,7 +71,7 @@ def _ssd_of_some(some: Pool, directions: Directions, k: int, trade_off: float, e
             new = outside.gather(1, last)[:, :, None] > FLOOR
             direction = torch.where(new, torch.nn.functional.normalize(rest, dim=2), 0.0)
             square = torch.bmm(unit, direction.transpose(1, 2))[:, :, 0] ** 2
-            slot = place % earlier  # that of the direction which leaves the window
+            slot = place % earlier  # the slot of the direction that leaves the window
             outside = outside + along[:, slot] - square
             span[:, slot], along[:, slot] = direction[:, 0], square
     return choices.positions

@@ -19,12 +19,15 @@ from recprism.rerank.registry import register
 class XQuAD(Reranker):
     """Each place goes to the candidate with the largest (1 - t) * relevance + t * gain.
 
-    The gain is the sum over subtopics of p(subtopic | user) * c(item, subtopic), times (1 - c(chosen, subtopic)) for
-    every item chosen before. c is 1 where the item has the subtopic, so the gain is the probability of what the item is
-    first to cover; with weighted subtopics c is the weight (all divided by the largest, if that is above 1).
-    t is ``trade_off``: lambda of the paper.
+    t is ``trade_off``, lambda of the paper. The gain is the sum over subtopics of p(subtopic | user) *
+    c(item, subtopic), times (1 - c(chosen, subtopic)) for each item chosen before. c is 1 if the item has the subtopic,
+    so the gain is the probability of the subtopics that the item is the first to cover. With weighted subtopics c is
+    the weight; if the largest weight is above 1, all are divided by it.
 
-    intents: "user" for the user's own p (``Features(user_subtopics=...)``), "uniform" for 1 / n_subtopics each
+    Attributes:
+        intents: "user" for the user's own p (``Features(user_subtopics=...)``), "uniform" for 1 / n_subtopics each.
+
+    Stability: stable.
     """
 
     intents: str = "user"
@@ -39,7 +42,7 @@ class XQuAD(Reranker):
 
 
 def cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int = 0) -> Tensor:
-    """(n_users, k) positions by the fastest way there is; see ``plain_cover``."""
+    """Return positions, (n_users, k); see ``plain_cover``."""
     compiled = compiled_for(pool.device)
     by = plain_cover if compiled is None else compiled.cover
     positions: Tensor = by(pool, features, intents, k, trade_off=trade_off, kept=kept)
@@ -47,10 +50,18 @@ def cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off:
 
 
 def plain_cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
-    """(n_users, k) positions, in torch.
+    """Choose positions in torch.
 
-    intents: (n_users, n_subtopics) probabilities, or one row for all users
-    kept: how many of the best ranks are taken as they are, before the choice begins
+    Args:
+        pool: Ranked candidates.
+        features: The subtopics of the items.
+        intents: Probabilities, (n_users, n_subtopics), or one row for all users.
+        k: Length of the lists.
+        trade_off: From 0 (relevance) to 1 (coverage).
+        kept: How many of the best ranks stay before the choice begins.
+
+    Returns:
+        Positions, (n_users, k).
     """
     parts = []
     for users, some in pool.blocks(features.topics.n_cols):

@@ -1,9 +1,9 @@
 """Goldfarb and Idnani's dual active-set method for min 1/2 |x - p|^2 under a . x >= b, one constraint at a time.
 
-x is at all times the nearest point to p under the active constraints, with a multiplier for each. To take in a violated
-constraint, x walks along the part of its normal that leaves the active ones as they are; where a multiplier reaches 0
-on the way, its constraint is let go. Each step makes the distance larger, so no set of constraints comes twice. With at
-most d constraints active and their normals kept as a QR factorisation, a step costs about d^2 operations.
+x is always the nearest point to p under the active constraints, and each of these has a multiplier. To add a violated
+constraint, x moves along the part of its normal that does not affect the active constraints. If a multiplier reaches 0
+on the way, its constraint is dropped. Each step increases the distance, so no set of constraints occurs twice. At most
+d constraints are active. Their normals are kept as a QR factorisation, so a step costs about d^2 operations.
 """
 
 from __future__ import annotations
@@ -15,22 +15,26 @@ import numpy as np
 from recprism._compile import compiled, compiled_loosely
 
 ADDED, IMPOSSIBLE = 0, 1
-# A normal whose part outside the span of the active ones is below this share of it lies in that span. Sums in float64
-# leave about 1e-15; item vectors are float32 numbers, whose accidents are far larger.
+# A normal lies in the span of the active ones if the part outside is below this share of its length. The rounding error
+# of sums in float64 is about 1e-15; the rounding of float32 item vectors is far larger.
 IN_THE_SPAN = 1e-9
 
 
 class Active(NamedTuple):
     """The active constraints; the first ``count[0]`` places are filled.
 
-    count: (1,) int64
-    row, above, below: (d + 1,) int64: a row of the lists, the item wanted above, the item wanted below
-    weight: (d + 1,) float64 multipliers, never negative
-    basis: (d + 1, d) orthonormal rows that span the normals
-    upper: (d + 1, d + 1); normal j is the sum over i of upper[i, j] * basis[i]
-    normal, outside: (d,) the constraint at hand and its part outside the span
-    inside: (d + 1,) its part in the span, in terms of ``basis``
-    share: (d + 1,) the same in terms of the active normals
+    Attributes:
+        count: Number of active constraints, (1,) int64.
+        row: Row of the lists, (d + 1,) int64.
+        above: The item that must score higher, (d + 1,) int64.
+        below: The item that must score lower, (d + 1,) int64.
+        weight: Multipliers, (d + 1,) float64, never negative.
+        basis: Orthonormal rows that span the normals, (d + 1, d).
+        upper: (d + 1, d + 1); normal j is the sum over i of upper[i, j] * basis[i].
+        normal: Normal of the constraint being added, (d,).
+        outside: Part of ``normal`` outside the span, (d,).
+        inside: Part of ``normal`` in the span, in terms of ``basis``, (d + 1,).
+        share: The same in terms of the active normals, (d + 1,).
     """
 
     count: Any
@@ -73,16 +77,24 @@ def dot(a: Any, b: Any) -> Any:
 
 @compiled
 def take_in(active: Any, x: Any, item: Any, row: int, above: int, below: int, violation: float) -> int:
-    """Move x to the nearest point that also meets item[above] . x >= item[below] . x + (what is missing).
+    """Move x to the nearest point that also meets one more constraint.
 
-    violation: how much is missing, above 0
+    Args:
+        active: The active constraints; changed in place.
+        x: The current point, (d,); changed in place.
+        item: Item vectors, (n_items, d).
+        row: Row of the lists that the constraint belongs to.
+        above: The item that must score higher.
+        below: The item that must score lower.
+        violation: By how much x misses the constraint, above 0.
 
-    ADDED, or IMPOSSIBLE: then ``active.weight`` and one last place of the active set hold a proof (see ``_prove``).
+    Returns:
+        ADDED, or IMPOSSIBLE: then ``active.weight`` and one more place of the active set hold a proof (see ``_prove``).
     """
     n = active.count
     active.normal[:] = item[above] - item[below]
     length = dot(active.normal, active.normal)
-    own = 0.0  # the multiplier of the constraint that comes in
+    own = 0.0  # the multiplier of the new constraint
     while True:
         _split(active)
         room = dot(active.outside, active.outside)
@@ -116,9 +128,10 @@ def _remember(active: Any, row: int, above: int, below: int, weight: float) -> N
 
 @compiled
 def _prove(active: Any) -> None:
-    """The normal at hand is a sum of active ones with factors that are not positive: move all to one side.
+    """Turn the weights into a proof of infeasibility.
 
-    The weights, all at least 0, then add the normals up to 0, while what they demand adds up to more than 0.
+    The new normal is a combination of active normals with coefficients of at most 0. With all of them on one side, the
+    weights are at least 0, the weighted normals add up to 0, and the weighted requirements add up to more than 0.
     """
     for i in range(active.count[0]):
         active.weight[i] = max(0.0, -active.share[i])
@@ -126,7 +139,7 @@ def _prove(active: Any) -> None:
 
 @compiled
 def _split(active: Any) -> None:
-    """``normal`` into its parts inside and outside the span; twice, because once loses digits."""
+    """Split ``normal`` into its parts inside and outside the span; done twice for numerical accuracy."""
     n = active.count[0]
     active.outside[:] = active.normal
     active.inside[:n] = 0.0
@@ -144,7 +157,7 @@ def _split(active: Any) -> None:
 
 @compiled
 def _first_to_go(active: Any) -> Any:
-    """The active constraint whose multiplier is the first to reach 0, and the step at which it does."""
+    """Find the active constraint whose multiplier reaches 0 first, and the step at which it does."""
     place, most = -1, np.inf
     for i in range(active.count[0]):
         if active.share[i] > 1e-10:
@@ -165,7 +178,7 @@ def _grow(active: Any, length: float) -> None:
 
 @compiled
 def _let_go(active: Any, place: int) -> None:
-    """Take a constraint out, and turn the basis so that ``upper`` is triangular again (Givens rotations)."""
+    """Drop a constraint, and make ``upper`` triangular again by Givens rotations."""
     last = active.count[0] - 1
     for j in range(place, last):
         active.row[j], active.above[j], active.below[j] = active.row[j + 1], active.above[j + 1], active.below[j + 1]

@@ -1,11 +1,13 @@
-"""The item side, compiled: all users pull at the same item vectors, one user after the other.
+"""Kernels of the item side: all users pull at the same item vectors, one row of the lists after the other.
 
-A row of the lists asks for a threshold t with every item of its list at t + h or above and every outsider at t - h or
-below (h is half the margin). The nearest vectors that grant one row's wish move each item along the user's vector p:
-item i by pull[i] * p, pulls of list items not negative, those of outsiders not positive, adding up to 0. A sweep grants
-one wish after the other; before a row is granted anew its own earlier pulls are taken back (Dykstra's method, which is
-block coordinate ascent on the dual problem). So it converges to the smallest change that grants all wishes, or, because
-no pull may exceed a cap, to the best balance of size and hinge loss where not all can be granted.
+A row is satisfied if there is a threshold t such that all items of its list score at least t + h, and all outsiders
+(items outside the list) at most t - h; h is half the margin. The nearest vectors that satisfy one row move item i by
+pull[i] * p along the user's vector p. Pulls of list items are at least 0, pulls of outsiders at most 0, and they add up
+to 0.
+
+A sweep satisfies one row after the other. Before a row is visited again, its earlier pulls are removed. This is
+Dykstra's method, a block coordinate ascent on the dual problem. It converges to the smallest change that satisfies all
+rows. No pull may exceed a cap, so where the rows conflict it converges to the best balance of size and hinge loss.
 """
 
 from __future__ import annotations
@@ -16,21 +18,26 @@ import numpy as np
 
 from recprism._compile import compiled, compiled_loosely
 
-# The last column of ``user`` and ``item`` carries the item bias, which is no factor and does not move.
+# The last column of ``user`` and ``item`` holds the item bias, which does not move.
 FIXED_COLUMNS = 1
-STEPS = 60  # of Newton's method for a threshold; a handful is usual
+STEPS = 60  # of Newton's method for a threshold; about five are usual
 
 
 class Rows(NamedTuple):
-    """The wishes and how far they are granted.
+    """The rows of the lists and their pulls.
 
-    user: (n_rows, d + 1) float64, each user's vector over the spread of their scores; the last column is for the bias
-    item: (n_items, d + 1) float64; the first d columns move, the last is the bias
-    strength: (n_rows,) float64, |user|^2 over the columns that move
-    length: (n_rows,) int64, items on the list; they stand first in
-    watched: (n_rows, width) int64, then outsiders; count: (n_rows,) int64 how many in all
-    pull, cap: (n_rows, width) float64, in the order of ``watched``; 0 <= |pull| <= cap
-    busy: (n_rows, width) int64, places of ``watched`` that short sweeps look at; n_busy: (n_rows,) int64
+    Attributes:
+        user: Each user's vector divided by the spread of their scores, (n_rows, d + 1) float64; the last column is for
+            the bias.
+        item: (n_items, d + 1) float64; the first d columns move, the last is the bias.
+        strength: |user|^2 over the columns that move, (n_rows,) float64.
+        length: Number of items on the list, (n_rows,) int64.
+        watched: The items of the list, then outsiders, (n_rows, width) int64.
+        count: How many items are watched, (n_rows,) int64.
+        pull: (n_rows, width) float64, in the order of ``watched``.
+        cap: Largest |pull|, (n_rows, width) float64.
+        busy: Places of ``watched`` that short sweeps visit, (n_rows, width) int64.
+        n_busy: How many places are busy, (n_rows,) int64.
     """
 
     user: Any
@@ -47,10 +54,18 @@ class Rows(NamedTuple):
 
 @compiled
 def sweep(rows: Any, order: Any, half: float, near: float, whole: bool) -> float:
-    """Grant the rows in the given order; the sum of squares of what moved.
+    """Satisfy the rows in the given order.
 
-    whole: look at all that is watched and note what is busy: pulled at, or within ``near`` of its threshold; otherwise
-        look at what was noted
+    Args:
+        rows: The rows; changed in place.
+        order: Row numbers, (n_rows,).
+        half: Half the margin.
+        near: Distance to the threshold below which a place is busy.
+        whole: Visit all watched places, and mark as busy those with a pull or near the threshold. Otherwise visit the
+            busy places only.
+
+    Returns:
+        The sum of squares of all moves.
     """
     score, cap = np.empty(rows.watched.shape[1]), np.empty(rows.watched.shape[1])
     moved = 0.0
@@ -84,7 +99,7 @@ def _score(rows: Any, r: int, place: int) -> float:
 
 @compiled
 def _threshold(score: Any, cap: Any, on_list: int, n: int, half: float, strength: float) -> float:
-    """Where the pulls up and the pulls down are in balance; Newton's method on a piecewise linear function."""
+    """Find where upward and downward pulls balance, by Newton's method on a piecewise linear function."""
     low, high = np.inf, -np.inf
     for at in range(n):
         if at < on_list:
@@ -145,9 +160,13 @@ def _note_busy(rows: Any, r: int, score: Any, threshold: float, near: float) -> 
 
 @compiled
 def watch(first: int, last: int, rows: Any, best: Any) -> None:
-    """Fill the places behind the list: outsiders that are pulled at stay, the best of the others come in.
+    """Choose the outsiders to watch: those with a pull stay, and the highest-ranked others fill the rest.
 
-    best: (n_rows, depth) int64 items that rank highest now, -1 where none is left
+    Args:
+        first: First row.
+        last: Row after the last one.
+        rows: The rows; changed in place.
+        best: The items that rank highest now, (n_rows, depth) int64; -1 in empty places.
     """
     for r in range(first, last):
         n = rows.length[r]
@@ -175,8 +194,10 @@ def _is_among(items: Any, n: int, wanted: int) -> bool:
 
 @compiled
 def set_caps(first: int, last: int, rows: Any, most: float, width: float) -> None:
-    """What a place may be pulled at most: all of ``most`` where it is on the right side of the cut, less where it is
-    off by more: most / (1 + distance / width)^2. A wish that cannot be granted soon pulls no longer at what can.
+    """Set the largest pull of each watched item to most / (1 + distance / width)^2.
+
+    The distance is how far the item is on the wrong side of the cut, and 0 on the right side. Items that cannot reach
+    their side therefore soon stop affecting the others.
     """
     score = np.empty(rows.watched.shape[1])
     for r in range(first, last):

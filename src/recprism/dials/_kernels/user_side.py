@@ -1,9 +1,9 @@
-"""The user side, compiled: one convex problem per user, solved exactly (see active_set.py).
+"""Kernels of the user side: one convex problem per user, solved exactly (see active_set.py).
 
-A user's rows are the scenarios in which a list is wanted: a list, and items that are not on offer. Constraints are
-pairs (item of the list, outsider on offer), too many to write down: the most violated one is the lowest-scoring item of
-the list with the highest-scoring outsider. It is looked for among a few outsiders (the pool) until these are all below,
-and then one pass over the catalogue says who else must be looked at.
+A user has one or more rows; each is a list and a set of excluded items. An outsider is an item that is neither on the
+list nor excluded. There is one constraint per pair of list item and outsider, too many to store. The most violated one
+is the pair of the lowest-scoring list item and the highest-scoring outsider. The search looks at a few outsiders (the
+pool). When all of these score low enough, one pass over the catalogue finds the next ones.
 """
 
 from __future__ import annotations
@@ -17,17 +17,24 @@ from recprism.dials._kernels.active_set import ADDED, IMPOSSIBLE, dot, no_constr
 from recprism.dials._kernels.user_state import AT_ONCE, new_state
 
 SOLVED, LOST = 0, 2
-PATIENCE = 100  # constraints taken in, per factor, before the method is called lost in rounding errors
+PATIENCE = 100  # added constraints per factor after which the method stops because of rounding errors
 OFFERED, LEFT_OUT = 0, 1
 
 
 @compiled
 def solve_users(first: int, last: int, problem: Any, x: Any, status: Any, supports: Any, proofs: Any) -> None:
-    """Solve users ``first`` .. ``last - 1``.
+    """Solve the problems of users ``first`` to ``last - 1``.
 
-    x: (n_users, d) float64 vectors
-    status: (n_users,) int8: SOLVED; IMPOSSIBLE: there is a proof, and x is the best effort; LOST: no proof either
-    supports, proofs: (count (n,), row, above, below (n, d + 1) int64, weight (n, d + 1)) of the n = last - first users
+    Args:
+        first: First user.
+        last: User after the last one.
+        problem: The data of all users.
+        x: Receives the vectors, (n_users, d) float64.
+        status: Receives SOLVED, IMPOSSIBLE (with a proof; x is then a best effort) or LOST (without a proof),
+            (n_users,) int8.
+        supports: Receives the active constraints of the n = last - first users: count (n,), row, above and below
+            (n, d + 1) int64, weight (n, d + 1).
+        proofs: The same for proofs of infeasibility.
     """
     state, active = new_state(problem, first, last), no_constraints(problem.item.shape[1])
     for user in range(first, last):
@@ -63,7 +70,7 @@ def _start(problem: Any, state: Any, user: int) -> None:
 
 @compiled
 def _solve(problem: Any, state: Any, active: Any, user: int) -> int:
-    """From the base vector to the nearest one that meets every constraint that still counts."""
+    """Move from the base vector to the nearest one that meets all remaining constraints."""
     state.x[:] = problem.user[user]
     active.count[0] = 0
     base = problem.of_user[user]
@@ -77,7 +84,7 @@ def _solve(problem: Any, state: Any, active: Any, user: int) -> int:
         row, above, below = state.found[0], state.found[1], state.found[2]
         if take_in(active, state.x, problem.item, base + row, above, below, violation) != ADDED:
             return IMPOSSIBLE
-    active.weight[active.count[0]] = 0.0  # the place that a proof would need
+    active.weight[active.count[0]] = 0.0  # this place is only used by a proof
     return LOST
 
 
@@ -92,7 +99,7 @@ def _score_all(item: Any, bias: Any, x: Any, scores: Any) -> None:
 
 @compiled
 def _most_violated(problem: Any, state: Any, user: int) -> float:
-    """By how much the most violated constraint on watch is missed; ``state.found`` says which it is."""
+    """Return the violation of the most violated constraint in the pool; ``state.found`` receives the constraint."""
     base, worst = problem.of_user[user], -np.inf
     for row in range(problem.of_user[user + 1] - base):
         low, lowest = -1, np.inf
@@ -122,7 +129,7 @@ def _most_violated(problem: Any, state: Any, user: int) -> float:
 
 @compiled
 def _look_around(problem: Any, state: Any, user: int) -> bool:
-    """Put the best outsiders of each row into its pool; true if one of them should not score as high as it does."""
+    """Add the best outsiders of each row to its pool; return whether one of them violates a constraint."""
     base, late = problem.of_user[user], False
     for row in range(problem.of_user[user + 1] - base):
         _mark(problem, state, user, row, LEFT_OUT)
@@ -142,7 +149,7 @@ def _look_around(problem: Any, state: Any, user: int) -> bool:
 
 @compiled
 def _mark(problem: Any, state: Any, user: int, row: int, value: int) -> None:
-    """Items that are no outsiders to be found: not on offer, on the list, free to pass, or watched already."""
+    """Mark the items that a search for outsiders skips: excluded, listed, freed, or in the pool already."""
     at = problem.of_user[user] + row
     for entry in range(problem.out_ptr[at], problem.out_ptr[at + 1]):
         state.marks[problem.out[entry]] = value
@@ -157,7 +164,7 @@ def _mark(problem: Any, state: Any, user: int, row: int, value: int) -> None:
 
 @compiled
 def _best_outsiders(state: Any) -> int:
-    """Fill ``state.best`` with the AT_ONCE best of the items that are not marked, best first; how many there are."""
+    """Fill ``state.best`` with the AT_ONCE best items that are not marked, best first; return their number."""
     n = 0
     for i in range(len(state.scores)):
         score = state.scores[i]
@@ -177,10 +184,13 @@ def _best_outsiders(state: Any) -> int:
 
 @compiled
 def _give_up_something(state: Any, active: Any, problem: Any, user: int) -> bool:
-    """Weaken what the proof in ``active`` shows to be impossible; false if nothing is left to give up.
+    """Drop one requirement from those that the proof in ``active`` shows to be impossible together.
 
-    First a link of the order, the heaviest in the proof. If there is none, the list item and the outsider that weigh
-    most: the item no longer counts, and as its place has to be filled by somebody the outsider may pass.
+    The first choice is the order of two neighbours, the pair with the largest weight in the proof. Without such a pair,
+    the list item with the largest weight is dropped, and the outsider with the largest weight may take its place.
+
+    Returns:
+        False if nothing is left to drop.
     """
     n = active.count[0] + 1
     base = problem.of_user[user]
@@ -212,7 +222,7 @@ def _give_up_something(state: Any, active: Any, problem: Any, user: int) -> bool
 
 @compiled
 def _heaviest(active: Any, items: Any, n: int, row: int) -> int:
-    """The place of the item (of one row, or of any) with the largest total weight; -1 if all weights are 0."""
+    """Find the item (of one row, or of any row if ``row`` is -1) with the largest weight; -1 if all weights are 0."""
     best, heaviest = -1, 0.0
     for c in range(n):
         total = 0.0
@@ -234,7 +244,7 @@ def _place_of(problem: Any, row: int, item: int) -> int:
 
 @compiled
 def _write(active: Any, n: int, at: int, out: Any) -> None:
-    """Constraints with a weight, into row ``at`` of the five arrays of ``out``."""
+    """Write the constraints with a positive weight to row ``at`` of the five arrays of ``out``."""
     count, row, above, below, weight = out
     count[at] = 0
     for c in range(n):

@@ -1,4 +1,4 @@
-"""What the loops of the user side work on."""
+"""Data and working memory of the kernels of the user side."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ import numpy as np
 
 from recprism._compile import compiled
 
-AT_ONCE = 32  # outsiders that a pass over the catalogue puts into the pool
+AT_ONCE = 32  # outsiders that one pass over the catalogue adds to the pool
 
 
 class Problem(NamedTuple):
-    """What does not change.
+    """The data of all users.
 
-    user: (n_users, d) float64, item: (n_items, d) float64, bias: (n_items,) float64
-    of_user: (n_users + 1,) int64: the rows of user u are rows of_user[u] .. of_user[u + 1] - 1
-    lists: (n_rows, k) int64, -1 where there is none
-    out_ptr, out: the items that are not on offer in each row, as in Incidence
-    margin, tolerance: (n_users,) float64, in units of scores
-    order: the items of a list are wanted in its order
+    Attributes:
+        user: User vectors, (n_users, d) float64.
+        item: Item vectors, (n_items, d) float64.
+        bias: Item biases, (n_items,) float64.
+        of_user: The rows of user u are of_user[u] to of_user[u + 1] - 1, (n_users + 1,) int64.
+        lists: Item numbers, (n_rows, k) int64; -1 in empty places.
+        out_ptr: Where the excluded items of each row begin in ``out``, as in ``Incidence``.
+        out: The excluded items of all rows.
+        margin: (n_users,) float64, in units of scores.
+        tolerance: Violations up to this count as met, (n_users,) float64, in units of scores.
+        order: Whether the order of the lists must be kept.
     """
 
     user: Any
@@ -35,16 +40,21 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is known of the user at hand; the first axis of two goes over the user's rows.
+    """Working memory for the current user.
 
-    x: (d,) the vector
-    wanted: (rows, k) bool: the place still counts
-    linked: (rows, k) bool: the place is still wanted above the next one that counts
-    pool, in_pool: (rows, n_items) int64 and (rows,) int64: outsiders that are watched
-    freed: (rows, k) int64 outsiders that may pass, n_freed: (rows,) how many
-    scores: (n_items,), marks: (n_items,) uint8
-    found: (3,) int64: row, item above, item below
-    best, best_score: (AT_ONCE,)
+    Attributes:
+        x: The vector, (d,).
+        wanted: Whether the item at a place is still required, (rows, k) bool.
+        linked: Whether it must still score above the next required item, (rows, k) bool.
+        pool: Outsiders in the pool, (rows, n_items) int64.
+        in_pool: How many they are, (rows,) int64.
+        freed: Outsiders that may score above the list, (rows, k) int64.
+        n_freed: How many they are, (rows,).
+        scores: Scores of all items, (n_items,).
+        marks: Items that a search for outsiders skips, (n_items,) uint8.
+        found: The most violated constraint: row, item above, item below, (3,) int64.
+        best: The best outsiders of the last search, (AT_ONCE,).
+        best_score: Their scores, (AT_ONCE,).
     """
 
     x: Any

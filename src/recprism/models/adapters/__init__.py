@@ -1,23 +1,5 @@
-"""Recommenders trained elsewhere, as ``Factors``. A new adapter is a file here and a line below."""
+"""Recommenders of other libraries and files as ``Factors``."""
 
-from __future__ import annotations
+from recprism._lazy import attach
 
-from collections.abc import Callable
-
-from recprism.models.adapters.als import ImplicitALS
-from recprism.models.adapters.arrays import from_files
-from recprism.models.adapters.cornac import from_cornac
-from recprism.models.adapters.implicit import from_implicit
-from recprism.models.adapters.lenskit import from_lenskit
-from recprism.models.adapters.recbole import from_recbole
-from recprism.models.factors import Factors
-
-ADAPTERS: dict[str, Callable[..., Factors]] = {
-    "arrays": from_files,
-    "cornac": from_cornac,
-    "implicit": from_implicit,
-    "lenskit": from_lenskit,
-    "recbole": from_recbole,
-}
-
-__all__ = ["ADAPTERS", "ImplicitALS", "from_cornac", "from_files", "from_implicit", "from_lenskit", "from_recbole"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -29,14 +29,21 @@ from recprism.models.training import Checkpoint, CheckpointSink, Epoch, Progress
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitALS(NamedSettings):
-    """Least squares on all pairs, positives weighing ``alpha`` times as much (Hu, Koren and Volinsky, 2008)."""
+    """Weighted least squares on all pairs of user and item (Hu, Koren and Volinsky, 2008).
+
+    Attributes:
+        dim: Length of the vectors.
+        epochs: Sweeps over users and items.
+        regularization: L2 penalty.
+        alpha: Weight of a positive; all other pairs have weight 1.
+
+    Stability: provisional.
+    """
 
     dim: int = 50
     epochs: int = 15
-    """Sweeps over users and items."""
     regularization: float = 20.0
     alpha: float = 5.0
-    """Weight of a positive; every other pair weighs 1."""
 
     name: ClassVar[str] = "als"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
@@ -57,7 +64,23 @@ class ImplicitALS(NamedSettings):
         checkpoint: CheckpointSink | None = None,
         resume: Checkpoint | None = None,
     ) -> Factors:
-        """Fit ``split.train`` in a fixed number of epochs on the CPU; arguments as in the other models."""
+        """Train on ``split.train`` for a fixed number of epochs on the CPU.
+
+        Args:
+            split: Training interactions.
+            seed: The same seed gives the same bits.
+            device: "auto" or "cpu".
+            progress: Called with an ``Epoch`` after each epoch.
+            checkpoint: Called after each epoch with arrays and facts that ``resume`` accepts.
+            resume: A checkpoint of the same training.
+
+        Returns:
+            The trained vectors.
+
+        Raises:
+            InputError: The device is not the CPU, or the checkpoint is of another training.
+            MissingDependencyError: ``implicit`` is not installed.
+        """
         require_implicit()
         if str(device) not in ("auto", "cpu"):
             raise InputError(f"als is fitted on the cpu, not on {str(device)!r}; use device='auto'")
@@ -69,7 +92,7 @@ class ImplicitALS(NamedSettings):
         identity = {"model": self.name, **asdict(self), "training data": training_data(split), "seed": number}
         del identity["epochs"]
         done = 0
-        # implicit spreads users over threads itself and asks that BLAS does not do so as well
+        # implicit uses threads itself and warns if BLAS does so, too
         with threadpool_limits(1, "blas"):
             model = implicit.cpu.als.AlternatingLeastSquares(
                 self.dim,

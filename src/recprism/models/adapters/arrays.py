@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[Any]]
 ROW_NUMBERS = "row_numbers"
-"""The setting that names the sides whose ids are row numbers, because none were given."""
+"""The setting that lists the sides whose ids are row numbers because no ids were given."""
 WHOLE = ""
-"""The name of the array in a file that holds just one."""
+"""The name of the array in a file with one array."""
 TABLES = (".parquet", ".csv", ".tsv")
 PACKED = (".gz", ".zst", ".zstd")
 OTHER = {"user": "item", "item": "user"}
@@ -62,26 +62,31 @@ def from_files(
     item_bias: ArrayLike | str | Path | None = None,
     reader: TableReader | None = None,
 ) -> Factors:
-    """User and item vectors from two files, or from one that is named twice; arrays and frames do as well.
+    """Read user and item vectors from two files, from one file given twice, from arrays or from frames.
 
-    A user bias moves all scores of a user alike and changes no list: it is checked and then left out.
+    A user bias shifts all scores of a user and changes no list; it is checked and then dropped.
 
     Args:
         user: A file, a matrix or a frame. A table has a column of ids (user_id, item_id or id), and one column of lists
             or one column per factor.
         item: The same for items.
-        user_key: The array, or the column of lists, to take where there are several; without it the only matrix whose
-            name has "user" in it.
+        user_key: The array or column of lists to use if there are several; by default the only matrix with "user" in
+            its name.
         item_key: The same for items.
         user_ids: The ids of the rows: a sequence, the name of an array or column in the same file, a .npy file, or a
-            text file of one id a line. Unless given, an array named like ids, or else 0, 1, 2, ...
+            text file with one id per line. By default an array named like ids, else 0, 1, 2, ...
         item_ids: The same for items.
-        user_bias: The same for biases; a text file has one number a line.
+        user_bias: The same for biases; a text file has one number per line.
         item_bias: The same for items.
         reader: Reads tables, with the column names of the caller.
 
+    Returns:
+        The vectors as a recommender.
+
     Raises:
         InputError: A file cannot be read, or the arrays do not fit together.
+
+    Stability: stable.
     """
     users = read_rows(user, "user", key=user_key, ids=user_ids, bias=user_bias, reader=reader)
     items = read_rows(item, "item", key=item_key, ids=item_ids, bias=item_bias, reader=reader)
@@ -108,15 +113,15 @@ def read_rows(
     bias: ArrayLike | str | Path | None = None,
     reader: TableReader | None = None,
 ) -> Rows:
-    """The vectors, ids and biases of one side; arguments as in :func:`from_files`."""
+    """Read the vectors, ids and biases of one side; arguments as in :func:`from_files`."""
     where = _name(source, side)
     arrays = _arrays_of(source, side, where, key, ids, bias, reader)
     vectors = _chosen(arrays, where, side, key)
     require_real(vectors, f"{where}: the {side} vectors")
-    found_bias = _beside(bias, arrays, where, side, "bias")
+    found_bias = _side_array(bias, arrays, where, side, "bias")
     return Rows(
         vectors,
-        _beside(ids, arrays, where, side, "ids"),
+        _side_array(ids, arrays, where, side, "ids"),
         None if found_bias is None else _as_bias(found_bias, where, side),
     )
 
@@ -128,10 +133,10 @@ def _name(source: Any, side: str) -> str:
 def _arrays_of(
     source: Any, side: str, where: str, key: str | None, ids: Any, bias: Any, reader: TableReader | None
 ) -> Arrays:
-    """name -> array of whatever holds the vectors."""
+    """Return the arrays of a file, frame or array by name."""
     is_file = isinstance(source, (str, Path))
     if (is_file and _is_table(Path(source))) or hasattr(source, "columns"):
-        from recprism.models.adapters.vector_tables import table_arrays
+        from recprism.models.adapters._vector_tables import table_arrays
 
         return table_arrays(source, side, where, key=key, ids=ids, bias=bias, reader=reader)
     if is_file:
@@ -168,7 +173,7 @@ def _read_torch(path: Path) -> Arrays:
 
 
 def _as_array(tensor: Tensor) -> NDArray[Any]:
-    """As float32, whatever the precision; integers (ids) and complex numbers (to be refused by name) stay."""
+    """Convert floating-point numbers to float32; keep integers (ids) and complex numbers (for a later error)."""
     tensor = tensor.detach().cpu()
     array: NDArray[Any] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
     return array
@@ -184,7 +189,7 @@ READERS: dict[str, Callable[[Path], Arrays]] = {
 
 
 def read_arrays(path: Path) -> Arrays:
-    """name -> array of a file of vectors; one clear sentence where it cannot be read."""
+    """Read a file of vectors and return its arrays by name."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join((*READERS, *TABLES))
@@ -215,12 +220,12 @@ def _chosen(arrays: Arrays, where: str, side: str, key: str | None) -> NDArray[A
 
 
 def _of_side(names: list[str], side: str) -> list[str]:
-    """Those that name the side, or else those that do not name the other one."""
+    """Return the names that contain the side, else those that do not contain the other side."""
     return [it for it in names if side in it.lower()] or [it for it in names if OTHER[side] not in it.lower()]
 
 
 def _plays(role: str, name: str) -> bool:
-    """Whether an array is named like ids, or like a bias."""
+    """Return whether an array is named like ids or like a bias."""
     return re.search({"ids": r"ids?$", "bias": r"bias"}[role], name.lower()) is not None
 
 
@@ -228,8 +233,10 @@ def _names(arrays: Arrays) -> str:
     return ", ".join(f"{name or 'one array'} {array.shape}" for name, array in arrays.items()) or "none"
 
 
-def _beside(given: ArrayLike | str | Path | None, arrays: Arrays, where: str, side: str, role: str) -> ArrayLike | None:
-    """Ids or a bias: as given, by the name of an array, from a file, or the only array that is named like it."""
+def _side_array(
+    given: ArrayLike | str | Path | None, arrays: Arrays, where: str, side: str, role: str
+) -> ArrayLike | None:
+    """Find ids or a bias: as given, by the name of an array, from a file, or the only array with such a name."""
     if isinstance(given, (str, Path)):
         if str(given) in arrays:
             return arrays[str(given)]
@@ -251,13 +258,13 @@ def _beside(given: ArrayLike | str | Path | None, arrays: Arrays, where: str, si
 def _from_file(path: Path, where: str, side: str, role: str) -> ArrayLike:
     if path.suffix.lower() in READERS:
         arrays = read_arrays(path)
-        found = next(iter(arrays.values())) if len(arrays) == 1 else _beside(None, arrays, str(path), side, role)
+        found = next(iter(arrays.values())) if len(arrays) == 1 else _side_array(None, arrays, str(path), side, role)
         if found is None:
             raise InputError(f"{path}: no array is named like {side} {role}; it has {_names(arrays)}")
         return found
     forms = f"{side} {role} come from a .npy file or one a line, or name an array of {where}"
     with readable(path, "not text in UTF-8", forms):
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a byte-order mark is no part of an id
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # drops a byte-order mark
     lines = [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
     if role == "ids":
         import polars as pl
@@ -268,7 +275,7 @@ def _from_file(path: Path, where: str, side: str, role: str) -> ArrayLike:
 
 
 def _as_bias(values: ArrayLike, where: str, side: str) -> NDArray[Any]:
-    """(n,) numbers; embeddings of width 1, as torch keeps them, are flattened."""
+    """Return the bias, (n,); torch embeddings of width 1 are flattened."""
     array = np.asarray(values)
     require_real(array, f"{where}: the {side} bias")
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array

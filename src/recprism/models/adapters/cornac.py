@@ -23,15 +23,27 @@ KINDS: dict[str, tuple[str, str, str | None]] = {
     "PMF": PLAIN,
     "WMF": PLAIN,
 }
-"""Where a model keeps its user vectors, item vectors and item bias."""
+"""Attributes of a model that hold its user vectors, item vectors and item bias."""
 
 
 def from_cornac(model: Any) -> Factors:
-    """The vectors of a fitted MF, SVD, NMF, BPR, WBPR, MMMF, PMF or WMF, ranking as its own ``recommend`` does.
+    """Convert a fitted model of Cornac; the result ranks as the model's own ``recommend``.
 
-    Ids are those of the Dataset it was fitted to. Users and items that Cornac only knows from a test set have no
-    trained vectors and are left out. An item bias becomes ``item_bias``; a user bias and the global mean add the same
-    to all items of a user, cannot change a ranking, and are dropped: scores differ from Cornac's by that much.
+    Ids are those of the Dataset that the model was fitted to. Users and items that only occur in a test set have no
+    trained vectors and are dropped. An item bias becomes ``item_bias``. The user bias and the global mean are the same
+    for all items of a user and do not affect the ranking. They are dropped, so scores differ from Cornac's by them.
+
+    Args:
+        model: A fitted MF, SVD, NMF, BPR, WBPR, MMMF, PMF or WMF.
+
+    Returns:
+        The vectors of the model.
+
+    Raises:
+        InputError: The model is of another kind, or not fitted.
+        MissingDependencyError: ``cornac`` is not installed.
+
+    Stability: provisional.
     """
     require_cornac()
     kind = type(model).__name__
@@ -68,14 +80,14 @@ def require_cornac() -> None:
 
 
 def _bias(model: Any, name: str | None) -> NDArray[Any] | None:
-    """(n_items,), or None for a model that was told to have none: zeros would only be one more column to search."""
+    """Return the item bias, (n_items,), or None if the model was fitted without one."""
     if name is None or not model.use_bias:
         return None
     return np.asarray(getattr(model, name)[: model.num_items])
 
 
 def _ids(rows: dict[Any, int], known: int) -> list[Any]:
-    """The ids in the order of their rows; rows from ``known`` on are of ids that were not trained."""
+    """Return the ids in the order of their rows; rows from ``known`` on have no trained vectors."""
     return [name for name, row in sorted(rows.items(), key=lambda pair: pair[1]) if row < known]
 
 

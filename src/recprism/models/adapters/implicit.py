@@ -15,12 +15,24 @@ Parts = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
 
 
 def from_implicit(model: Any, *, user_ids: ArrayLike | None = None, item_ids: ArrayLike | None = None) -> Factors:
-    """The vectors of a fitted ALS or BPR model, of its CPU or GPU version, ranking as its own ``recommend`` does.
+    """Convert a fitted model of implicit; the result ranks as the model's own ``recommend``.
 
-    user_ids, item_ids: the ids of the rows and columns of the matrix it was fitted to; 0, 1, 2, ... unless named
+    BPR stores an item bias as its last column, which becomes ``item_bias``. A user without training items has zeros in
+    all columns, so implicit scores all items 0; here such a user's items are ranked by bias.
 
-    BPR keeps an item bias as the last column, against a column of ones: it becomes ``item_bias``. Users it was fitted
-    to without any item have zeros there too, so that implicit scores all their items 0; here their items go by bias.
+    Args:
+        model: A fitted ALS or BPR model, of the CPU or GPU version.
+        user_ids: Ids of the rows of the training matrix, (n_users,); 0, 1, 2, ... by default.
+        item_ids: Ids of its columns, (n_items,); 0, 1, 2, ... by default.
+
+    Returns:
+        The vectors of the model.
+
+    Raises:
+        InputError: The model is of another kind, or not fitted.
+        MissingDependencyError: ``implicit`` is not installed.
+
+    Stability: stable.
     """
     require_implicit()
     kind = type(model).__name__

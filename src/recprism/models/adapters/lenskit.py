@@ -1,8 +1,8 @@
 """Fitted ALS models of ``lenskit`` (extra ``[lenskit]``).
 
-LensKit 2025 asks for pandas 2 and the tests here are pinned to pandas 3, so the two do not share the environment of the
-tests. recprism itself needs no pandas: in an environment of your own ``pip install recprism lenskit`` works, and
-``from_lenskit(pipeline).save("factors.safetensors")`` writes what ``Factors.load`` reads in any other.
+LensKit 2025 needs pandas 2, and the tests here use pandas 3, so LensKit is not installed for the tests. recprism itself
+does not need pandas: ``pip install recprism lenskit`` works in an environment of your own. There,
+``from_lenskit(pipeline).save("factors.safetensors")`` writes a file that ``Factors.load`` reads in any environment.
 ``tools/record_lenskit.py`` does that for the tests.
 """
 
@@ -20,14 +20,26 @@ KINDS = ("BiasedMFScorer", "ImplicitMFScorer")
 
 
 def from_lenskit(model: Any, *, scorer: str = "scorer", history: str = "history-lookup") -> Factors:
-    """The vectors of a trained ``BiasedMFScorer`` or ``ImplicitMFScorer``, alone or in a trained pipeline.
+    """Convert a trained scorer or pipeline of LensKit.
 
-    scorer, history: in a pipeline, the names of its scorer and of what looks up the users' histories
+    The result for a pipeline ranks as its ``recommend``, which computes the user's vector again from the history unless
+    the scorer has ``user_embeddings="prefer"``. The result for a scorer has the user vectors of the training, which are
+    half an epoch older. Item biases become ``item_bias``. The user bias and the global mean are the same for all items
+    of a user, do not affect the ranking, and are dropped.
 
-    A pipeline is read as its ``recommend`` ranks: it solves for the user's vector anew from the history, unless the
-    scorer has ``user_embeddings="prefer"``. A scorer alone gives the user vectors it was left with by the training,
-    which are half an epoch older. Item biases become ``item_bias``; the user bias and the global mean add the same to
-    all items of a user, cannot change a ranking, and are dropped.
+    Args:
+        model: A trained ``BiasedMFScorer`` or ``ImplicitMFScorer``, or a trained pipeline with one.
+        scorer: Name of the scorer in the pipeline.
+        history: Name of the component that looks up the users' histories.
+
+    Returns:
+        The vectors of the model.
+
+    Raises:
+        InputError: The model is of another kind, not trained, or has no user vectors.
+        MissingDependencyError: ``lenskit`` is not installed.
+
+    Stability: provisional.
     """
     require_lenskit()
     found, histories = _scorer_of(model, scorer, history)
@@ -61,7 +73,7 @@ def require_lenskit() -> None:
 
 
 def _scorer_of(model: Any, scorer: str, history: str) -> tuple[Any, Any]:
-    """The scorer, and the training interactions its pipeline looks up; None where there are none."""
+    """Return the scorer and the training interactions of its pipeline; None if there are none."""
     from lenskit.pipeline import Pipeline
 
     if not isinstance(model, Pipeline):
@@ -74,24 +86,24 @@ def _scorer_of(model: Any, scorer: str, history: str) -> tuple[Any, Any]:
 
 
 def _user_vectors(scorer: Any, histories: Any) -> NDArray[Any]:
-    """(n_users, d), as the scorer would use them when a query comes with the user's history."""
+    """Return the user vectors, (n_users, d), that the scorer uses for a query with the user's history."""
     vectors: NDArray[Any] = np.array(scorer.user_embeddings)
     if histories is None or scorer.config.user_embeddings == "prefer":
         return vectors
     for row, user in enumerate(scorer.users.ids()):
         items = histories.row_items(user)
-        # without a history LensKit falls back on the vector of the training, too
+        # LensKit, too, uses the vector of the training if there is no history
         if items is not None and len(items):
             vectors[row], _ = scorer.new_user_embedding(row, items)
     return vectors
 
 
 def _item_bias(scorer: Any) -> NDArray[Any] | None:
-    """(n_items,) in the order of the scorer's items, or None."""
+    """Return the item bias, (n_items,), in the order of the scorer's items; None if there is none."""
     bias = getattr(scorer, "bias", None)
     if bias is None or bias.item_biases is None:
         return None
-    # learned from the same data set, hence in the same order; asked for by id all the same
+    # both come from the same data set, so the order should be the same; looking up by id is safe in any case
     values: NDArray[Any] = np.asarray(bias.item_biases)[bias.items.numbers(scorer.items.ids())]
     return values
 

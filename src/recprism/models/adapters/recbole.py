@@ -1,8 +1,8 @@
 """Models of RecBole, from a file that was written in an environment of its own.
 
-RecBole 1.2 asks for numpy 1 and cannot share an environment with recprism. ``tools/export_recbole.py`` runs in an
-environment of RecBole's and writes what ``from_recbole`` reads: one .npz file with user and item (vectors, RecBole's
-padding left out), user_ids and item_ids (its tokens) and settings (JSON).
+RecBole 1.2 needs numpy 1 and cannot share an environment with recprism. ``tools/export_recbole.py`` runs in RecBole's
+environment and writes one .npz file for ``from_recbole``. It holds user and item vectors (without RecBole's padding),
+user_ids and item_ids (RecBole's tokens), and settings (JSON).
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ NEEDED = ("user", "item", "user_ids", "item_ids", "settings")
 
 
 def from_recbole(path: str | Path) -> Factors:
-    """The vectors of an exported model, ranking as RecBole's own ``full_sort_topk`` does.
+    """Read an exported model of RecBole; the result ranks as RecBole's ``full_sort_topk``.
 
-    RecBole's ids are text; where all of a side are written as plain integers they become integers, as everywhere here.
+    RecBole's ids are text. If all ids of a side are plain integers, they become integers.
+
+    Args:
+        path: The .npz file that ``tools/export_recbole.py`` wrote.
+
+    Returns:
+        The vectors of the model.
+
+    Raises:
+        InputError: The file cannot be read, or an array is missing.
+
+    Stability: provisional.
     """
     path = Path(path)
     if path.suffix.lower() != ".npz":
@@ -56,7 +67,7 @@ def _settings(path: Path, arrays: Arrays) -> dict[str, Any]:
 
 
 def _ids(tokens: NDArray[Any]) -> list[int] | list[str]:
-    """Integers where every token is one and is written as one: 7, not 007."""
+    """Convert tokens to integers if each is written as a plain integer: 7, not 007."""
     texts = [str(token) for token in tokens.tolist()]
     whole = all(text.isascii() and text.isdigit() and str(int(text)) == text for text in texts)
     return [int(text) for text in texts] if whole else texts

@@ -1,7 +1,7 @@
-"""The best exchange of one item of a list, compiled: by what the set is worth, or by the whole order.
+"""Kernels that find the best exchange of one item of a list, by the value of the set or by that of the whole order.
 
-What an exchange brings is read off counts and sums of the list as it stands; only what it does to the alpha-DCG of
-those behind it is added up, and only for exchanges that a bound does not rule out.
+The gain of an exchange follows from counts and sums of the current list. Only its effect on the alpha-DCG of later
+places is summed explicitly, and only for exchanges that a bound does not exclude.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ from recprism.rerank._kernels.worth import (
 def best_by_set(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, best_list: Any
 ) -> tuple[float, int, int]:
-    """What the best exchange brings, who comes and who goes, and ``best_list``; -1 if none brings over ``to_beat``.
+    """Find the best exchange for a list in the order of rank, and write the new list to ``best_list``.
 
-    The list stands in the order of rank. Those between the place given up and the place taken move by one: what that
-    does to accuracy is a difference of two cumulated sums.
+    Items between the vacated and the new place move by one. The effect on accuracy is a difference of two cumulative
+    sums.
+
+    Returns:
+        The gain and the positions that arrive and leave; -1 and -1 if no exchange gains more than ``to_beat``.
     """
     indptr, indices, _, _, shown, prices, discount, _, _, _ = goals
     inside, near, like, _, counts, barred, (more, fewer), _ = state
     k, times, mark = len(chosen), counts[1], counts[2]
-    up, down = np.zeros(k + 1), np.zeros(k + 1)  # what the first places gain by moving up, or down, by one
+    up, down = np.zeros(k + 1), np.zeros(k + 1)  # gain of the first places if they move up or down by one
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
         up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
@@ -64,7 +67,7 @@ def best_by_set(
             gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
             if prices[DISTANCE] > 0:
                 gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
-            if gain <= to_beat:  # what leaves can only take subtopics along
+            if gain <= to_beat:  # the item that leaves can only lower the gain
                 continue
             gain -= taken_along(items[gone], item, indptr, indices, more, fewer, mark)
             gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
@@ -79,13 +82,16 @@ def best_by_set(
 def best_by_order(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float, best_list: Any
 ) -> tuple[int, int]:
-    """Who comes and who goes in the best exchange, or twice the same if it is best to move an item; -1 if none helps.
+    """Find the best exchange or move, and write the new list to ``best_list``.
 
-    The newcomer takes the place of the one that goes: moves put it right. ``best_list`` is the list with it made.
+    A new item takes the place of the one that leaves; later moves can improve its place.
+
+    Returns:
+        The positions that arrive and leave; both are the same for a move, and -1 if nothing helps.
     """
     indptr, indices, _, _, shown, prices, _, _, _, _ = goals
     (more, fewer), (before, own, later) = state[6], state[7]
-    _, elsewhere, differs = state[4]  # counts of all but the one that goes, and what is otherwise than in ``before``
+    _, elsewhere, differs = state[4]  # counts without the item that leaves, and differences from ``before``
     k, arriving, leaving, best = len(chosen), -1, -1, tie
     _stand_in_order(items, relevance, chosen, goals, before, own, later)
     elsewhere[:] = before[k]
@@ -112,10 +118,16 @@ def best_by_order(
 
 @compiled
 def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, own: Any, later: Any) -> None:
-    """What the list is worth as it stands.
+    """Compute the value of the current list.
 
-    before: (k + 1, n_subtopics) how often each came before a place
-    own: (k + 1,) what the places before one are worth; later: the same if each item stood one place further down
+    Args:
+        items: Item numbers of the candidates.
+        relevance: Their relevance.
+        chosen: Positions of the list, (k,).
+        goals: Data and prices of the goals.
+        before: Receives how often each subtopic occurs before a place, (k + 1, n_subtopics).
+        own: Receives the value of the places before each place, (k + 1,).
+        later: Receives the same if each item were one place further down, (k + 1,).
     """
     indptr, indices, prices, discount, worth = goals[0], goals[1], goals[5], goals[6], goals[7]
     before[0] = 0
@@ -134,14 +146,15 @@ def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before:
 def _best_newcomer(
     place: int, lost: float, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
 ) -> tuple[float, int]:
-    """What the best item for the place of another brings over ``lost``, and which; -1 if none brings over ``to_beat``.
+    """Find the best new item for the place of an item that leaves, which ``differs`` already omits.
 
-    ``differs`` says that the other is gone.
+    Returns:
+        The gain minus ``lost`` and the position of the new item; -1 if no gain is above ``to_beat``.
     """
     indptr, indices, _, _, shown, prices, discount, worth, _, _ = goals
     inside, near, like, _, (_, _, differs), _, (more, _), (before, _, _) = state
     gone, best = chosen[place], -1
-    behind = _behind(place, items, relevance, chosen, goals, before, differs)  # if the place were empty
+    behind = _behind(place, items, relevance, chosen, goals, before, differs)  # with an empty place
     for c in range(len(items)):
         if inside[c]:
             continue
@@ -150,7 +163,7 @@ def _best_newcomer(
         gain += prices[SHOWN] * int(shown[items[c]] == 0) + brought(items[c], indptr, indices, more)
         if prices[DISTANCE] > 0:
             gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
-        if gain + behind <= to_beat:  # those behind can only lose by a newcomer
+        if gain + behind <= to_beat:  # a new item can only lower the value of later places
             continue
         count(items[c], indptr, indices, differs, 1)
         gain += _behind(place, items, relevance, chosen, goals, before, differs)
@@ -164,15 +177,18 @@ def _best_newcomer(
 def _best_move(
     place: int, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
 ) -> tuple[float, int, int]:
-    """What it brings to move the item at ``place`` down or a later one up to it; from where to where, or -1, -1.
+    """Find the best move of the item at ``place`` down, or of a later item up to it.
 
-    Only those between the two places change their worth. ``differs`` says that the item at ``place`` is gone.
+    Only the items between the two places change their value. ``differs`` omits the item at ``place``.
+
+    Returns:
+        The gain, and the places from and to which an item moves; -1 and -1 if no gain is above ``to_beat``.
     """
     indptr, indices = goals[0], goals[1]
     differs, (before, own, later) = state[4][2], state[7]
     gone = chosen[place]
     moving, target = -1, -1
-    passed = 0.0  # what those are worth that it passes on its way down
+    passed = 0.0  # value of the items that it passes on its way down
     for to in range(place + 1, len(chosen)):
         now = own[to + 1] - own[place]
         passed += _worth_at(to - 1, chosen[to], items, relevance, goals, before[to], differs)
@@ -180,9 +196,9 @@ def _best_move(
         if down > to_beat:
             to_beat, moving, target = down, place, to
         riser = items[chosen[to]]
-        count(items[gone], indptr, indices, differs, 1)  # nobody is gone when one rises
+        count(items[gone], indptr, indices, differs, 1)  # for a move up, no item is missing
         up = _worth_at(place, chosen[to], items, relevance, goals, before[place], differs) - now
-        if up + later[to] - later[place] > to_beat:  # else: those that it passes can only lose
+        if up + later[to] - later[place] > to_beat:  # otherwise not even this bound suffices
             count(riser, indptr, indices, differs, 1)
             for at in range(place, to):
                 up += _worth_at(at + 1, chosen[at], items, relevance, goals, before[at], differs)
@@ -195,7 +211,7 @@ def _best_move(
 
 @compiled
 def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, differs: Any) -> float:
-    """What the places after one are worth."""
+    """Return the value of the places after one."""
     total = 0.0
     for at in range(place + 1, len(chosen)):
         total += _worth_at(at, chosen[at], items, relevance, goals, before[at], differs)
@@ -204,7 +220,7 @@ def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, bef
 
 @compiled
 def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
-    """What a candidate is worth at a place; ``before`` and ``differs`` together count what came before it."""
+    """Return the value of a candidate at a place; ``before`` + ``differs`` counts the subtopics before it."""
     indptr, indices, prices, discount, worth = goals[0], goals[1], goals[5], goals[6], goals[7]
     item, fresh = items[position], 0.0
     for at in range(indptr[item], indptr[item + 1]):
@@ -215,7 +231,7 @@ def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any,
 
 @compiled
 def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
-    """``out`` is the list in the order of rank with one item exchanged."""
+    """Write to ``out`` the list with one item exchanged, in the order of rank."""
     for place in range(len(chosen)):
         out[place] = arriving if chosen[place] == leaving else chosen[place]
     out.sort()
@@ -223,7 +239,7 @@ def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
 
 @compiled
 def _moved(chosen: Any, place: int, to: int, trial: Any) -> None:
-    """The list with the item at ``place`` taken out and put in at ``to``."""
+    """Write to ``trial`` the list with the item at ``place`` moved to ``to``."""
     step = 1 if to > place else -1
     trial[:] = chosen
     for at in range(place, to, step):

@@ -1,12 +1,11 @@
-"""Loops over users, compiled, that look at as little of a list as will do.
+"""Kernels of greedy re-rankers that evaluate as few candidates as possible.
 
-In every greedy method here the worth of a candidate only falls as more is chosen, so a worth known from earlier is an
-upper bound. A candidate whose bound does not beat the best found so far is passed over; the others are brought up to
-date one chosen item at a time, and only for as long as they can still win. Ranks are walked from the best, so winners
-are found early.
+In each re-ranker here the value of a candidate never rises as more items are chosen, so an earlier value is an upper
+bound. A candidate whose bound does not beat the best so far is skipped. The others are updated one chosen item at a
+time, as long as they can still win. Candidates are visited from the best rank, so winners are found early.
 
-Pools must have been checked: an item number outside the catalogue is not caught here. Constants come in as arguments:
-compiled code is kept on disk and would not see them change elsewhere.
+Pools must have been checked: these kernels do not detect item numbers outside the catalogue. Constants are arguments,
+because the modules that define them need torch.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from recprism._compile import compiled, compiled_loosely
 def ranked(
     first: int, last: int, candidates: Any, scores: Any, items: Any, relevance: Any, lengths: Any, n_items: int
 ) -> bool:
-    """Fill ``items``, ``relevance`` and ``lengths`` of a Pool.
+    """Fill ``items``, ``relevance`` and ``lengths`` of a ``Pool``.
 
-    False, with work left undone, if candidates are not ranked or anything is wrong with them.
+    Returns:
+        False, with incomplete results, if the candidates are not ranked or invalid.
     """
     last_seen = np.full(n_items, -1)
     for u in range(first, last):
@@ -79,8 +79,8 @@ def _mmr_of_one(
     items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, tie: float
 ) -> None:
     n = len(items)
-    compared = np.zeros(n, np.int64)  # -1 for what is taken
-    nearest = np.empty(n)  # largest similarity to the first ``compared`` of the chosen
+    compared = np.zeros(n, np.int64)  # -1 for chosen candidates
+    nearest = np.empty(n)  # largest similarity to the first ``compared`` chosen items
     for c in range(n):
         nearest[c] = 0.0 if known[items[c]] else 1.0
     for place in range(min(len(positions), n)):
@@ -88,13 +88,13 @@ def _mmr_of_one(
         for c in range(n if place > 0 else 0):
             most = (1 - trade_off) * relevance[c]
             if most <= to_beat:
-                break  # further down it is still less
+                break  # lower ranks have even less
             if compared[c] < 0:
                 continue
             value = most - trade_off * nearest[c]
             while value > to_beat and compared[c] < place:
                 chosen = items[positions[compared[c]]]
-                nearest[c] = max(nearest[c], _dot(unit[items[c]], unit[chosen]))
+                nearest[c] = max(nearest[c], dot(unit[items[c]], unit[chosen]))
                 value = most - trade_off * nearest[c]
                 compared[c] += 1
             if value > to_beat:
@@ -125,12 +125,12 @@ def dpp(
 def _dpp_of_one(
     items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, floor: float, tie: float
 ) -> None:
-    """A cheap bound spares most logarithms: log(x) <= 2 (x - 1) / (x + 1) for x up to 1."""
+    """Choose for one user; the bound log(x) <= 2 (x - 1) / (x + 1) for x <= 1 avoids most logarithms."""
     n, k = len(items), min(len(positions), len(items))
     span = np.empty((k, unit.shape[1]))
     directions = 0  # orthonormal rows of ``span`` in use
-    compared = np.zeros(n, np.int64)  # -1 for what is taken
-    residual = np.empty(n)  # squared length of what lies outside the first ``compared`` directions, or the floor
+    compared = np.zeros(n, np.int64)  # -1 for chosen candidates
+    residual = np.empty(n)  # squared length outside the first ``compared`` directions, at least the floor
     for c in range(n):
         residual[c] = 1.0 if known[items[c]] else floor
     for place in range(k):
@@ -138,11 +138,11 @@ def _dpp_of_one(
         for c in range(n):
             needed = to_beat - (1 - trade_off) * relevance[c]  # of trade_off * log(residual)
             if needed >= 0.0:
-                break  # no residual has a logarithm above 0, and further down still more is needed
+                break  # no residual has a logarithm above 0, and lower ranks need even more
             if compared[c] < 0:
                 continue
             while compared[c] < directions and trade_off * 2 * (residual[c] - 1) > needed * (residual[c] + 1):
-                outside = residual[c] - _dot(unit[items[c]], span[compared[c]]) ** 2
+                outside = residual[c] - dot(unit[items[c]], span[compared[c]]) ** 2
                 residual[c] = max(outside, floor)
                 compared[c] += 1
             if compared[c] == directions and trade_off * 2 * (residual[c] - 1) > needed * (residual[c] + 1):
@@ -158,16 +158,16 @@ def _dpp_of_one(
 
 @compiled_loosely
 def _write_direction(span: Any, directions: int, vector: Any) -> None:
-    """What of ``vector`` lies outside the first rows of ``span`` becomes the next row, at length 1."""
+    """Write the part of ``vector`` outside the first rows of ``span`` to the next row, at length 1."""
     d = len(vector)
     outside = np.empty(d)
     for i in range(d):
         outside[i] = vector[i]
     for earlier in range(directions):
-        along = _dot(outside, span[earlier])
+        along = dot(outside, span[earlier])
         for i in range(d):
             outside[i] -= along * span[earlier, i]
-    length = np.sqrt(_dot(outside, outside))
+    length = np.sqrt(dot(outside, outside))
     for i in range(d):
         span[directions, i] = outside[i] / length
 
@@ -188,7 +188,7 @@ def cover(
     kept: int,
     tie: float,
 ) -> None:
-    """intents: a row for each user, or one for all."""
+    """Choose for some users; ``intents`` has a row for each user, or one for all."""
     uncovered = np.empty(intents.shape[1])
     for u in range(first, last):
         for subtopic in range(len(uncovered)):
@@ -231,7 +231,7 @@ def spread(
     trade_off: float,
     kept: int,
 ) -> None:
-    """One user after another, in ``order``; ``shown`` is counted on."""
+    """Serve users one after another, in ``order``, and increase ``shown``."""
     for u in range(len(items)):
         for place in range(min(kept, lengths[u])):
             positions[u, place] = place
@@ -253,7 +253,7 @@ def spread(
 
 
 @compiled_loosely
-def _dot(a: Any, b: Any) -> Any:
+def dot(a: Any, b: Any) -> Any:
     total = 0.0
     for i in range(len(a)):
         total += a[i] * b[i]

@@ -1,4 +1,4 @@
-"""The search for optimal lists, compiled: exchanges of one item, the best one first, until none helps."""
+"""Kernel of the search for optimal lists: exchanges of one item, the best one first, until none helps."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from recprism.rerank._kernels.worth import (
     weigh,
 )
 
-MOVES = 60  # of one list, at most: in practice a handful
-CHAIN = 3  # exchanges tried in a row where no single one helps
+MOVES = 60  # largest number of exchanges of one list; about five are usual
+CHAIN = 3  # exchanges tried in sequence if no single one helps
 
 
 @compiled
@@ -46,26 +46,40 @@ def optimal(
     filling: Any,
     tie: float,
 ) -> None:
-    """Improve ``positions`` (n_users, k), which hold lists already, in place.
+    """Improve existing lists in place.
 
-    indptr, indices: the subtopics of item i are indices[indptr[i]:indptr[i + 1]]
-    unit, known: (n_items, d) directions whose distances count, (n_items,) who has one; the others earn nothing
-    shown: (n_items,) int64 lists that hold the item, kept up to date; users must then be served by one thread
-    prices: (6,) of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown, and of all
-        that a user's subtopics can be filled with
-    worth: (k + 1,) of a subtopic by how often it came before
-    intents: (n_users, n_subtopics) the weight of a subtopic for the user; filling: (k + 2,) how much n items fill it
+    If users are independent, a greedy list is improved as well, and the better of the two is kept. From the most
+    relevant list alone, the search gets stuck where two items only help together.
 
-    Where users do not hang together, a greedy list is improved as well, and the better of the two is kept: the most
-    relevant list alone gets stuck where two items would have to come together.
+    Args:
+        first: First user.
+        last: User after the last one.
+        items: Item numbers of the candidates, (n_users, n_candidates).
+        relevance: Their relevance, (n_users, n_candidates).
+        lengths: Candidates of each user, (n_users,).
+        positions: The lists, (n_users, k); changed in place.
+        indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
+        indices: Subtopics of all items.
+        n_subtopics: Number of subtopics.
+        unit: Unit vectors whose distances count, (n_items, d).
+        known: Whether a vector is not zero, (n_items,); zero vectors have no distance.
+        shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one thread
+            must serve all users.
+        prices: Value of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown, and the
+            match with the user's history, (6,).
+        discount: Discount of each place, (k,).
+        worth: Value of a subtopic by how often it occurred before, (k + 1,).
+        intents: Weights of subtopics, (n_users, n_subtopics).
+        filling: How far n items fill a subtopic, (k + 2,).
+        tie: Gains up to this do not count.
     """
     counts = np.zeros((3, n_subtopics), np.int64)
     depth = items.shape[1] if prices[DISTANCE] > 0 else 0
     near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
     inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
-    steps = np.zeros((2, n_subtopics))  # what one more item of a subtopic brings, what one fewer takes
+    steps = np.zeros((2, n_subtopics))  # gain of one more item of a subtopic, loss of one fewer
     k = positions.shape[1]
-    in_order = (np.zeros((k + 1, n_subtopics), np.int64), np.zeros(k + 1), np.zeros(k + 1))  # of best_by_order
+    in_order = (np.zeros((k + 1, n_subtopics), np.int64), np.zeros(k + 1), np.zeros(k + 1))  # for best_by_order
     state = (inside, near, like, compared, counts, barred, steps, in_order)
     greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
@@ -84,7 +98,7 @@ def optimal(
 
 @compiled
 def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> float:
-    """Make exchanges until none helps; the worth of the list that is left, apart from items shown."""
+    """Make exchanges until none helps; return the value of the list without the part for items shown."""
     prices, counts = goals[5], state[4]
     _stand(items, chosen, goals, state)
     best_list = np.empty_like(chosen)
@@ -103,9 +117,9 @@ def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, ti
 
 @compiled
 def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> bool:
-    """Some exchanges in a row, the best each time though it may lose; True if the list has become better on the way.
+    """Try a sequence of exchanges, each the best one even if it loses; return whether the list improved.
 
-    So two items can come that help only together (Kernighan and Lin, 1970). Who came stays, who left does not return.
+    This finds items that only help together (Kernighan and Lin, 1970). New items stay, and removed ones do not return.
     """
     barred = state[5]
     best_list, kept = np.empty_like(chosen), chosen.copy()
@@ -127,7 +141,7 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
 
 @compiled
 def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
-    """Make the state speak of this list."""
+    """Set the state to this list."""
     inside, near, barred = state[0], state[1], state[5]
     inside[: len(items)] = False
     barred[: len(items)] = False
@@ -139,7 +153,7 @@ def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
 
 @compiled
 def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, state: Any, best_list: Any) -> None:
-    """The exchange that led to ``best_list``; twice the same where an item only moved."""
+    """Make the exchange that leads to ``best_list``; ``arriving`` equals ``leaving`` if an item only moved."""
     shown, prices, inside = goals[4], goals[5], state[0]
     if arriving != leaving:
         inside[arriving], inside[leaving] = True, False
@@ -153,7 +167,7 @@ def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, stat
 
 @compiled
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
-    """Fill ``chosen`` place by place with what adds most; where order earns nothing, in the order of rank."""
+    """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank."""
     indptr, indices, _, _, _, prices, discount, worth, _, _ = goals
     inside, near, _, _, counts, _, (more, fewer), _ = state
     times = counts[1]
@@ -181,7 +195,7 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
 
 @compiled
 def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
-    """Add the similarities of all candidates to one that joins the list, or take them off; each is computed once."""
+    """Add or subtract the similarities of all candidates to an item of the list; each is computed once."""
     unit, known, prices = goals[2], goals[3], goals[5]
     near, like, compared = state[1], state[2], state[3]
     if prices[DISTANCE] == 0:
@@ -197,7 +211,7 @@ def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None
 
 @compiled_loosely
 def _similarity(a: int, b: int, unit: Any, known: Any) -> float:
-    """The cosine; 1 if either has no direction: nothing is known, so no distance is earned."""
+    """Return the cosine; 1 if either vector is zero, so that the pair has no distance."""
     total = 0.0
     for f in range(unit.shape[1]):
         total += unit[a, f] * unit[b, f]

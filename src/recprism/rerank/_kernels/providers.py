@@ -1,6 +1,6 @@
-"""The loop of P-MMF, compiled: one user after another, all providers' prices after each.
+"""Kernel of P-MMF: users are served one after another, and all prices are updated after each.
 
-See ``pmmf`` for the method, and ``loops`` for what is expected of pools and constants.
+``pmmf`` explains the method; ``greedy`` says what the kernels expect of pools and constants.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _turn(direction: Any, left: Any, kept: float, scale: float) -> None:
 
 @compiled_loosely
 def _move(weighted: Any, direction: Any, speed: Any) -> float:
-    """Take the step; returned is the sum of what lies below 0 after it."""
+    """Take the step; return the sum of negative values after it."""
     below = 0.0
     for p in range(len(weighted)):
         weighted[p] -= speed[p] * direction[p]
@@ -78,7 +78,7 @@ def _move(weighted: Any, direction: Any, speed: Any) -> float:
 
 @compiled_loosely
 def _allow(weighted: Any, below: float, enough: float) -> None:
-    """See ``pmmf._allowed``; in place."""
+    """Project as ``pmmf._allowed`` does, in place."""
     raised, count = 0.0, 0
     while -below - 1.0 > enough:
         if count == 0:

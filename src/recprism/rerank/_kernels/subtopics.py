@@ -1,6 +1,6 @@
-"""Loops over users, compiled, for methods that hold the list's subtopics against the user's own.
+"""Kernels of re-rankers that compare the subtopics of a list with those of the user.
 
-See ``loops`` for what is expected of pools and constants.
+``greedy`` says what the kernels expect of pools and constants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pm2(
     focus: float,
     tie: float,
 ) -> None:
-    """votes: a row for each user, or one for all."""
+    """Choose for some users; ``votes`` has a row for each user, or one for all."""
     topics = (indptr, indices, chances, shares)
     for u in range(first, last):
         own = votes[u % len(votes)]
@@ -67,7 +67,7 @@ def _pm2_of_one(
 
 @compiled
 def _write_weights(votes: Any, seats: Any, weights: Any, focus: float, tie: float) -> float:
-    """Fill in what each subtopic is worth now; returned is the most that one is worth."""
+    """Write the current weight of each subtopic; return the largest."""
     total = 0.0
     for subtopic in range(len(votes)):
         weights[subtopic] = votes[subtopic] / (2 * seats[subtopic] + 1)
@@ -109,15 +109,16 @@ def calibrated(
 def _calibrated_of_one(
     items: Any, relevance: Any, positions: Any, topics: Any, wanted: Any, trade_off: float, alpha: float, tie: float
 ) -> None:
-    """The fit of a list is the sum over subtopics of wanted * log(mixed), which differs from -KL by a constant.
+    """Choose for one user.
 
-    One more item rescales all of the list, so the logarithms of what it has so far are taken once for all candidates;
-    each candidate then changes those of its own few subtopics. What it gains by that only falls as more is chosen: as
-    in ``loops``, one whose gain of earlier would not do is passed over.
+    The fit of a list is the sum over subtopics of wanted * log(mixed), which differs from -KL by a constant. One more
+    item rescales the whole list, so the logarithms of the current list are computed once for all candidates. Each
+    candidate then changes the logarithms of its own subtopics. The gain from that never rises as more items are chosen,
+    so earlier gains are bounds, as in ``greedy``.
     """
     indptr, indices, shares = topics
     n = len(items)
-    value = np.full(n, np.inf)  # as last seen; -inf for what is taken
+    value = np.full(n, np.inf)  # as last computed; -inf for chosen candidates
     amount, logs = np.zeros(len(wanted)), np.zeros(len(wanted))
     count = 0  # chosen items that have subtopics
     fit = _write_logs(logs, amount, wanted, 1, alpha)
@@ -148,7 +149,7 @@ def _calibrated_of_one(
 
 @compiled
 def _write_logs(logs: Any, amount: Any, wanted: Any, count: int, alpha: float) -> float:
-    """Fill in the logarithm of the mixed distribution were there ``count`` items; returned is the fit."""
+    """Write the logarithm of the mixed distribution for a list of ``count`` items; return the fit."""
     fit = 0.0
     for subtopic in range(len(wanted)):
         p = wanted[subtopic]

@@ -1,8 +1,7 @@
-"""Loops over users, compiled, for methods by whose measure a candidate may gain as more is chosen.
+"""Kernels of re-rankers in which the value of a candidate can rise as more items are chosen.
 
-No worth known from earlier bounds a later one here, so each candidate is compared with each chosen item once, when that
-is chosen (or, in a sliding window, when it can first matter). See ``loops`` for what is expected of pools and
-constants.
+Earlier values are no bounds here, so each candidate is compared with each chosen item once: when that item is chosen,
+or, in a sliding window, when it first matters. ``greedy`` says what the kernels expect of pools and constants.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from recprism._compile import compiled, compiled_in_place, compiled_loosely
+from recprism.rerank._kernels.greedy import dot
 
 
 @compiled
@@ -36,7 +36,7 @@ def _msd_of_one(
     items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, tie: float
 ) -> None:
     n, k = len(items), min(len(positions), len(items))
-    distances = np.zeros(n)  # added up over the chosen; NaN for what is taken
+    distances = np.zeros(n)  # summed over the chosen items; NaN for chosen candidates
     for place in range(k):
         best, to_beat = 0, -np.inf
         for c in range(n):
@@ -48,7 +48,7 @@ def _msd_of_one(
         if known[items[best]] and place < k - 1:
             for c in range(n):
                 if known[items[c]]:
-                    distances[c] += 1.0 - _dot(unit[items[c]], unit[items[best]])
+                    distances[c] += 1.0 - dot(unit[items[c]], unit[items[best]])
 
 
 @compiled
@@ -93,7 +93,7 @@ def _ssd_of_one(
         best, to_beat = 0, -np.inf
         for c in range(n):
             if (1 - trade_off) * relevance[c] + trade_off <= to_beat:
-                break  # not even all of its length would do, and further down still less
+                break  # not even its full length suffices, and lower ranks have even less
             if not taken[c]:
                 length = np.sqrt(outside[c]) if outside[c] > floor else 0.0
                 value = (1 - trade_off) * relevance[c] + trade_off * length
@@ -102,28 +102,28 @@ def _ssd_of_one(
         positions[place] = best
         taken[best] = True
         if earlier > 0 and place < k - 1:
-            slot = place % earlier  # that of the direction which leaves the window
+            slot = place % earlier  # the slot of the direction that leaves the window
             _write_direction(span, slot, unit[items[best]], outside[best] > floor)
             for c in range(n):
                 if not taken[c]:
-                    square = _dot(unit[items[c]], span[slot]) ** 2
+                    square = dot(unit[items[c]], span[slot]) ** 2
                     outside[c] += along[slot, c] - square
                     along[slot, c] = square
 
 
 @compiled_loosely
 def _write_direction(span: Any, slot: int, vector: Any, is_new: bool) -> None:
-    """What of ``vector`` lies outside all rows of ``span`` becomes the row at ``slot``, at length 1; 0 if not new."""
+    """Write the part of ``vector`` outside all rows of ``span`` to row ``slot``, at length 1; 0 if not new."""
     d = len(vector)
     outside = np.zeros(d)
     if is_new:
         for i in range(d):
             outside[i] = vector[i]
         for row in range(len(span)):
-            coordinate = _dot(outside, span[row])
+            coordinate = dot(outside, span[row])
             for i in range(d):
                 outside[i] -= coordinate * span[row, i]
-        length = np.sqrt(_dot(outside, outside))
+        length = np.sqrt(dot(outside, outside))
         for i in range(d):
             outside[i] /= length
     for i in range(d):
@@ -163,12 +163,12 @@ def _sliding_dpp_of_one(
     floor: float,
     tie: float,
 ) -> None:
-    """A cheap bound spares most logarithms: log(x) <= 2 (x - 1) / (x + 1) for x up to 1."""
+    """Choose for one user; the bound log(x) <= 2 (x - 1) / (x + 1) for x <= 1 avoids most logarithms."""
     n, k = len(items), min(len(positions), len(items))
     cosines = np.empty((n, k))  # to the item at each place, for places below ``compared`` and inside the window
-    compared = np.zeros(n, np.int64)  # -1 for what is taken
-    places = np.empty(earlier, np.int64)  # in the window, less those that add no direction
-    factor = np.empty((earlier + 1, earlier))  # Cholesky factor of the cosines between their items; a row to work in
+    compared = np.zeros(n, np.int64)  # -1 for chosen candidates
+    places = np.empty(earlier, np.int64)  # in the window, without those that add no direction
+    factor = np.empty((earlier + 1, earlier))  # Cholesky factor of the cosines between their items, plus a work row
     for place in range(k):
         start = max(0, place - earlier)
         rank = _factorise(start, place, items, positions, known, cosines, places, factor, floor)
@@ -176,11 +176,11 @@ def _sliding_dpp_of_one(
         for c in range(n):
             needed = to_beat - (1 - trade_off) * relevance[c]  # of trade_off * log(residual)
             if needed >= 0.0:
-                break  # no residual has a logarithm above 0, and further down still more is needed
+                break  # no residual has a logarithm above 0, and lower ranks need even more
             if compared[c] < 0:
                 continue
             for at in range(max(start, compared[c]), place):
-                cosines[c, at] = _dot(unit[items[c]], unit[items[positions[at]]])
+                cosines[c, at] = dot(unit[items[c]], unit[items[positions[at]]])
             compared[c] = place
             residual = max(floor, _residual(c, cosines, places, factor, rank) if known[items[c]] else 0.0)
             if trade_off * 2 * (residual - 1) > needed * (residual + 1):
@@ -203,17 +203,17 @@ def _factorise(
     factor: Any,
     floor: float,
 ) -> int:
-    """Fill ``places`` and ``factor`` for the items chosen from place ``start`` up to ``end``; the rank is returned.
+    """Fill ``places`` and ``factor`` for the items chosen from place ``start`` up to ``end``; return the rank.
 
-    Made anew for each place: what leaves the window was the first row, on which all others rest. An item's cosines to
-    those chosen before it were needed to choose it, so they are there.
+    This is repeated for each place, because the item that leaves the window was the first row, on which all others
+    depend. An item's cosines to earlier items are known, because they were needed to choose it.
     """
     rank = 0
     for place in range(start, end):
         if known[items[positions[place]]]:
             residual = _residual(positions[place], cosines, places, factor, rank)
             if residual > floor:
-                factor[rank, rank] = 1.0 / np.sqrt(residual)  # to multiply by: divisions are slow
+                factor[rank, rank] = 1.0 / np.sqrt(residual)  # the reciprocal, because divisions are slow
                 places[rank] = place
                 rank += 1
     return rank
@@ -221,9 +221,9 @@ def _factorise(
 
 @compiled_in_place
 def _residual(c: int, cosines: Any, places: Any, factor: Any, rank: int) -> Any:
-    """Squared length of candidate c outside the window.
+    """Return the squared length of candidate c outside the window.
 
-    The row of ``factor`` at ``rank`` is filled with its coordinates along the window's directions.
+    Row ``rank`` of ``factor`` receives its coordinates along the window's directions.
     """
     left = 1.0
     for j in range(rank):
@@ -234,12 +234,3 @@ def _residual(c: int, cosines: Any, places: Any, factor: Any, rank: int) -> Any:
         factor[rank, j] = coordinate
         left -= coordinate**2
     return left
-
-
-@compiled_loosely
-def _dot(a: Any, b: Any) -> Any:
-    """The same as in ``loops``: compiled code kept on disk does not see another file change."""
-    total = 0.0
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total

@@ -1,4 +1,4 @@
-"""What a list is worth, and what one item more or fewer means to it, compiled."""
+"""Kernels for the value of a list, and for the effect of one item more or fewer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from recprism._compile import compiled
 
-# Places in ``prices``.
+# Positions in ``prices``.
 ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT = range(6)
 
 
@@ -18,7 +18,7 @@ def count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None:
 
 @compiled
 def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
-    """What one item more, or fewer, of each subtopic means to a list that has it so often."""
+    """Write the gain of one more and the loss of one fewer item of each subtopic, given the counts of a list."""
     prices, intents, filling = goals[5], goals[8], goals[9]
     for subtopic in range(len(counts)):
         n = counts[subtopic]
@@ -32,7 +32,7 @@ def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
 
 @compiled
 def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
-    """What the item's subtopics add."""
+    """Return the gain from the item's subtopics."""
     total = 0.0
     for at in range(indptr[item], indptr[item + 1]):
         total += more[indices[at]]
@@ -41,9 +41,10 @@ def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
 
 @compiled
 def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark: Any) -> float:
-    """What the list loses with ``gone`` where ``item`` takes its place and was counted as if it came in addition.
+    """Return the loss from removing ``gone`` after ``item`` was counted as an additional item.
 
-    A subtopic of both stays as it was: what the newcomer was counted to add goes again. ``mark`` is for notes.
+    A subtopic of both does not change, so the gain that ``item`` was credited with is lost again. ``mark`` is working
+    memory.
     """
     for at in range(indptr[item], indptr[item + 1]):
         mark[indices[at]] = 1
@@ -57,7 +58,7 @@ def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewe
 
 @compiled
 def freshness(item: int, indptr: Any, indices: Any, earlier: Any, worth: Any) -> float:
-    """What the item's subtopics are worth after what stands before it."""
+    """Return the value of the item's subtopics, given how often each occurred earlier."""
     total = 0.0
     for at in range(indptr[item], indptr[item + 1]):
         total += worth[earlier[indices[at]]]
@@ -66,7 +67,7 @@ def freshness(item: int, indptr: Any, indices: Any, earlier: Any, worth: Any) ->
 
 @compiled
 def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
-    """What subtopics and distances are worth; ``near`` must speak of this list."""
+    """Return the value of subtopics and distances; ``near`` must belong to this list."""
     indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
     near, times, k = state[1], state[4][1], len(chosen)
     times[:] = 0
@@ -83,9 +84,16 @@ def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
 
 @compiled
 def ordered_worth(chosen: Any, first: int, last: int, items: Any, relevance: Any, goals: Any, seen: Any) -> float:
-    """Discounted relevance of the places from ``first`` up to ``last``, and their alpha-DCG where it has a price.
+    """Return discounted relevance of the places from ``first`` up to ``last``, plus alpha-DCG if it has a price.
 
-    seen: (n_subtopics,) how often each came before; the same again afterwards
+    Args:
+        chosen: Positions of the list.
+        first: First place.
+        last: Place after the last one.
+        items: Item numbers of the candidates.
+        relevance: Their relevance.
+        goals: Data and prices of the goals.
+        seen: How often each subtopic occurred before, (n_subtopics,); restored afterwards.
     """
     indptr, indices, _, _, _, prices, discount, worth, _, _ = goals
     total = 0.0

@@ -1,1 +1,5 @@
-"""Constraints on lists: bans, pins, shares of categories, a floor for the tail."""
+"""Constraints on lists: bans, pins, shares of subtopics, a floor for the tail."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,7 +1,7 @@
-"""Exchanges that make lists keep limits: how many items of some subtopics a list holds, how many of the tail all hold.
+"""Exchanges that make lists meet limits on subtopics (per list) and on items of the tail (over all lists).
 
-Candidates fall into classes: those of one class have the same limited subtopics, so of each class only the least
-relevant item inside a list and the most relevant one outside can be part of the cheapest exchange.
+Candidates with the same limited subtopics form a class. Only the least relevant item of a class inside a list and the
+most relevant one outside can be part of the cheapest exchange.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.errors import InputError
 
-MAX_STATES = 2_000  # of the exact search for one list; beyond it the list stays as near as exchanges brought it
-ROUNDING = 1e-9  # 0.3 of 10 places are 3, whatever the computer says
-PENALTY = 4.0  # one item too many or too few outweighs any loss of relevance, which is at most 1
+MAX_STATES = 2_000  # of the exact search for one list; beyond it, the result of the exchanges is kept
+ROUNDING = 1e-9  # so that 0.3 of 10 places are 3 in spite of rounding errors
+PENALTY = 4.0  # of one item too many or too few; above any loss of relevance, which is at most 1
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -25,11 +25,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """How many items of each of m limited subtopics the chosen part of a list must and may hold.
+    """The least and the most items of each of m limited subtopics that the chosen part of a list may have.
 
-    class_of: (n_users, n_candidates) int64, -1 in empty places
-    member: (n_classes, m) int64, 1 where items of the class have the subtopic
-    low, high: (n_users, m) int64; low is never above what the candidates allow, high never below
+    Attributes:
+        class_of: Class of each candidate, (n_users, n_candidates) int64; -1 in empty places.
+        member: 1 if items of the class have the subtopic, (n_classes, m) int64.
+        low: Least number of items, (n_users, m) int64; never above what the candidates allow.
+        high: Largest number of items, (n_users, m) int64; never below what the candidates allow.
     """
 
     class_of: Ints
@@ -38,15 +40,15 @@ class Limits:
     high: Ints
 
     def counts(self, inside: Bools) -> Ints:
-        """(n_users, m) items of each subtopic; inside: (n_users, n_candidates)."""
-        blank = np.vstack([self.member, np.zeros((1, self.member.shape[1]), np.int64)])  # -1 finds the last row
+        """Count the items of each subtopic, (n_users, m), among the chosen ones, (n_users, n_candidates)."""
+        blank = np.vstack([self.member, np.zeros((1, self.member.shape[1]), np.int64)])  # class -1 is the last row
         counts = np.zeros((len(inside), self.member.shape[1]), np.int64)
         for s, has in enumerate(blank.T > 0):
             counts[:, s] = (inside & has[self.class_of]).sum(1)
         return counts
 
     def excess(self, counts: Ints) -> Ints:
-        """(n_users,) items too few or too many, over all subtopics."""
+        """Count items too few or too many over all subtopics, (n_users,)."""
         outside: Ints = np.maximum(self.low - counts, 0) + np.maximum(counts - self.high, 0)
         total: Ints = outside.sum(1)
         return total
@@ -55,7 +57,11 @@ class Limits:
         return Limits(self.class_of[users], self.member, self.low[users], self.high[users])
 
     def change(self, counts: Ints) -> Ints:
-        """(n_users, n_classes, n_classes) change of excess if one of a class goes and one of another comes."""
+        """Compute the change of the excess if an item of one class is replaced by one of another class.
+
+        Returns:
+            (n_users, n_classes that leave, n_classes that arrive).
+        """
         now, after = self.excess(counts), np.zeros((len(counts), len(self.member), len(self.member)), np.int64)
         for s in range(self.member.shape[1]):
             step = self.member[None, :, s] - self.member[:, None, s]
@@ -68,7 +74,14 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """The best exchange of each user: positions that go and come, what relevance it loses; possible or not."""
+    """The best exchange of each user.
+
+    Attributes:
+        leaving: Position of the item that leaves, (n_users,).
+        arriving: Position of the item that arrives, (n_users,).
+        loss: Loss of relevance, (n_users,).
+        possible: Whether there is an exchange, (n_users,) bool.
+    """
 
     leaving: Ints
     arriving: Ints
@@ -79,10 +92,14 @@ class Exchange:
 def best_exchange(
     inside: Bools, relevance: NDArray[np.float64], limits: Limits, *, tail: Bools | None = None
 ) -> Exchange:
-    """The exchange that brings a list nearest to its limits, of equals the one that loses least relevance.
+    """Find the exchange that brings a list nearest to its limits; of equal ones the one that loses least relevance.
 
-    tail: (n_users, n_candidates) bool; if given, an item of the tail must come for one that is not, and no limit may
-        be missed by more than before
+    Args:
+        inside: The chosen candidates, (n_users, n_candidates) bool.
+        relevance: (n_users, n_candidates).
+        limits: The limits of each list.
+        tail: Candidates of the tail, (n_users, n_candidates) bool. If given, an item of the tail must replace one that
+            is not, and no limit may be missed by more than before.
     """
     n_classes = len(limits.member)
     may_go, may_come = (inside, ~inside) if tail is None else (inside & ~tail, ~inside & tail)
@@ -102,7 +119,7 @@ def best_exchange(
 
 
 def repair(inside: Bools, relevance: NDArray[np.float64], limits: Limits) -> None:
-    """Exchange, in place, until every list is within its limits or as near as it gets."""
+    """Exchange items, in place, until each list is within its limits or as near as possible."""
     users = np.flatnonzero(limits.excess(limits.counts(inside)) > 0)
     while len(users):
         some = inside[users]
@@ -119,9 +136,10 @@ def repair(inside: Bools, relevance: NDArray[np.float64], limits: Limits) -> Non
 
 
 def _repair_exactly(inside: Bools, relevance: NDArray[np.float64], limits: Limits) -> None:
-    """The list within all limits with fewest exchanges, of those the most relevant; left alone if there is none.
+    """Find the list within all limits that needs fewest exchanges, of those the most relevant; in place.
 
-    States are the number of items taken and of each subtopic; of a class, the best items are taken first.
+    A state is the number of items taken and the number of each subtopic. Of a class, the best items are taken first. If
+    there is no such list, nothing changes.
     """
     size, class_of, low, high = int(inside.sum()), limits.class_of[0], limits.low[0], limits.high[0]
     value = np.where(inside, 2.0 * size + 2, 0.0) + relevance
@@ -130,7 +148,7 @@ def _repair_exactly(inside: Bools, relevance: NDArray[np.float64], limits: Limit
     sizes = np.array([len(some) for some in own])
     states: _States = {(0, *([0] * len(low))): (0.0, ())}
     for number, some in enumerate(own):
-        later = (sizes[number + 1 :, None] * limits.member[number + 1 :]).sum(0)  # that are still to come
+        later = (sizes[number + 1 :, None] * limits.member[number + 1 :]).sum(0)  # items of later classes
         bounds = (size, int(sizes[number + 1 :].sum()), (low - later).tolist(), low.tolist(), high.tolist())
         states = _taken(states, np.append(0.0, np.cumsum(value[some])).tolist(), limits.member[number].tolist(), bounds)
         if not 0 < len(states) <= MAX_STATES:
@@ -144,9 +162,13 @@ _States = dict[tuple[int, ...], tuple[float, tuple[int, ...]]]
 
 
 def _taken(states: _States, worth: list[float], member: list[int], bounds: Any) -> _States:
-    """Every state with 0, 1, ... items of one more class, if it can still become a list within its limits.
+    """Extend each state by 0, 1, ... items of one class, if it can still become a list within its limits.
 
-    worth: of the best 0, 1, ... items; member: the subtopics of the class
+    Args:
+        states: Value and items taken per class, by state.
+        worth: Value of the best 0, 1, ... items of the class.
+        member: The subtopics of the class.
+        bounds: Length of the list, items of later classes, least counts now, least counts, largest counts.
     """
     size, to_come, needed, low, high = bounds
     following: _States = {}
@@ -158,7 +180,7 @@ def _taken(states: _States, worth: list[float], member: list[int], bounds: Any) 
                 break
             if any(n < least or n + room < end for n, least, end in zip(there, needed, low, strict=True)):
                 continue
-            # Beyond the least, where there is no most, it does not matter how many there are: fewer states.
+            # Without an upper limit, counts above the least are equivalent, which saves states.
             same = (min(n, least) if most >= size else n for n, least, most in zip(there, low, high, strict=True))
             key, reached = (used + take, *same), total + worth[take]
             if key not in following or following[key][0] < reached:
@@ -169,8 +191,8 @@ def _taken(states: _States, worth: list[float], member: list[int], bounds: Any) 
 def raise_tail(inside: Bools, relevance: NDArray[np.float64], limits: Limits, tail: Bools, missing: int) -> None:
     """Bring ``missing`` more items of the tail into the lists, in place, by the cheapest exchanges over all users.
 
-    A user's exchanges come one after another, each dearer than the last (or counted as dear): the cheapest ones of all
-    users together are then a beginning of everybody's own.
+    Each exchange of a user counts at least as much as the one before. The cheapest exchanges of all users together are
+    therefore the first ones of each user.
     """
     trial, users = inside.copy(), np.arange(len(inside))
     floor = np.full(len(inside), -np.inf)
@@ -184,16 +206,18 @@ def raise_tail(inside: Bools, relevance: NDArray[np.float64], limits: Limits, ta
         trial[users, come] = True
         made.append((floor[users], users, out, come))
         costs = np.concatenate([some[0] for some in made])
-        if len(costs) >= missing:  # who is dearer than what is enough already need not go on
+        if len(costs) >= missing:  # users whose next exchange costs more than those found need no further search
             users = users[floor[users] < np.partition(costs, missing - 1)[missing - 1]]
     if made:
         cost, user, out, come = (np.concatenate(parts) for parts in zip(*made, strict=True))
-        for at in np.argsort(cost, kind="stable")[: max(missing, 0)]:  # stable: a user's own stay in their order
+        for at in np.argsort(cost, kind="stable")[
+            : max(missing, 0)
+        ]:  # stable, so that a user's exchanges keep their order
             inside[user[at], out[at]], inside[user[at], come[at]] = False, True
 
 
 def _first(mask: Bools) -> Ints:
-    """(n,) where in each row the first True stands, -1 without one."""
+    """Return the position of the first True in each row, (n,); -1 if there is none."""
     return np.where(mask.any(1), mask.argmax(1), -1)
 
 
@@ -202,7 +226,7 @@ def _last(mask: Bools) -> Ints:
 
 
 def with_pins(items: NDArray[np.int64], pins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(n_users, k): the items in the places that the pins leave, in their order."""
+    """Put the items, in their order, into the places without a pin, (n_users, k)."""
     free = pins < 0
     turn = np.cumsum(free, 1) - 1
     padded = np.pad(items, ((0, 0), (0, max(0, pins.shape[1] - items.shape[1]))), constant_values=-1)
@@ -210,26 +234,26 @@ def with_pins(items: NDArray[np.int64], pins: NDArray[np.int64]) -> NDArray[np.i
 
 
 def in_the_places_left(positions: NDArray[np.int64], inside: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Those who stayed where they were; newcomers, the best rank first, in the places that have become free."""
+    """Keep remaining items at their places, and put new items, best rank first, into the vacant places."""
     result = positions.copy()
     rows = np.arange(len(positions))[:, None]
     stayed = inside[rows, positions] & (positions >= 0)
     old = np.zeros_like(inside)
     user, place = np.nonzero(positions >= 0)
     old[user, positions[user, place]] = True
-    # Row by row, both in rising order: as many come as go.
+    # Both are sorted by row, and each row has as many new items as vacant places.
     vacant, newcomers = np.nonzero((positions >= 0) & ~stayed), np.nonzero(inside & ~old)
     result[vacant] = newcomers[1]
     return result
 
 
 def whole_places(share: float, size: NDArray[Any], *, up: bool) -> NDArray[np.int64]:
-    """Whole places that keep the share of ``size``."""
+    """Return the number of places that meets a share of ``size``, rounded up or down."""
     return (np.ceil(share * size - ROUNDING) if up else np.floor(share * size + ROUNDING)).astype(np.int64)
 
 
 def require_possible(has: NDArray[np.bool_], columns: list[int], low: Mapping[int, float]) -> None:
-    """Minimum shares may add up to more than 1 only as far as items have several of the subtopics."""
+    """Raise an error if the minimum shares add up to more than the items' numbers of subtopics allow."""
     wanted = [at for at, column in enumerate(columns) if low.get(column, 0) > 0]
     most, total = int(has[:, wanted].sum(1).max(initial=0)), sum(low.values())
     if wanted and most > 0 and total > most + ROUNDING:
@@ -239,7 +263,7 @@ def require_possible(has: NDArray[np.bool_], columns: list[int], low: Mapping[in
 
 
 def pinned_items(pinned: Mapping[int, int] | ArrayLike) -> NDArray[np.int64]:
-    """(rows, places): one row for all users if they share their pins, none if there are no pins."""
+    """Return the pins, (rows, places): one row if all users share them, none if there are no pins."""
     if not isinstance(pinned, Mapping):
         table = np.asarray(pinned, np.int64)
         if table.ndim != 2:

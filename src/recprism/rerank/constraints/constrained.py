@@ -1,4 +1,4 @@
-"""What editors ask for, around any re-ranker: bans, pins, shares of subtopics, a floor for the tail, appetites."""
+"""Constraints around any re-ranker: bans, pins, shares of subtopics, a floor for the tail, diversity per user."""
 
 from __future__ import annotations
 
@@ -38,9 +38,15 @@ NONE: Mapping[Any, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One constraint against the lists.
+    """How far the lists violate one constraint.
 
-    lists: how many break it; places: by how many places in all; worst: by how many in one list (or in all together)
+    Attributes:
+        constraint: The constraint in words.
+        lists: Number of lists that violate it.
+        places: Number of places too many or too few, over all lists.
+        worst: The same in the worst list; for the floor of the tail, over all lists.
+
+    Stability: provisional.
     """
 
     constraint: str
@@ -49,6 +55,7 @@ class Violation:
     worst: float
 
     def sentence(self) -> str:
+        """Describe the violation in words."""
         if self.places == 0:
             return f"{self.constraint}: holds everywhere."
         return f"{self.constraint}: broken in {self.lists} lists, by {self.places:g} places, {self.worst:g} at most."
@@ -56,16 +63,25 @@ class Violation:
 
 @dataclass(frozen=True)
 class Violations:
-    """What could not be met, constraint by constraint."""
+    """The violations of all constraints.
+
+    Attributes:
+        n_lists: Number of lists.
+        rows: One entry per constraint, also for those that hold.
+
+    Stability: provisional.
+    """
 
     n_lists: int
     rows: tuple[Violation, ...]
 
     @property
     def none(self) -> bool:
+        """Whether all constraints hold."""
         return all(row.places == 0 for row in self.rows)
 
     def sentence(self) -> str:
+        """Describe the violations in words."""
         if not self.rows:
             return "There are no constraints."
         if self.none:
@@ -74,27 +90,38 @@ class Violations:
         return " ".join(row.sentence() for row in self.rows if row.places)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the violations for JSON."""
         return {"n_lists": self.n_lists, "constraints": [asdict(row) for row in self.rows]}
 
 
 @dataclass(frozen=True, eq=False)
 class Constrained:
-    """A re-ranker whose lists keep an editor's rules; called as the re-ranker is.
+    """A re-ranker whose lists meet constraints; it is called like the re-ranker.
 
-    banned: items that never appear; to the re-ranker they are no candidates
-    pinned: {place: item} for all lists, 1 being the top, or (n_users, places) items with -1 where nothing is pinned.
-        A pinned item stands there whether it is a candidate or not, and nowhere else
-    min_share, max_share: {subtopic: share} of a list's items, as column numbers of the features' subtopics or, with
-        ``names``, by name; halves of places are rounded so that the share is kept
-    tail_floor: share of the places of all lists together that goes to items of the tail, by ``popularity`` (n_items,)
-    per_user_diversity: (n_users,) from 0 to 1, or "history" for the entropy of ``Features(user_subtopics=...)`` over
-        the largest possible (nothing known counts as 1): a user's trade_off is the re-ranker's times this, in steps of
-        1 / 20. The re-ranker is then called for some users at a time: one that spreads exposure does so among these
-    names: of the subtopics, such as ``dataset.subtopics.names``
+    Lists that violate a share are changed by exchanges, the cheapest in relevance first. A new item takes the place of
+    the one that it replaces, or the place of its score if the re-ranker sorts back. If the candidates cannot meet a
+    constraint, the list is as near as possible; ``report`` says by how much it misses.
 
-    Lists that break a share are changed by exchanges that bring them nearer to it, the cheapest in relevance first; who
-    comes takes the place of who goes, or where the re-ranker sorts back, the place of its score. What cannot be met
-    with the candidates there are stays as near as it gets: ``report`` tells.
+    Attributes:
+        inner: The re-ranker.
+        banned: Items that never appear; the re-ranker does not see them as candidates.
+        pinned: {place: item} for all lists, where 1 is the top, or items, (n_users, places), with -1 where nothing is
+            pinned. A pinned item appears at its place even if it is not a candidate, and nowhere else.
+        min_share: {subtopic: share}, the smallest share of a list's items. Subtopics are column numbers of the
+            features' subtopics or, with ``names``, names. Fractions of places are rounded up.
+        max_share: The same for the largest share; fractions of places are rounded down.
+        tail_floor: Share of the places of all lists together that goes to items of the tail, by ``popularity``.
+        per_user_diversity: Factors from 0 to 1, (n_users,), that multiply the re-ranker's trade_off, in steps of
+            1 / 20. "history" uses the entropy of ``Features(user_subtopics=...)`` divided by the largest possible;
+            unknown users get 1. The re-ranker is then called once per step, so a re-ranker that balances exposure does
+            so among the users of one step.
+        popularity: Training interactions per item, (n_items,).
+        names: Names of the subtopics, such as ``dataset.subtopics.names``.
+
+    Raises:
+        InputError: The constraints contradict each other, or a value is out of range.
+
+    Stability: stable.
     """
 
     inner: Reranker
@@ -130,7 +157,7 @@ class Constrained:
     def __call__(
         self, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, k: int, *, features: Features | None = None
     ) -> Any:
-        """(n_users, k) items, -1 in empty places; arguments and answer as those of a Reranker."""
+        """Choose k items for each user; arguments and result are those of :class:`Reranker`."""
         k, features = _as_length(k), Features() if features is None else features
         pool, pins = self._pool(candidates, scores, k, features)
         free = k - int((pins >= 0).sum(1).min(initial=k))
@@ -138,14 +165,19 @@ class Constrained:
         if free > 0 and pool.n_users > 0:
             positions = self._positions(pool.at_least(k), free, features)
             wanted = k - (pins >= 0).sum(1)
-            positions[np.arange(free) >= wanted[:, None]] = -1  # more pins than others have, so fewer free places
+            positions[np.arange(free) >= wanted[:, None]] = -1  # users with more pins have fewer free places
             positions = self._repaired(pool.at_least(k).to("cpu"), positions, pins, features)
             items = np.where(positions >= 0, np.take_along_axis(pool.at_least(k).items.cpu().numpy(), positions, 1), -1)
         lists = with_pins(items, pins)
         return torch.from_numpy(lists).to(candidates.device) if isinstance(candidates, Tensor) else lists
 
     def report(self, lists: ArrayLike | Tensor, *, features: Features | None = None) -> Violations:
-        """How far the lists, (n_users, k), keep from the constraints, whoever made them."""
+        """Measure how far lists violate the constraints.
+
+        Args:
+            lists: Item numbers, (n_users, k), from any source; -1 in empty places.
+            features: The subtopics of the items, if shares are constrained.
+        """
         items = np.asarray(lists.cpu() if isinstance(lists, Tensor) else lists, np.int64)
         real = items >= 0
         rows = []
@@ -174,7 +206,7 @@ class Constrained:
         return Violations(len(items), tuple(rows))
 
     def _pool(self, candidates: Any, scores: Any, k: int, features: Features) -> tuple[Pool, NDArray[np.int64]]:
-        """What is left to choose from: neither banned nor pinned; and the pins, (n_users, k)."""
+        """Return the candidates that are neither banned nor pinned, and the pins, (n_users, k)."""
         pool = Pool.of(candidates, scores, features.device, features.n_items).at_least(k)
         pins = self._pins(pool.n_users, k)
         named = np.concatenate([pins[pins >= 0], np.asarray(self.banned, np.int64)])
@@ -193,10 +225,10 @@ class Constrained:
         return Pool.of(left, pool.relevance, features.device, pool.n_items), pins
 
     def _positions(self, pool: Pool, k: int, features: Features) -> NDArray[np.int64]:
-        """The re-ranker's choice, some users at a time where appetites differ."""
+        """Call the re-ranker, once for each level of diversity per user."""
         if self.per_user_diversity is None:
             return self.inner.choose(pool, k, features).cpu().numpy().copy()
-        level = np.round(self._appetites(pool.n_users, features) * LEVELS)
+        level = np.round(self._user_diversity(pool.n_users, features) * LEVELS)
         positions = np.empty((pool.n_users, k), np.int64)
         for number in np.unique(level):
             users = torch.from_numpy(np.flatnonzero(level == number)).to(pool.device)
@@ -205,7 +237,8 @@ class Constrained:
             positions[users.cpu().numpy()] = method.choose(some, k, _of_users(features, users)).cpu().numpy()
         return positions
 
-    def _appetites(self, n_users: int, features: Features) -> NDArray[np.float64]:
+    def _user_diversity(self, n_users: int, features: Features) -> NDArray[np.float64]:
+        """Return the factors of ``per_user_diversity``, (n_users,)."""
         if isinstance(self.per_user_diversity, str):
             if self.per_user_diversity != "history":
                 raise InputError(
@@ -226,7 +259,7 @@ class Constrained:
     def _repaired(
         self, pool: Pool, positions: NDArray[np.int64], pins: NDArray[np.int64], features: Features
     ) -> NDArray[np.int64]:
-        """Positions (n_users, free) after the exchanges that shares and the tail ask for."""
+        """Return the positions, (n_users, free), after the exchanges for shares and tail."""
         low, high = self._shares
         if low or high or self.tail_floor > 0:
             items, relevance = pool.items.numpy(), np.where(pool.real.numpy(), pool.relevance.numpy(), 0.0)
@@ -266,11 +299,11 @@ class Constrained:
             least = whole_places(low.get(column, 0.0), size + pinned.sum(1), up=True) - by_pins
             most = whole_places(high.get(column, 1.0), size + pinned.sum(1), up=False) - by_pins
             bounds[0, :, at] = np.minimum(least, np.minimum(there, size))
-            bounds[1, :, at] = np.maximum(most, size - (real - there))  # the others may not be enough
+            bounds[1, :, at] = np.maximum(most, size - (real - there))  # other items may be too few
         return Limits(class_of, member, *bounds)
 
     def _pins(self, n_users: int, k: int) -> NDArray[np.int64]:
-        """(n_users, k), -1 where nothing is pinned."""
+        """Return the pins, (n_users, k); -1 where nothing is pinned."""
         given = pinned_items(self.pinned)
         if given.shape[1] > k and (given[:, k:] >= 0).any():
             raise InputError(f"an item is pinned beyond place {k}, where the lists end")
@@ -302,7 +335,7 @@ class Constrained:
         return f"subtopic {column}" if self.names is None else self.names[column]
 
     def _has(self, column: int, features: Features | None) -> NDArray[np.bool_]:
-        """(n_items + 1,) bool: the item has the subtopic; the last, for -1, has none."""
+        """Return whether each item has the subtopic, (n_items + 1,) bool; the last entry, for -1, is False."""
         topics = (Features() if features is None else features).topics
         if not 0 <= column < topics.n_cols:
             raise InputError(f"there is no subtopic {column}; the features have columns 0 to {topics.n_cols - 1}")
@@ -310,16 +343,16 @@ class Constrained:
         return has
 
     def _in_tail(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The items that are of the tail, in the same shape; an empty place is not."""
+        """Return whether each item is in the tail, in the same shape; an empty place is not."""
         popularity = as_tensor(self.popularity, "popularity", torch.device("cpu"), torch.float64)  # type: ignore[arg-type]
         if items.max(initial=-1) >= len(popularity):
-            raise InputError(f"popularity speaks of {len(popularity)} items and there is an item {items.max()}")
+            raise InputError(f"popularity has {len(popularity)} items and there is an item {items.max()}")
         tail: NDArray[np.bool_] = np.append(tail_items(popularity).numpy(), False)[items]
         return tail
 
 
 def _of_users(features: Features, users: Tensor) -> Features:
-    """The features with the rows of some users."""
+    """Return the features with the rows of some users."""
     some = copy(features)
     if features._user_subtopics is not None:
         some._user_subtopics = features._user_subtopics[users]

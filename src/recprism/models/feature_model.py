@@ -1,4 +1,4 @@
-"""A recommender over named item features: what is known of an item is fixed, how much each user wants it is learned."""
+"""A recommender over named item features: features are fixed, and the weights of each user are learned."""
 
 from __future__ import annotations
 
@@ -39,27 +39,32 @@ FEWEST_STEPS = 8
 class FeatureModel(NamedSettings):
     """score(u, v) = weights[u] . features[v] + bias[v]; weights and bias are trained with the BPR loss and Adam.
 
-    A change of an item's features changes the lists, and each column has a name: ``factors.settings["features"]``.
+    A change of an item's features changes the lists. ``factors.settings["features"]`` names the columns.
+
+    Attributes:
+        completion: Fill cells that are 0 ("never mentioned") with the prediction of a ridge regression of this
+            strength on the item vectors of a BPRMF. None leaves them 0, which suits attribute tables. For the effect on
+            review data see docs/case_study.md.
+        epochs: Largest number of passes over the training positives.
+        patience: Stop when NDCG@10 on the validation part has not improved for so many epochs, and keep the best. None
+            trains all epochs.
+        learning_rate: Learning rate of Adam.
+        weight_decay: L2 penalty on weights and bias, in the units of :class:`BPRMF`.
+        batch_size: Largest number of positives per step; an epoch has at least eight steps.
+        negatives: Items drawn for each positive.
+        popularity: The bias starts at this times log(1 + number of training users) of the item.
+
+    Stability: provisional.
     """
 
     completion: float | None = 1.0
-    """Cells that are 0 ("never mentioned") are filled with what a ridge regression of this strength on the item vectors
-    of a BPRMF expects there: items that are taken together are spoken of alike. None leaves them 0, as an attribute
-    table wants it. What it is worth on the Musical Instruments reviews: docs/case_study.md.
-    """
     epochs: int = 100
-    """Passes over the training positives, at most."""
     patience: int | None = 5
-    """Stop when NDCG@10 on the validation part has not risen for so many epochs, and keep the best. None trains on."""
     learning_rate: float = 0.006
     weight_decay: float = 0.5
-    """L2 on weights and bias, in the units of :class:`BPRMF`."""
     batch_size: int = 16_384
-    """Positives per step, at most: small data is still cut into eight steps an epoch."""
     negatives: int = 3
-    """Items drawn against each positive."""
     popularity: float = 0.3
-    """The bias starts from this times log(1 + number of training users) of the item."""
 
     name: ClassVar[str] = "features"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
@@ -86,12 +91,23 @@ class FeatureModel(NamedSettings):
         checkpoint: CheckpointSink | None = None,
         resume: Checkpoint | None = None,
     ) -> Factors:
-        """Factors with one column per feature: ``item`` (n_items, d) is the features, scaled to at most 1 in size.
+        """Train on ``split.train``; ``split.validation`` decides when to stop (see ``patience``).
 
-        item_features: rows are found by id; items without a row have no feature. Features that were read from reviews
-            should come from the training part alone (``mentions_of_pairs``): a test review tells who wrote it.
+        Args:
+            split: Training and validation interactions.
+            item_features: Features by item id; items without a row have none. Features from reviews should come from
+                the training part only (``mentions_of_pairs``), because a test review reveals a test interaction.
+            seed: The same seed and device give the same bits.
+            device: "auto" (CUDA if available), "cpu", "cuda" or "cuda:1".
+            progress: Called with an ``Epoch`` after each epoch.
+            checkpoint: Called after each epoch with arrays and facts that ``resume`` accepts.
+            resume: A checkpoint of the same training.
 
-        The other arguments are those of :meth:`BPRMF.fit`.
+        Returns:
+            Factors with one column per feature. ``item``, (n_items, d), holds the features, scaled to at most 1.
+
+        Raises:
+            InputError: There is no validation part, or the features are all 0 or not finite.
         """
         if self.patience is not None and not len(split.validation):
             raise InputError("early stopping needs a validation part and this split has none; set patience to None")
@@ -169,14 +185,14 @@ class FeatureModel(NamedSettings):
 
 
 def _checksum(features: Tensor) -> str:
-    """A short text that changes with the features: weights learned for others mean nothing here."""
+    """Return a short text that changes with the features; a checkpoint fits one set of features only."""
     shape = " x ".join(map(str, features.shape))
     return f"{shape}, checksum {zlib.crc32(features.cpu().numpy().tobytes()):08x}"
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where weights (n_users, d) and bias (n_items,) lie in the one flat tensor that is trained."""
+    """The layout of weights, (n_users, d), and bias, (n_items,), in the flat tensor of parameters."""
 
     features: Tensor
     n_users: int
@@ -190,28 +206,34 @@ class _Layout:
         return parameters[:end].view(self.n_users, -1), parameters[end:]
 
     def row_of(self, place: int) -> int:
-        """The user, or the number of users plus the item, that a number in the flat tensor belongs to."""
+        """Return the user, or the number of users plus the item, that a position in the flat tensor belongs to."""
         width = self.features.shape[1]
         return place // width if place < self.n_users * width else place - self.n_users * (width - 1)
 
     def vectors(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """User and item vectors whose product is the score: the bias is one more column."""
+        """Return user and item vectors whose product is the score; the bias is one more column."""
         weights, bias = self.parts(parameters)
         ones = torch.ones(self.n_users, 1, device=weights.device)
         return torch.cat([weights, ones], 1), torch.cat([self.features, bias[:, None]], 1)
 
     def gradient(self, user: Tensor, item: Tensor) -> Tensor:
-        """Of what the vectors ask for, what can be had: the features stay as they are."""
+        """Return the gradient of weights and bias; the features are fixed."""
         return torch.cat([user[:, :-1].flatten(), item[:, -1]])
 
 
 def completed(known: NDArray[np.float32], item_vectors: NDArray[np.float32], ridge: float) -> NDArray[np.float32]:
-    """Features with every 0 replaced by its expectation, between 0 and the feature's largest value.
+    """Replace each 0 by its expected value, between 0 and the feature's largest value.
 
-    known: (n_items, d); item_vectors: (n_items, k); both float32
+    This is the low-rank part of the Explicit Factor Model: a linear map predicts the features from item vectors that
+    were learned from interactions.
 
-    The low-rank part of the Explicit Factor Model: item vectors that come from who takes what also have to produce the
-    features, by a linear map.
+    Args:
+        known: Features, (n_items, d) float32.
+        item_vectors: (n_items, k) float32.
+        ridge: Strength of the ridge regression.
+
+    Returns:
+        The completed features, (n_items, d) float32.
     """
     mean = known.mean(0)
     gram = item_vectors.T @ item_vectors + ridge * np.eye(item_vectors.shape[1], dtype=np.float32)

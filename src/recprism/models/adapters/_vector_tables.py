@@ -18,20 +18,20 @@ from recprism.errors import InputError
 
 log = logging.getLogger(__name__)
 FACTORS = "factors"
-"""The name of the matrix that is made of one column per factor."""
+"""The name of the matrix that is built from one column per factor."""
 
 
 def table_arrays(
     source: Any, side: str, where: str, *, key: str | None, ids: Any, bias: Any, reader: TableReader | None
 ) -> dict[str, NDArray[Any]]:
-    """name -> array of a table of vectors.
+    """Read a table of vectors and return its arrays by name.
 
     Args:
         source: A file or a frame.
         side: "user" or "item".
-        where: What errors call the table.
+        where: Name of the table in errors.
         key: The column of lists, or a pattern such as ``f*`` of the columns of factors; None finds them.
-        ids: The name of the column of ids, or ids from elsewhere, which make such a column unnecessary.
+        ids: The name of the column of ids, or ids from another source, which make such a column unnecessary.
         bias: The name of the column of biases, or anything else.
         reader: Reads a file, with the column names of the caller.
 
@@ -64,7 +64,7 @@ def table_arrays(
 
 
 def _id_column(frame: pl.DataFrame, side: str, where: str, ids: Any) -> str | None:
-    """The column of ids; None where the ids come from elsewhere."""
+    """Return the column of ids; None if the ids have another source."""
     ours = f"{side}_id"
     if isinstance(ids, str) and ids in frame.columns:
         return ids
@@ -79,7 +79,7 @@ def _id_column(frame: pl.DataFrame, side: str, where: str, ids: Any) -> str | No
 
 
 def _as_lists(column: pl.Series) -> pl.Series | None:
-    """A column of lists, also where a text file writes them as [0.1, 0.2]; None for any other."""
+    """Return a column of lists, including text such as [0.1, 0.2]; None for any other column."""
     if isinstance(column.dtype, pl.Array):
         return column.arr.to_list()
     if isinstance(column.dtype, pl.List):
@@ -93,7 +93,7 @@ def _as_lists(column: pl.Series) -> pl.Series | None:
 
 
 def _matrix(lists: pl.Series, name: str, where: str) -> NDArray[Any]:
-    """(n, d) of lists of one length."""
+    """Convert lists of equal length to a matrix, (n, d)."""
     lengths = lists.list.len()
     odd = (lengths != lengths[0]).fill_null(True)
     if odd.any() or not lengths[0]:
@@ -110,9 +110,9 @@ def _matrix(lists: pl.Series, name: str, where: str) -> NDArray[Any]:
 
 
 def _factor_columns(names: list[str], key: str | None, side: str, where: str) -> list[str]:
-    """The columns that are one factor each: those of the pattern, or all if they are one name with numbers (f0, f1).
+    """Return the columns that hold one factor each: those of the pattern, or all if they are numbered (f0, f1).
 
-    Any other column of numbers, such as a year or the row numbers that pandas writes, would be taken for a factor.
+    Without this check, a year or the row numbers that pandas writes would count as a factor.
     """
     if key is not None:
         return fnmatch.filter(names, key)

@@ -1,4 +1,4 @@
-"""Folding in: vectors for users who were not there when the model was trained, from what they did since."""
+"""Folding in: vectors for users who joined after the training, from their interactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recprism.ranking._threads import one_thread
 
 STEPS = 30  # of Newton's method; five to eight are usual
 HALVINGS = 20
-CLOSE = 1e-3  # a step below this share of the vector is the last; the error left is about its square
+CLOSE = 1e-3  # a step below this share of the vector is the last; the remaining error is about its square
 
 
 def fold_in(
@@ -30,16 +30,27 @@ def fold_in(
     negatives: int = 8,
     seed: int = 0,
 ) -> FloatArray:
-    """(n_rows, d) float32: for each row the vector that training would settle on if the item vectors stood still.
+    """Compute vectors for new users with the item vectors held fixed.
 
-    It is the one minimum of the BPR loss over the row's items, each against ``negatives`` items drawn from the others,
-    plus weight_decay / 2 * |vector|^2: a convex problem in d numbers, solved by Newton's method. A row without items
-    (or with all of them) gets the mean user vector, as in training.
+    Each vector minimises the BPR loss over the user's items plus weight_decay / 2 * |vector|^2. The loss compares each
+    item with ``negatives`` items drawn from the others. This convex problem is solved by Newton's method. A user
+    without items, or with all of them, gets the mean user vector, as in training.
 
-    interactions: (n_rows, n_items) what each user did; rows have nothing to do with the users of ``factors``
-    weight_decay: the price of length, against a loss that counts each item of the row once. More than the training's
-        own, because training stops long before its minimum and folding in does not
-    negatives: per item; the more, the less the answer hangs on ``seed``
+    Args:
+        factors: The trained model.
+        interactions: The items of each new user, (n_rows, n_items); rows are independent of the users of ``factors``.
+        weight_decay: L2 penalty; the loss counts each item of the row once. The default is larger than in training,
+            because training stops before it reaches the minimum.
+        negatives: Drawn per item; with more of them, the result depends less on ``seed``.
+        seed: Seed of the draws.
+
+    Returns:
+        User vectors, (n_rows, d) float32.
+
+    Raises:
+        InputError: The number of items differs, or a setting is out of range.
+
+    Stability: provisional.
     """
     taken = Incidence.coerce(interactions)
     if taken.n_cols != factors.n_items:
@@ -67,7 +78,7 @@ def fold_in(
 
 
 def _pairs(taken: Incidence, rows: NDArray[np.int64], negatives: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Items taken in those rows (n,), and against each of them items that the row has not taken (n, negatives)."""
+    """Return the items of the rows, (n,), and negatives for each of them, (n, negatives)."""
     some = taken.take_rows(rows)
     own = torch.from_numpy(some.indices.astype(np.int64))
     if not len(own):
@@ -78,9 +89,17 @@ def _pairs(taken: Incidence, rows: NDArray[np.int64], negatives: int, seed: int)
 
 
 def _settle(difference: Tensor, handicap: Tensor, vector: Tensor, weight_decay: float, negatives: int) -> Tensor:
-    """Newton's method with steps halved until the loss falls.
+    """Minimise by Newton's method; a step is halved until the loss falls.
 
-    difference: (n_pairs, d) taken item minus other item; handicap: (n_pairs,) the same of their biases
+    Args:
+        difference: Vector of the item minus vector of its negative, (n_pairs, d).
+        handicap: The same for biases, (n_pairs,).
+        vector: Start of the search, (d,).
+        weight_decay: L2 penalty.
+        negatives: Negatives per item.
+
+    Returns:
+        The minimum, (d,).
     """
     ridge = weight_decay * torch.eye(len(vector), dtype=torch.float64)
 
@@ -101,7 +120,7 @@ def _settle(difference: Tensor, handicap: Tensor, vector: Tensor, weight_decay: 
                 break
             step = step / 2
         else:
-            return vector  # nothing lower to be found: the last digits
+            return vector  # no lower loss within rounding errors
         vector, lead, loss = vector - step, lead_after, after
         if float(step.norm()) <= CLOSE * float(vector.norm()):
             break

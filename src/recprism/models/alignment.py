@@ -1,4 +1,4 @@
-"""The same recommender on another one's axes: after a retraining, vectors that can be compared with the old ones."""
+"""Rotate the vectors of a retrained model onto the axes of the old one, so that both can be compared."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from recprism.models.factors import Factors
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """A recommender turned onto the axes of another one. No score changes, and so no list.
+    """A recommender rotated onto the axes of another one; scores and lists do not change.
 
-    factors: the turned recommender; turn: (d, d) orthogonal, factors.item = item @ turn and factors.user = user @ turn
-    users, items: how many stand in both models
-    unlike: what the turning could not explain: |new - old| over |old|, of all vectors that stand in both models
-    unlike_before: the same without any turning
+    Attributes:
+        factors: The rotated recommender.
+        turn: Orthogonal matrix, (d, d); factors.item = item @ turn and factors.user = user @ turn.
+        users: Number of users that both models have.
+        items: Number of items that both models have.
+        unlike: |new - old| / |old| over all vectors that both models have, after the rotation.
+        unlike_before: The same before the rotation.
+
+    Stability: provisional.
     """
 
     factors: Factors
@@ -31,10 +36,22 @@ class Aligned:
 
 
 def align(factors: Factors, to: Factors) -> Aligned:
-    """Turn ``factors`` so that its vectors lie as near as can be to those of ``to``, item by item and user by user.
+    """Rotate ``factors`` so that its vectors are as near as possible to those of ``to``.
 
-    The orthogonal Procrustes problem on the ids that stand in both. One and the same turn for both sides leaves every
-    dot product as it was, and lengths and cosines too, which a map of another kind would not.
+    This is the orthogonal Procrustes problem on the ids that both models have. The same rotation for users and items
+    preserves dot products, lengths and cosines.
+
+    Args:
+        factors: The model to rotate.
+        to: The model whose axes are the target.
+
+    Returns:
+        The rotated model and how well it fits.
+
+    Raises:
+        InputError: The models have vectors of different lengths, or no item in common.
+
+    Stability: provisional.
     """
     if factors.dim != to.dim:
         raise InputError(
@@ -61,7 +78,7 @@ def align(factors: Factors, to: Factors) -> Aligned:
 
 
 def common(new: NDArray[Any], old: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the ids that stand in both stand in each, in the same order; ids of different kinds have nothing in common.
+    """Return the positions of shared ids in each array, in the same order; ids of different types never match.
 
     >>> common(np.array([3, 5, 9]), np.array([9, 4, 3]))
     (array([0, 2]), array([2, 0]))
