@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from recprism.metrics._kernels import loops
-from recprism.metrics._operations import CoverageStats, Hits, discounts
+from recprism.metrics._operations import CoverageStats, Hits, discounts, worth_of_repeats
 from recprism.metrics._tables import Rows, Topics, Vectors
 from recprism.ranking._threads import share_work
 
@@ -72,7 +72,7 @@ def _gain_terms(items: Tensor, topics: Topics, alpha: float, open_to: Tensor | N
     """
     k = items.shape[1]
     worth = torch.zeros(2 * k + 2, dtype=torch.float64)
-    worth[: k + 1] = (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
+    worth[: k + 1] = worth_of_repeats(alpha, k)
     if open_to is None:
         open_to = torch.ones(1, topics.n_cols, dtype=torch.bool)
     return topics.rows.indptr, topics.rows.indices, open_to, worth, discounts(k)

@@ -109,8 +109,13 @@ def _compiled() -> Kernels:
 
 
 def discounts(k: int, device: torch.device | None = None) -> Tensor:
-    """(k,) float64: 1 / log2(place + 1) for places 1, 2, ... k."""
+    """``(k,)`` float64: 1 / log2(place + 1) for places 1, 2, ... k."""
     return 1 / torch.log2(torch.arange(2, k + 2, dtype=torch.float64, device=device))
+
+
+def worth_of_repeats(alpha: float, k: int) -> Tensor:
+    """``(k + 1,)`` float64: (1 - alpha) ** n, what a subtopic adds to alpha-DCG after it came n times before."""
+    return (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
 
 
 class PlainKernels:
