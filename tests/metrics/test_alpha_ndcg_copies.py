@@ -177,7 +177,17 @@ def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
     terms = optimal_module._Terms.of(Optimal(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
     shown = np.zeros(len(member), np.int64)
     indptr, indices, _ = terms.subtopics
-    return indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.worth, no_intents, terms.filling
+    return (
+        indptr,
+        indices,
+        *terms.directions,
+        shown,
+        terms.prices,
+        terms.discount,
+        terms.worth,
+        no_intents,
+        terms.filling,
+    )
 
 
 @settings(max_examples=40)

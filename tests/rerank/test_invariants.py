@@ -10,12 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recprism.rerank import RERANKERS, reranker
+from recprism.rerank import RERANKERS
 from recprism.rerank import _choices as engine_module
+from recprism.rerank.registry import reranker
+from recprism.testing import check_reranker
 
 NAMES = sorted(RERANKERS)
-TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_pc")  # lists that hang on other users' lists
-ALONE = [name for name in NAMES if name not in TOGETHER]
+TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_catalogue_coverage")  # lists depend on other users' lists
 PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others need numba
 
 trade_offs = st.sampled_from([0.0, 0.01, 0.2, 0.5, 0.77, 1.0])
@@ -39,110 +40,9 @@ def lists(name: str, world: Any, k: int, **knobs: Any) -> Any:
     return reranker(name, **knobs)(world.candidates, world.scores, k, features=world.features)
 
 
-def base_list(world: Any, k: int) -> Any:
-    """The best k as they stand: the worlds' candidates come ranked."""
-    padded = np.pad(world.candidates, ((0, 0), (0, k)), constant_values=-1)
-    return padded[:, :k]
-
-
 @pytest.mark.parametrize("name", NAMES)
-@given(worlds, st.integers(1, 14))
-@some_examples
-def test_trade_off_zero_is_the_base_list(make_world: Any, name: str, world: dict[str, Any], k: int) -> None:
-    built = make_world(**world)
-    np.testing.assert_array_equal(lists(name, built, k, trade_off=0), base_list(built, k))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, st.integers(1, 14), knobs)
-@some_examples
-def test_picks_are_distinct_candidates_and_as_many_as_there_are(
-    make_world: Any, name: str, world: dict[str, Any], k: int, setting: dict[str, Any]
-) -> None:
-    built = make_world(**world)
-    picks = lists(name, built, k, **setting)
-    assert picks.shape == (world["n_users"], k)
-    assert picks.dtype == np.int64
-    for chosen, candidates in zip(picks.tolist(), built.candidates.tolist(), strict=True):
-        real = [item for item in chosen if item >= 0]
-        available = {item for item in candidates if item >= 0}
-        assert len(set(real)) == len(real) == min(k, len(available))
-        assert set(real) <= available
-        assert chosen == real + [-1] * (k - len(real)), "empty places stand at the end"
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs)
-@some_examples
-def test_sorting_back_changes_the_order_alone(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float
-) -> None:
-    built = make_world(**world)
-    k = 5
-    plain = lists(name, built, k, trade_off=trade_off)
-    back = lists(name, built, k, trade_off=trade_off, sort_back=True)
-    np.testing.assert_array_equal(np.sort(plain, 1), np.sort(back, 1))
-    for chosen, candidates in zip(back.tolist(), built.candidates.tolist(), strict=True):
-        ranks = [candidates.index(item) for item in chosen if item >= 0]
-        assert ranks == sorted(ranks)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs, st.randoms(use_true_random=False))
-@some_examples
-def test_names_of_items_do_not_matter(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float, random: Any
-) -> None:
-    built = make_world(**world)
-    new_name = np.array(random.sample(range(world["n_items"]), world["n_items"]))
-    before = lists(name, built, 5, trade_off=trade_off)
-    for table in ("vectors", "subtopics", "shown"):
-        old = getattr(built, table)
-        setattr(built, table, np.empty_like(old))
-        getattr(built, table)[new_name] = old
-    built.candidates = np.where(built.candidates >= 0, new_name[built.candidates], -1)
-    after = lists(name, built, 5, trade_off=trade_off)
-    np.testing.assert_array_equal(after, np.where(before >= 0, new_name[before], -1))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs, st.tuples(st.floats(0.001, 1000), st.floats(-50, 50)))
-@some_examples
-def test_the_scale_of_scores_does_not_matter(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float, scale: tuple[float, float]
-) -> None:
-    built = make_world(**{**world, "coarse": False})  # where scores tie exactly, rounding may part them
-    before = lists(name, built, 5, trade_off=trade_off)
-    built.scores = built.scores.astype(np.float64) * scale[0] + scale[1]
-    np.testing.assert_array_equal(lists(name, built, 5, trade_off=trade_off), before)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs, st.integers(0, 1000))
-@some_examples
-def test_order_of_columns_and_empty_places_do_not_matter(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float, seed: int
-) -> None:
-    built = make_world(
-        **{**world, "coarse": False}
-    )  # equal scores keep the given order, which is the caller's to choose
-    k = 5
-    before = lists(name, built, k, trade_off=trade_off)
-    shuffled = np.random.default_rng(seed).permutation(world["n_candidates"] + 3)
-    built.candidates = np.pad(built.candidates, ((0, 0), (0, 3)), constant_values=-1)[:, shuffled]
-    built.scores = np.pad(built.scores, ((0, 0), (0, 3)), constant_values=-np.inf)[:, shuffled]
-    np.testing.assert_array_equal(lists(name, built, k, trade_off=trade_off), before)
-
-
-@pytest.mark.parametrize("name", ALONE)
-@given(worlds, trade_offs)
-@some_examples
-def test_a_user_alone_gets_the_same_list(make_world: Any, name: str, world: dict[str, Any], trade_off: float) -> None:
-    built = make_world(**world)
-    together = lists(name, built, 5, trade_off=trade_off)
-    built.candidates, built.scores = built.candidates[-1:], built.scores[-1:]
-    built.user_subtopics = built.user_subtopics[-1:]
-    np.testing.assert_array_equal(lists(name, built, 5, trade_off=trade_off), together[-1:])
+def test_every_reranker_conforms(name: str) -> None:
+    check_reranker(RERANKERS[name], users_are_independent=name not in TOGETHER)
 
 
 @pytest.mark.parametrize("name", PLAIN)
