@@ -127,7 +127,7 @@ def test_csr() -> None:
     assert data.user_ids.tolist() == ["a", "z"]
     with pytest.raises(InputError, match=r"3 user ids for a matrix of shape \(2, 2\)"):
         interactions_from_csr(matrix, user_ids=[1, 2, 3])
-    with pytest.raises(InputError, match="'a' stands more than once"):
+    with pytest.raises(InputError, match="'a' occurs more than once"):
         interactions_from_csr(matrix, user_ids=["a", "a"])
     with pytest.raises(InputError, match="NaN"):
         interactions_from_csr(csr_matrix(np.array([[np.nan]])))

@@ -39,7 +39,7 @@ def test_equal_times_fall_back_to_the_order_of_rows() -> None:
 
 
 def test_duplicates_can_be_refused() -> None:
-    with pytest.raises(InputError, match="user 0 and item 5 stand together"):
+    with pytest.raises(InputError, match="user 0 and item 5 occur together"):
         drop_duplicates(pairs([0, 0], [5, 5]), "error")
     with pytest.raises(InputError, match="no ratings"):
         drop_duplicates(pairs([0, 0], [5, 5]), "max")

@@ -64,9 +64,7 @@ def known_rows(
     return in_canonical_order(drop_duplicates(numbered.take(known), "last")), left_out
 
 
-def _require_known(
-    side: str, found: NDArray[np.int64], wanted: NDArray[Any], known: NDArray[Any], where: str
-) -> None:
+def _require_known(side: str, found: NDArray[np.int64], wanted: NDArray[Any], known: NDArray[Any], where: str) -> None:
     if not (found >= 0).any():
         raise InputError(
             f"{where}: none of its {side} ids (such as {show(wanted[0])}) has a vector (ids such as {show(known[0])}); "
