@@ -141,10 +141,10 @@ def test_attributes_are_scaled_and_one_hot(tmp_path: Path) -> None:
 
 def test_bad_attributes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("item_id,title\n1,A\n1,B\n")
-    with pytest.raises(InputError, match=r"a\.csv: an item stands in more than one row"):
+    with pytest.raises(InputError, match=r"a\.csv: an item has more than one row"):
         read_attributes(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_text("item_id,title\n1,A\n2,B\n")
-    with pytest.raises(InputError, match=r"b\.csv: no column beside item_id is a number or a category of at most 1"):
+    with pytest.raises(InputError, match=r"b\.csv: no column other than item_id is a number or a category of at most 1"):
         read_attributes(tmp_path / "b.csv", max_values=1)
     (tmp_path / "c.csv").write_text("title\nA\n")
     with pytest.raises(InputError, match=r"c\.csv: no column 'item_id'"):
@@ -164,7 +164,7 @@ def test_a_matrix_survives_its_file(tmp_path: Path) -> None:
 
 
 def two_worlds() -> pl.DataFrame:
-    """Reviews of strings speak of string and neck, reviews of microphones of mic and voice; one speaks of both."""
+    """Reviews of strings mention string and neck, reviews of microphones mic and voice; one mentions all four."""
     rows = [(u, i, f) for u in range(6) for i, fs in ((0, ("string", "neck")), (1, ("mic", "voice"))) for f in fs]
     rows += [(9, 2, "string"), (9, 2, "neck"), (9, 2, "mic"), (9, 2, "voice")]
     return pl.DataFrame(rows, schema=["user_id", "item_id", "feature"], orient="row")
