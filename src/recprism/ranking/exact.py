@@ -147,12 +147,12 @@ def topk(
         InputError: Shapes or devices do not fit, or a vector or score is not finite.
         MissingDependencyError: The engine needs a package that is not installed.
 
-    Stability: stable.
-
     >>> import numpy as np
     >>> items, scores = topk(np.eye(2, dtype=np.float32), np.array([[1, 0], [3, 5], [2, 5]]), 2)
     >>> items.tolist(), scores.tolist()
     ([[1, 2], [1, 2]], [[3.0, 2.0], [5.0, 5.0]])
+
+    Stability: stable.
     """
     choose = _known_engine(engine)
     users = _as_matrix(user, "user", torch.device("cpu"))

@@ -88,11 +88,11 @@ def make_planted(
     Raises:
         InputError: The sizes do not fit together.
 
-    Stability: provisional.
-
     >>> world = make_planted(50, 40, takes=5, seed=1)
     >>> len(world.planted), world.user.shape, len(world.subtopics)
     (4, (50, 20), 8)
+
+    Stability: provisional.
     """
     if min(n_users, n_items, dim) < 1 or not 0 <= n_planted <= dim or not 0 < takes < n_items / 4:
         raise InputError(

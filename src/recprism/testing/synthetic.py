@@ -123,11 +123,11 @@ def make_world(
     Raises:
         InputError: The sizes do not fit together.
 
-    Stability: provisional.
-
     >>> world = make_world(50, 40, 4, takes=5, seed=1)
     >>> round(float(world.probability.sum(axis=1).mean()), 3)
     5.0
+
+    Stability: provisional.
     """
     if min(n_users, n_items, n_subtopics, dim) < 1 or not 0 < takes < n_items / 4:
         raise InputError(

@@ -25,10 +25,10 @@ def attention(count: ArrayLike, scale: float = SCALE) -> NDArray[np.float64]:
     Returns:
         An array of the shape of ``count``.
 
-    Stability: provisional.
-
     >>> attention([0, 1, 10]).round(3).tolist()
     [0.0, 2.848, 5.0]
+
+    Stability: provisional.
     """
     count = np.asarray(count, np.float64)
     return np.where(count > 0, 1 + (scale - 1) * (2 * _logistic(count) - 1), 0.0)
@@ -45,10 +45,10 @@ def quality(count: ArrayLike, mean_sentiment: ArrayLike, scale: float = SCALE) -
     Returns:
         An array of the shape of ``count``, from 1 (blame) to N (praise).
 
-    Stability: provisional.
-
     >>> quality([0, 2, 2], [0.0, 0.0, 1.0]).round(3).tolist()
     [0.0, 3.0, 4.523]
+
+    Stability: provisional.
     """
     count = np.asarray(count, np.float64)
     return np.where(count > 0, 1 + (scale - 1) * _logistic(count * np.asarray(mean_sentiment, np.float64)), 0.0)

@@ -147,9 +147,7 @@ def best_keys(
                     end = _hold_hits(held, ends[slot], hits[row], scores[row], panel * PANEL)
                     if np.int64(end - base) >= room:
                         end, worst = _keep_best(held, base, end, k, k + k // 2)
-                        bars[slot] = _score_of(
-                            worst
-                        )  # of equal scores the earlier item wins, so the bar can be the score itself
+                        bars[slot] = _score_of(worst)  # of equal scores the earlier item wins
                     ends[slot] = end
         for place in range(stop - start):
             _hand_over(held, np.uint64(place * stride), ends[place], best[start + place])
