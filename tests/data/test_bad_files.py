@@ -97,7 +97,7 @@ def test_ids_that_clash_between_files(write: Callable[[str, bytes], Path]) -> No
         load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\nB0,x\n"))
 
 
-def test_files_beside_the_interactions_are_named(write: Callable[[str, bytes], Path]) -> None:
+def test_errors_name_the_other_files(write: Callable[[str, bytes], Path]) -> None:
     interactions, other = write("a.csv", GOOD), write("other.csv", b"sku,genre\n10,x\n")
     with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
         load_files(interactions, subtopics=other)

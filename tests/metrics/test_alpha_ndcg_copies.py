@@ -37,10 +37,11 @@ class World:
     """Lists over a catalogue of items with subtopics.
 
     Attributes:
-        items: (n_users, k) item numbers, -1 in empty places.
-        member: (n_items, n_subtopics) bool.
-        open_to: (n_users, n_subtopics) bool, the subtopics that count for a user.
-        alpha: What a repetition costs. Powers of 1 - alpha are exact, so equal gains are equal in every summation.
+        items: ``(n_users, k)`` item numbers, -1 in empty places.
+        member: ``(n_items, n_subtopics)`` bool.
+        open_to: ``(n_users, n_subtopics)`` bool, the subtopics that count for a user.
+        alpha: The loss of worth of a repeated subtopic. Powers of 1 - alpha are exact, so that equal gains are equal in
+            every order of summation.
     """
 
     items: NDArray[np.int64]
@@ -98,7 +99,7 @@ def topics_of(world: World) -> Any:
     return Context(subtopics=world.member.astype(np.float32)).topics
 
 
-def test_the_two_tables() -> None:
+def test_tables_of_discounts_and_worth() -> None:
     np.testing.assert_array_equal(discounts(30).numpy(), 1 / np.log2(np.arange(2, 32)))
     np.testing.assert_array_equal(worth_of_repeats(0.25, 12).numpy(), 0.75 ** np.arange(13.0))
 
@@ -143,7 +144,7 @@ def test_the_ideal_of_the_catalogue(world: World, gated: bool) -> None:
 
 @settings(max_examples=40)
 @given(worlds())
-def test_the_metric(world: World) -> None:
+def test_the_registered_metric(world: World) -> None:
     k = world.items.shape[1]
     metric = METRICS["alpha_ndcg"].variant("here", {"alpha": world.alpha})
     found = metric(Lists(world.items, Context(subtopics=world.member.astype(np.float32))))
@@ -193,7 +194,7 @@ def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
 @settings(max_examples=40)
 @given(worlds())
 def test_the_search_for_optimal_lists(world: World) -> None:
-    """What a list is worth, what one item adds to it, and what it is worth with one item exchanged or moved."""
+    """The worth of a list, of one item at its place, and of the list shifted down by one place."""
     n_items = len(world.member)
     k = min(world.items.shape[1], n_items)
     chosen = np.random.default_rng(n_items).permutation(n_items)[:k]

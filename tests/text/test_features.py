@@ -68,7 +68,7 @@ def test_numbers_and_texts_are_not_compared() -> None:
     assert mentions_of_pairs(MENTIONS, np.array([], object), np.array([], object)).is_empty()
 
 
-def test_no_feature_is_called_as_the_ids_are() -> None:
+def test_no_feature_has_the_name_of_the_id_column() -> None:
     matrix = FeatureMatrix(np.array([1, 2]), ("item_id",), np.zeros((2, 1), np.float32))
     with pytest.raises(InputError, match="a feature is called item_id"):
         features_to_frame(matrix)
@@ -144,7 +144,9 @@ def test_bad_attributes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.csv: an item has more than one row"):
         read_attributes(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_text("item_id,title\n1,A\n2,B\n")
-    with pytest.raises(InputError, match=r"b\.csv: no column other than item_id is a number or a category of at most 1"):
+    with pytest.raises(
+        InputError, match=r"b\.csv: no column other than item_id is a number or a category of at most 1"
+    ):
         read_attributes(tmp_path / "b.csv", max_values=1)
     (tmp_path / "c.csv").write_text("title\nA\n")
     with pytest.raises(InputError, match=r"c\.csv: no column 'item_id'"):
@@ -170,7 +172,7 @@ def two_worlds() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["user_id", "item_id", "feature"], orient="row")
 
 
-def test_aspects_that_stand_together_form_a_subtopic() -> None:
+def test_aspects_that_occur_together_form_a_subtopic() -> None:
     topics = aspect_topics(two_worlds(), 2)
     assert dict(topics.clusters.rows()) == {
         "string": "neck, string",
