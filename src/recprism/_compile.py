@@ -1,11 +1,11 @@
-"""The decorators that compile kernels, and the folder that keeps the compiled code.
+"""Decorators that compile kernels, and the folder for the compiled code.
 
 Numba's own cache watches the file of a compiled function, but not the files of the functions and constants that it
-uses. Here the folder has a hash of all kernel sources in its name: an edit in one of them compiles all of them again.
-A kernel source is a file of this package that names ``recprism._compile``.
+uses. Here the name of the folder contains a hash of all kernel sources, so that an edit of one compiles all of them
+again. A kernel source is a file of this package that contains the text ``recprism._compile``.
 
-The code is kept in the first of these places that can be written to: NUMBA_CACHE_DIR, the ``__pycache__`` of this
-package, the user's cache folder. Where there is none, every process compiles in memory.
+The code is kept in the first writable of these places: NUMBA_CACHE_DIR, the ``__pycache__`` of this package, the user's
+cache folder. If there is none, every process compiles in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _appdirs: Any = appdirs
 _log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parent
 _PREFIX = "recprism-kernels-"
-_FOLDERS_KEPT = 4  # an edit makes a new folder; who goes back to an earlier version finds the folder of that version
+_FOLDERS_KEPT = 4  # an edit makes a new folder; a return to an earlier version finds its folder
 
 
 def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -47,7 +47,7 @@ def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @functools.cache
 def cache_folder() -> str | None:
-    """The folder of the compiled code of these sources; None if no place can be written to."""
+    """Return the folder of the compiled code of these sources, or None if no place is writable."""
     for place in _places():
         folder = Path(place) / (_PREFIX + _hash_of_sources())
         try:
@@ -71,7 +71,7 @@ def _places() -> list[str | Path]:
 
 
 def _hash_of_sources() -> str:
-    """The CPU is not part of it: numba's index in the folder has an entry for each CPU and its features."""
+    """Hash all kernel sources. The CPU is not included: numba's index in the folder has an entry for each CPU."""
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
     for file in sorted(_PACKAGE.rglob("*.py")):
         source = file.read_bytes()
@@ -81,7 +81,7 @@ def _hash_of_sources() -> str:
 
 
 def _remove_old_folders(new: Path) -> None:
-    """Leave the latest few. A process that still uses one of the others compiles again what it misses there."""
+    """Remove all but the latest folders. A process that still uses an older one compiles again what is missing."""
     folders = [path for path in new.parent.glob(_PREFIX + "*") if path != new]
     try:
         folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
@@ -92,7 +92,7 @@ def _remove_old_folders(new: Path) -> None:
 
 
 class _Locator(caching._CacheLocator):
-    """Tells numba's cache the folder, and names for files in it that no two functions share."""
+    """Gives numba's cache the folder, and a distinct file name for each function."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file = file  # numba's warnings name it
@@ -117,7 +117,7 @@ class _Files(caching.CompileResultCacheImpl):
 
 
 class _KernelCache(caching.FunctionCache):
-    """A cache that can no longer be read or written leaves a kernel uncached and does not stop it."""
+    """A cache whose read and write errors leave a kernel uncached, and do not stop it."""
 
     _impl_class = _Files
 
@@ -136,9 +136,9 @@ class _KernelCache(caching.FunctionCache):
 
 
 compiled = _compile()
-# For parts of inner loops that take many arrays: at each call, references to all of them would be counted.
+# For parts of inner loops with many array arguments: a call would count references to all of them.
 compiled_in_place = _compile(inline="always")
-# There is no NaN, and sums may be taken in any order: that lets loops over vectors run in vector registers.
+# For code without NaN whose sums may be reordered: loops over vectors then use vector registers.
 compiled_loosely = _compile(fastmath={"nnan", "nsz", "reassoc", "contract"})
-# Division by zero gives inf or NaN, as in numpy, and raises nothing: divisions in loops do without a branch.
+# Division by zero gives inf or NaN, as in numpy, so that divisions in loops need no branch.
 compiled_unchecked = _compile(error_model="numpy")

@@ -6,5 +6,5 @@ from importlib.metadata import PackageNotFoundError, version
 
 try:
     __version__ = version("recprism")
-except PackageNotFoundError:  # a source tree that is on the path and not installed, as on a GPU machine
+except PackageNotFoundError:  # a source tree on the path that is not installed
     __version__ = "unknown"

@@ -1,39 +1,57 @@
-"""Errors that speak to the person who caused them.
+"""Errors whose messages are written for users.
 
-A message is one sentence that says what is wrong, where (file, row, column, shape), and what to do about it. The
-command line prints that sentence and exits with the error's ``exit_code``.
+A message says what is wrong, where (file, row, column, shape), and what to do. The command line prints it and exits
+with the ``exit_code`` of the error.
 """
 
 from __future__ import annotations
 
 
 class RecprismError(Exception):
-    """Something failed that the user can understand: the command line prints the message and no traceback."""
+    """Base class of all errors of this package; the command line prints the message without a traceback.
+
+    Stability: stable.
+    """
 
     exit_code = 1
 
 
 class InputError(RecprismError, ValueError):
-    """The input (a file, an array, an option) is not what is needed."""
+    """The input (a file, an array, an option) is not valid.
+
+    Stability: stable.
+    """
 
     exit_code = 2
 
 
 class StorageError(RecprismError):
-    """A disk does not take or give what is needed: it is full, or permissions are missing."""
+    """A file cannot be read or written: the disk is full, or permissions are missing.
+
+    Stability: stable.
+    """
 
 
 class BusyError(RecprismError):
-    """Another process is writing into the run."""
+    """Another process is writing to the run.
+
+    Stability: stable.
+    """
 
 
 class TooLargeError(RecprismError, MemoryError):
-    """What was asked for does not fit into memory; the message says what would."""
+    """A request does not fit into memory; the message says what would.
+
+    Stability: stable.
+    """
 
     exit_code = 2
 
 
 class MissingDependencyError(RecprismError, ImportError):
-    """An optional package is needed for what was asked."""
+    """A request needs an optional package that is not installed.
+
+    Stability: stable.
+    """
 
     exit_code = 2

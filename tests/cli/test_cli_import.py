@@ -299,7 +299,7 @@ BAD = {
     "three dimensions": ({"u.npy": np.zeros((N_USERS, 2, 3))}, [], "user vectors have shape (90, 2, 3)"),
     "not a number": ({"u.npy": np.full((N_USERS, DIM), np.nan)}, [], "user vectors hold NaN or infinity"),
     "too few ids": ({"u.txt": "a\nb\n"}, [], "2 user ids for 90 user vectors"),
-    "an id twice": ({"i.txt": "a\n" * N_ITEMS}, [], "item id 'a' stands more than once"),
+    "an id twice": ({"i.txt": "a\n" * N_ITEMS}, [], "item id 'a' occurs more than once"),
     "another dimension": ({"i.npy": np.zeros((N_ITEMS, DIM + 1))}, [], "item vectors 7; they must agree"),
     "a bias too short": ({"b.npy": np.zeros(3)}, ["--item-bias", "b.npy"], "item_bias has shape (3,)"),
     "a user bias too short": ({"b.npy": np.zeros(3)}, ["--user-bias", "b.npy"], "user_bias has shape (3,)"),

@@ -48,13 +48,13 @@ CASES: dict[str, tuple[str, bytes, str]] = {
         b"user_id:item_id\n1:2\n",
         r"columns are user_id:item_id \(no comma, tab, semicolon or pipe",
     ),
-    "doubled column": ("a.csv", b"user_id,item_id,item_id\n1,2,3\n", r"a\.csv: column 'item_id' stands twice"),
+    "doubled column": ("a.csv", b"user_id,item_id,item_id\n1,2,3\n", r"a\.csv: column 'item_id' occurs twice"),
     "unclosed quote": ("a.csv", GOOD + b'3,"12,3,103\n', r"a\.csv"),
     "inter without types": ("a.inter", b"user_id\titem_id\n1\t2\n", r"a\.inter: column 'user_id' has no type"),
     "inter with a column of two types": (
         "a.inter",
         b"user_id:token\titem_id:token\titem_id:float\n1\t2\t3\n",
-        r"a\.inter: column 'item_id' stands twice in the header",
+        r"a\.inter: column 'item_id' occurs twice in the header",
     ),
     "column with a line break": ("a.csv", b'user_id,"it\nem"\n1,2\n', r"columns are user_id, 'it\\nem' \(comma"),
     "column named as ours": ("a.csv", b"user_id,item_id,__row__\n1,2,3\n", "a column is named '__row__'"),
@@ -97,7 +97,7 @@ def test_ids_that_clash_between_files(write: Callable[[str, bytes], Path]) -> No
         load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\nB0,x\n"))
 
 
-def test_files_beside_the_interactions_are_named(write: Callable[[str, bytes], Path]) -> None:
+def test_errors_name_the_other_files(write: Callable[[str, bytes], Path]) -> None:
     interactions, other = write("a.csv", GOOD), write("other.csv", b"sku,genre\n10,x\n")
     with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
         load_files(interactions, subtopics=other)
@@ -109,7 +109,7 @@ def test_files_beside_the_interactions_are_named(write: Callable[[str, bytes], P
 
 
 def test_an_item_with_two_rows(write: Callable[[str, bytes], Path]) -> None:
-    with pytest.raises(InputError, match=r"item 10 stands more than once with different values"):
+    with pytest.raises(InputError, match=r"item 10 occurs more than once with different values"):
         load_files(write("a.csv", GOOD), items=write("i.csv", b"item_id,title\n10,A\n10,B\n"))
 
 

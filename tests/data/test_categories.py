@@ -54,7 +54,7 @@ def test_the_whole_path() -> None:
     assert by_item(found, 2) == [["A > B", "A > C"], ["A"]]
 
 
-def test_a_separator_of_ones_own() -> None:
+def test_a_given_separator() -> None:
     assert by_item(read(["a b", "b"], separator=" "), 2) == [["a", "b"], ["b"]]
     with pytest.raises(InputError, match="separator of subtopics is empty"):
         CategoryColumns(("genre",), "")
@@ -77,12 +77,12 @@ def test_a_broken_list_is_named() -> None:
         read(['["Drama"]', '["Com]', '["Drama"]'])
 
 
-def test_guessing_prefers_what_is_never_part_of_a_name() -> None:
+def test_guessing_prefers_marks_that_names_never_contain() -> None:
     assert guess_separator(["Sci-Fi/Fantasy|Action", "Action"]) == "|"
     assert guess_separator(["Action"]) is None
 
 
-def test_what_was_read_is_summed_up() -> None:
+def test_the_summary() -> None:
     found = read(["a|b", "a", "", "a|c"]).summary
     assert found.sentence().startswith("3 categories (genre: split at '|' as found;")
     assert found.sentence().endswith("1 of 4 items have none; a 3, b 1, c 1")
@@ -108,7 +108,7 @@ def test_a_long_table_is_taken_as_it_is() -> None:
     assert lists.table["subtopic"].to_list() == ["a", "b"]
 
 
-def test_a_data_set_tells_how_its_categories_were_read(tmp_path: Path) -> None:
+def test_a_data_set_says_how_its_categories_were_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user_id,item_id\n1,x\n1,y\n")
     pl.DataFrame({"item_id": ["x", "y", "z"], "tags": [["a", "b"], ["b"], ["c"]]}).write_parquet(tmp_path / "i.parquet")
     data = load_files(tmp_path / "a.csv", items=tmp_path / "i.parquet", subtopic_column="tags")

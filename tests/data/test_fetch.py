@@ -1,4 +1,4 @@
-"""Downloads against a real HTTP server on this machine, well behaved and not."""
+"""Downloads from a real HTTP server on this machine, which serves good and broken files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same little data set through every door gives the same data set."""
+"""The same small data set in every format gives the same data set."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_zstd_json_and_parquet_are_recognised_by_content(tmp_path: Path) -> None
         assert content_of(path) == EXPECTED, path.name
 
 
-def test_one_map_of_columns_goes_for_all_files(tmp_path: Path) -> None:
+def test_one_map_of_columns_applies_to_all_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user_id;sku\n1;x\n")
     (tmp_path / "i.csv").write_text("sku,name,item_id\nx,Eggs,9\n")
     names = {"item_id": "sku", "title": "name"}
@@ -127,7 +127,7 @@ def test_csr() -> None:
     assert data.user_ids.tolist() == ["a", "z"]
     with pytest.raises(InputError, match=r"3 user ids for a matrix of shape \(2, 2\)"):
         interactions_from_csr(matrix, user_ids=[1, 2, 3])
-    with pytest.raises(InputError, match="'a' stands more than once"):
+    with pytest.raises(InputError, match="'a' occurs more than once"):
         interactions_from_csr(matrix, user_ids=["a", "a"])
     with pytest.raises(InputError, match="NaN"):
         interactions_from_csr(csr_matrix(np.array([[np.nan]])))
@@ -146,7 +146,7 @@ def test_ids_keep_their_kind(tmp_path: Path) -> None:
     assert data.item_ids.tolist() == [1, 2]
 
 
-def test_dates_become_a_clock() -> None:
+def test_dates_become_timestamps() -> None:
     frame = pl.DataFrame({"user_id": [1, 1], "item_id": [1, 2], "timestamp": ["2020-01-02", "2020-01-01"]})
     data = interactions_from_frame(frame.with_columns(pl.col("timestamp").str.to_date()))
     assert data.timestamp is not None

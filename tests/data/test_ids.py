@@ -1,4 +1,4 @@
-"""7, "7" and 7.0 are one id, and 007 is another, wherever they stand."""
+"""7, "7" and 7.0 are one id, and 007 is another, in every file and column."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_files_that_write_ids_differently_agree(tmp_path: Path) -> None:
     assert data.attributes["title"].to_list() == [None, "seven", None]
 
 
-def test_the_embedded_set_is_numbered_as_ever() -> None:
+def test_the_numbering_of_the_embedded_set_is_fixed() -> None:
     data = load_dataset("ml-latest-small")
     for ids in (data.interactions.user_ids, data.interactions.item_ids):
         assert ids.dtype == np.int64
@@ -105,7 +105,7 @@ def test_ids_that_lost_digits_or_are_missing_are_refused(tmp_path: Path) -> None
             as_id_array(ids, "user")
 
 
-def test_a_mapped_column_may_stand_next_to_ours(tmp_path: Path) -> None:
+def test_a_mapped_column_may_occur_with_ours(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user_id,item_id,item_id_original,sku\n1,5,6,7\n", encoding="utf-8")
     found = load_files(tmp_path / "a.csv", columns={"item_id": "sku"})
     assert found.interactions.item_ids.tolist() == [7]

@@ -39,7 +39,7 @@ def test_equal_times_fall_back_to_the_order_of_rows() -> None:
 
 
 def test_duplicates_can_be_refused() -> None:
-    with pytest.raises(InputError, match="user 0 and item 5 stand together"):
+    with pytest.raises(InputError, match="user 0 and item 5 occur together"):
         drop_duplicates(pairs([0, 0], [5, 5]), "error")
     with pytest.raises(InputError, match="no ratings"):
         drop_duplicates(pairs([0, 0], [5, 5]), "max")
@@ -48,7 +48,7 @@ def test_duplicates_can_be_refused() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=30, unique=True), st.integers(1, 3)
 )
-def test_minimum_counts_hold_and_nothing_more_could_stay(rows: list[tuple[int, int]], least: int) -> None:
+def test_minimum_counts_keep_the_largest_possible_set(rows: list[tuple[int, int]], least: int) -> None:
     user, item = (list(column) for column in zip(*rows, strict=True))
     kept = keep_frequent(pairs(user, item), least, least)
     alive = set(zip(kept.user_ids[kept.user].tolist(), kept.item_ids[kept.item].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Loaders of published sets, on small files of the same form, and on the real ones where they are."""
+"""Loaders of published data sets, on small files of the same form, and on the real ones if present."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_a_share_may_be_written_in_two_ways(written: Any) -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_a_percentage_is_the_very_number(basis_points: int) -> None:
+def test_a_percentage_is_exact(basis_points: int) -> None:
     assert share(f"{basis_points / 100}%", "budget") == share(basis_points / 10_000, "budget") == basis_points / 10_000
 
 
@@ -43,7 +43,7 @@ def test_a_number_above_one_is_asked_about(written: Any) -> None:
 
 
 @pytest.mark.parametrize("written", [math.nan, math.inf, -math.inf, "nan", "inf%", "", "%", "five", "-5%", True, None])
-def test_what_is_no_share_is_refused(written: Any) -> None:
+def test_other_values_are_refused(written: Any) -> None:
     with pytest.raises(InputError, match=r"^budget: .+ is not a share from 0 to 1; write one such as 0\.05 or 5%$"):
         share(written, "budget")
 
@@ -56,7 +56,7 @@ def test_a_gain_above_one_is_written_in_percent() -> None:
 
 @pytest.fixture(scope="module")
 def scenario(small: Dataset) -> Scenario:
-    """Random vectors: what is asked for is read before anything is made of them."""
+    """Random vectors: shares are read before any work is done."""
     assert small.subtopics is not None
     split, draw = small.split(seed=0), np.random.default_rng(0)
     user, item = (draw.normal(size=(n, 4)).astype(np.float32) for n in (split.n_users, split.n_items))
@@ -68,7 +68,7 @@ BASE = {"ndcg@10": np.tile([0.2, 0.4, 0.6], 400)}
 POINT = {"ndcg@10": BASE["ndcg@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
 
 
-def test_python_takes_both(scenario: Scenario) -> None:
+def test_python_accepts_both(scenario: Scenario) -> None:
     assert certify(BASE, [POINT], {"ndcg@10": "1%"}, confidence="95 %") == certify(BASE, [POINT], {"ndcg@10": 0.01})
     few = {"trade_offs": (0.1,)}
     as_text, as_number = (within_budget(scenario, "subtopic_coverage", {"ndcg@10": it}, **few) for it in ("5%", 0.05))  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ tail_floor = "10%"
 """
 
 
-def test_toml_takes_both_and_names_the_place(tmp_path: Path) -> None:
+def test_toml_accepts_both_and_names_the_place(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(TOML.format(validation='"10 %"', budget='"5%"'), encoding="utf-8")
     found = read_config(path)
@@ -126,7 +126,7 @@ def test_toml_takes_both_and_names_the_place(tmp_path: Path) -> None:
         read_config(path)
 
 
-def test_a_split_takes_both(small: Dataset) -> None:
+def test_a_split_accepts_both(small: Dataset) -> None:
     numbers, text = small.split(validation=0.2, test=0.1), small.split(validation="20%", test="10 %")
     assert np.array_equal(numbers.validation.indices, text.validation.indices)
     with pytest.raises(InputError, match=r"^validation: 20 is not a share from 0 to 1; did you mean 20%\?$"):

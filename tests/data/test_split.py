@@ -60,7 +60,7 @@ def test_the_order_of_rows_does_not_matter(method: str, seed: int) -> None:
         assert (ours.dense() == split_interactions(shuffled, method, seed=3).part(part).dense()).all()  # type: ignore[arg-type]
 
 
-def test_leave_last_and_temporal_follow_the_clock(toy_interactions: Interactions) -> None:
+def test_leave_last_and_temporal_follow_timestamps(toy_interactions: Interactions) -> None:
     assert toy_interactions.timestamp is not None
     clock = np.zeros((6, 20), np.int64)
     clock[toy_interactions.user, toy_interactions.item] = toy_interactions.timestamp + 1

@@ -20,7 +20,7 @@ def made(n: int = 5000, seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "user_id": rng.integers(3, 200, n),
-            "item_id": [f"i{number}" for number in rng.integers(0, 60, n)],  # some pairs stand twice
+            "item_id": [f"i{number}" for number in rng.integers(0, 60, n)],  # some pairs occur twice
             "rating": rng.integers(1, 6, n).astype(float),
         }
     )
@@ -44,7 +44,7 @@ def test_streamed_is_what_was_read_at_once(tmp_path: Path, rows: int, threshold:
     assert streamed.item_ids.tolist() == read.item_ids.tolist()
 
 
-def test_wanted_users_and_items_keep_their_order_and_others_are_passed_over(tmp_path: Path) -> None:
+def test_wanted_users_and_items_keep_their_order_and_others_are_skipped(tmp_path: Path) -> None:
     frame = made()
     frame.write_parquet(tmp_path / "log.parquet")
     users, items = np.array([150, 7, 9999, 42]), ["i5", "i1", "none", "i30"]
@@ -82,7 +82,7 @@ def test_ids_that_count_from_0_and_several_files(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_streamed_is_said(
+def test_invalid_tables_are_refused(
     tmp_path: Path, frame: pl.DataFrame, settings: dict[str, float], message: str
 ) -> None:
     frame.write_parquet(tmp_path / "log.parquet")

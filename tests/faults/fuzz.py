@@ -345,6 +345,7 @@ def valid_run(folder: Path) -> Path:
     from recprism.cmb import CMB
     from recprism.data import load_files
     from recprism.deploy.export import export_run
+    from recprism.dials import QueryAdapter
     from recprism.models import BPRMF
     from recprism.runs.config import DiversifyConfig, RunConfig
     from recprism.runs.jobs.train import evaluate_run

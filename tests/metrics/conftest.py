@@ -1,4 +1,4 @@
-"""A little world whose right answers were worked out by hand."""
+"""A small world whose metrics were computed by hand."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def lists_and_context(n_users: int, k: int, n_subtopics: int) -> tuple[torch.Ten
 
 
 @pytest.mark.parametrize(("n_users", "k", "n_subtopics"), [(1, 1, 1), (70, 20, 18), (33, 7, 40), (5, 100, 3)])
-def test_fused_kernels_say_what_plain_ones_say(n_users: int, k: int, n_subtopics: int) -> None:
+def test_fused_kernels_agree_with_plain_ones(n_users: int, k: int, n_subtopics: int) -> None:
     from recprism.metrics._gpu import FUSED
 
     items, context = lists_and_context(n_users, k, n_subtopics)
@@ -45,7 +45,7 @@ def test_fused_kernels_say_what_plain_ones_say(n_users: int, k: int, n_subtopics
             torch.testing.assert_close(one, other.to(torch.float64), rtol=1e-12, atol=1e-12)
 
 
-def test_nobody_has_anything_held_out() -> None:
+def test_no_user_has_held_out_items() -> None:
     from recprism.metrics._gpu import FUSED
 
     items, _ = lists_and_context(4, 5, 2)

@@ -1,17 +1,14 @@
-"""What must hold in any world."""
+"""All registered metrics pass the conformance suite; some have properties of their own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from recprism.metrics import METRICS, Context, Lists
+from recprism.testing import check_metric
 
 DEPTH = 20
 ORDER_FREE = {  # metrics of the set of items, not of its order
@@ -19,116 +16,12 @@ ORDER_FREE = {  # metrics of the set of items, not of its order
     *("ilad", "ilad_subtopics", "ilad_attributes", "ilad_paper", "min_ild", "min_ild_subtopics", "min_ild_attributes"),
     *("catalogue_coverage", "gini", "exposure_entropy", "personalisation", "tail_share", "novelty", "calibration"),
 }
-Values = dict[str, NDArray[np.float64]]
+BY_POPULARITY = {"tail_share", "ndcg_head", "ndcg_mid", "ndcg_tail"}  # ties at the end of the head go by item number
 
 
-@dataclass(frozen=True)
-class World:
-    """Arrays first, so that they can be re-ordered; a context second."""
-
-    items: NDArray[np.int64]
-    relevant: NDArray[np.bool_]
-    train: NDArray[np.bool_]
-    subtopics: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-
-    @property
-    def context(self) -> Context:
-        return Context(
-            relevant=self.relevant,
-            train=self.train,
-            subtopics=self.subtopics,
-            vectors=self.vectors,
-            attributes=self.subtopics,
-        )
-
-    def values(self, items: NDArray[np.int64] | None = None, k: int = DEPTH) -> Values:
-        lists = Lists(self.items if items is None else items, self.context).at(k)
-        return {name: metric(lists).numpy() for name, metric in METRICS.items()}
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> World:
-    """At most one subtopic per item: greedy ideals then have one value, however equal gains are ordered."""
-    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
-    n_users, n_items = draw(st.integers(2, 8)), draw(st.integers(DEPTH, 40))
-    items = np.argsort(generator.random((n_users, n_items)), axis=1)[:, :DEPTH]
-    items[generator.random(items.shape) < draw(st.sampled_from([0.0, 0.3]))] = -1
-    n_subtopics = draw(st.integers(1, 6))
-    subtopics = np.eye(n_subtopics + 1)[generator.integers(0, n_subtopics + 1, n_items)][:, 1:]
-    return World(
-        items,
-        generator.random((n_users, n_items)) < draw(st.sampled_from([0.02, 0.3])),
-        generator.random((n_users, n_items)) < draw(st.sampled_from([0.02, 0.3])),
-        subtopics,
-        generator.standard_normal((n_items, 4)) * (generator.random((n_items, 1)) < 0.9),
-    )
-
-
-def assert_same(found: Values, expected: Values, names: set[str] | None = None) -> None:
-    for name in names or METRICS:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=2e-6, err_msg=name)
-
-
-@settings(max_examples=25)
-@given(worlds(), st.integers(1, DEPTH))
-def test_values_lie_within_the_bounds_a_metric_declares(world: World, k: int) -> None:
-    for name, values in world.values(k=k).items():
-        low, high = METRICS[name].bounds
-        judged = values[~np.isnan(values)]
-        assert (judged >= low - 1e-9).all(), name
-        assert (judged <= high + 1e-6).all(), name
-        assert values.shape == ((len(world.items),) if METRICS[name].per_user else ()), name
-
-
-@settings(max_examples=25)
-@given(worlds(), st.integers(0, 2**32))
-def test_numbering_items_otherwise_changes_nothing(world: World, seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(world.relevant.shape[1])
-    new_number = np.append(np.argsort(order), -1)  # the last is for empty places
-    renumbered = World(
-        new_number[world.items],
-        world.relevant[:, order],
-        world.train[:, order],
-        world.subtopics[order],
-        world.vectors[order],
-    )
-    # which of equally popular items still belongs to the head goes by number
-    by_popularity = {"tail_share", "ndcg_head", "ndcg_mid", "ndcg_tail"}
-    assert_same(renumbered.values(), world.values(), set(METRICS) - by_popularity)
-
-
-@settings(max_examples=25)
-@given(worlds(), st.integers(0, 2**32))
-def test_ordering_users_otherwise_changes_nothing(world: World, seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(len(world.items))
-    moved = World(world.items[order], world.relevant[order], world.train[order], world.subtopics, world.vectors)
-    expected = {name: values[order] if values.ndim else values for name, values in world.values().items()}
-    assert_same(moved.values(), expected)
-
-
-@settings(max_examples=25)
-@given(worlds(), st.integers(0, 2**32))
-def test_order_inside_a_list_does_not_matter_to_metrics_of_sets(world: World, seed: int) -> None:
-    shuffled = np.random.default_rng(seed).permuted(world.items, axis=1)
-    assert_same(world.values(shuffled), world.values(), ORDER_FREE)
-
-
-@settings(max_examples=25)
-@given(worlds(), st.integers(1, DEPTH))
-def test_a_cut_is_the_same_as_lists_of_that_length(world: World, k: int) -> None:
-    lists = Lists(world.items, world.context)
-    short = Lists(world.items[:, :k], lists.context)
-    for name, metric in METRICS.items():
-        if metric.min_places == 1:
-            torch.testing.assert_close(metric(lists.at(k)), metric(short), equal_nan=True, msg=name)
-
-
-@settings(max_examples=25)
-@given(worlds())
-def test_empty_places_at_the_end_change_nothing_at_a_cut_before_them(world: World) -> None:
-    padded = np.pad(world.items, ((0, 0), (0, 3)), constant_values=-1)
-    assert_same(world.values(padded), world.values())
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_conforms(name: str) -> None:
+    check_metric(METRICS[name], order_matters=name not in ORDER_FREE, numbering_matters=name in BY_POPULARITY)
 
 
 @given(st.integers(2, 6), st.integers(2, DEPTH), st.floats(0.01, 0.99))
@@ -144,14 +37,18 @@ def test_a_list_of_one_subtopic_is_below_the_catalogue_ideal_but_ideal_to_itself
 
 
 @settings(max_examples=25)
-@given(worlds())
-def test_a_list_of_the_users_own_items_is_calibrated(world: World) -> None:
-    """Training items themselves as the list: nothing is further from their proportions than they are."""
-    own = np.array([np.pad(np.flatnonzero(row), (0, 40))[: world.train.shape[1]] for row in world.train])
-    own[np.arange(own.shape[1]) >= world.train.sum(1)[:, None]] = -1
-    exact = METRICS["calibration"](Lists(own, world.context)).numpy()
+@given(st.integers(0, 2**32))
+def test_a_list_of_the_users_own_items_is_calibrated(seed: int) -> None:
+    """The training items themselves as the list: no list is closer to their proportions."""
+    generator = np.random.default_rng(seed)
+    n_users, n_items, n_subtopics = generator.integers(2, 9), generator.integers(DEPTH, 41), generator.integers(1, 7)
+    train = generator.random((n_users, n_items)) < generator.choice([0.02, 0.3])
+    subtopics = np.eye(n_subtopics + 1)[generator.integers(0, n_subtopics + 1, n_items)][:, 1:]
+    own = np.array([np.pad(np.flatnonzero(row), (0, 40))[:n_items] for row in train])
+    own[np.arange(n_items) >= train.sum(1)[:, None]] = -1
+    exact = METRICS["calibration"](Lists(own, Context(train=train, subtopics=subtopics))).numpy()
     np.testing.assert_allclose(exact[~np.isnan(exact)], 0, atol=1e-12)
-    assert np.isnan(exact).tolist() == (~(world.train.astype(float) @ world.subtopics).any(1)).tolist()
+    assert np.isnan(exact).tolist() == (~(train.astype(float) @ subtopics).any(1)).tolist()
 
 
 @pytest.mark.parametrize("name", ["alpha_ndcg_list", "alpha_ndcg_paper"])

@@ -1,4 +1,4 @@
-"""What goes in is checked, and messages say what to do."""
+"""Input is checked, and messages say what to do."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_hits_and_lengths(world: Context, items: NDArray[np.int64]) -> None:
         ({"user_subtopics": np.ones((3, 2), bool), "n_items": 4}, r"Context\(subtopics="),
     ],
 )
-def test_contexts_that_make_no_sense_are_refused(arguments: dict[str, object], message: str) -> None:
+def test_inconsistent_contexts_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Context(**arguments)
 
@@ -144,7 +144,7 @@ def test_sparse_dense_and_named_input_mean_the_same() -> None:
     assert Context(subtopics=incidence).topics.weights.tolist() == [1, 1, 1, 1]
 
 
-def test_a_subtopic_nobody_has_does_not_count() -> None:
+def test_a_subtopic_without_items_does_not_count() -> None:
     named = Subtopics(("a", "b", "nobody's"), Incidence.from_pairs(np.array([0, 1]), np.array([0, 1]), (2, 3)))
     result = evaluate(
         [[0, 1]],

@@ -1,4 +1,4 @@
-"""Every metric on a world small enough for a pencil."""
+"""Every metric on a world small enough to compute by hand."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_bootstrap_spread_is_the_standard_error() -> None:
     assert means.std() == pytest.approx(values.std() / np.sqrt(400), rel=0.05)
 
 
-def test_bootstrap_leaves_out_who_was_not_judged() -> None:
+def test_bootstrap_leaves_out_users_without_a_value() -> None:
     values = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan]])
     means = bootstrap_means(values, 300, np.random.default_rng(0))
     drawn = means[:, 0][~np.isnan(means[:, 0])]
@@ -64,7 +64,7 @@ def test_sign_flips_agree_with_scipy() -> None:
     assert found == pytest.approx(expected, abs=0.02)
 
 
-def test_sign_flips_find_nothing_where_there_is_nothing() -> None:
+def test_sign_flips_find_no_effect_where_there_is_none() -> None:
     differences = np.random.default_rng(4).normal(0, 1, (80, 300))
     p_values = sign_flip_test(differences, 499, np.random.default_rng(0))
     assert 0.02 <= np.mean(p_values <= 0.05) <= 0.09
@@ -138,7 +138,7 @@ def test_only_users_judged_in_both_are_compared(world: Context, items: NDArray[n
     assert row.a == row.b == 3
 
 
-def test_comparisons_that_make_no_sense_are_refused(world: Context, items: NDArray[np.int64]) -> None:
+def test_invalid_comparisons_are_refused(world: Context, items: NDArray[np.int64]) -> None:
     a = evaluate(items, world, ["subtopic_coverage@4"], users=["ann", "bob", "cy"])
     with pytest.raises(InputError, match=r"row 1: .*'bob'.*'bea'.*same order"):
         compare(a, evaluate(items, world, ["subtopic_coverage@4"], users=["ann", "bea", "cy"]))

@@ -36,7 +36,7 @@ def test_users_without_held_out_items_are_left_out_and_counted(world: Context, i
     assert note.startswith("recall@4: 1 of 3 users left out. Users without held-out items")
 
 
-def test_nobody_to_judge_gives_no_number(items: NDArray[np.int64]) -> None:
+def test_without_labels_there_is_no_mean(items: NDArray[np.int64]) -> None:
     result = evaluate(items, Context(relevant=np.zeros((3, 6))), ["recall@4"])
     assert math.isnan(result["recall@4"].mean)
     assert result["recall@4"].low is None
@@ -56,7 +56,7 @@ def test_empty_lists(world: Context) -> None:
     assert all(math.isnan(result[name].mean) for name in ("gini@4", "exposure_entropy@4", "personalisation@4"))
 
 
-def test_nobody_at_all() -> None:
+def test_no_users() -> None:
     context = Context(relevant=np.zeros((0, 6)), subtopics=np.eye(6))
     result = evaluate(np.zeros((0, 4), int), context, ["recall@4", "alpha_ndcg@4", "catalogue_coverage@4"])
     assert [score.n_users for score in result.scores] == [0, 0, 0]
@@ -107,7 +107,7 @@ def test_intervals_hold_the_mean_and_depend_on_the_seed_alone(world: Context, it
         ({"metrics": [(METRICS["ndcg"], 0)]}, "ndcg@0"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(
+def test_invalid_arguments_are_refused(
     arguments: dict[str, object], message: str, world: Context, items: NDArray[np.int64]
 ) -> None:
     with pytest.raises(InputError, match=message):

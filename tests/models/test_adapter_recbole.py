@@ -68,7 +68,7 @@ def test_ids_become_integers_only_if_all_are_plain_integers(tmp_path: Path) -> N
     [
         ({"user_ids": None, "settings": None}, "holds no user_ids, settings; write it with tools/export_recbole.py"),
         ({"item_ids": np.array(["a", "b"])}, "2 item ids for 4 item vectors"),
-        ({"user_ids": np.array(["7", "7"])}, "user id 7 stands more than once"),
+        ({"user_ids": np.array(["7", "7"])}, "user id 7 occurs more than once"),
         ({"item": np.ones((4, 2), np.float32)}, "user vectors have 3 columns and item vectors 2"),
         ({"user": np.full((2, 3), np.nan, np.float32)}, "user vectors hold NaN"),
         ({"settings": np.asarray("{")}, "its settings are not JSON"),

@@ -1,4 +1,4 @@
-"""Metrics against other people's implementations (ranx, ndeval, SciPy), and against plain loops where there is none."""
+"""Metrics against other implementations (ranx, ndeval, SciPy), and against plain loops where there is none."""
 
 from __future__ import annotations
 

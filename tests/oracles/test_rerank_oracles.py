@@ -101,7 +101,7 @@ def ssd_worth(similarity: Any, relevance: Any, chosen: list[int], trade_off: flo
 
 
 def is_near_tie(worth: Any, ours: list[int], theirs: list[int], trade_off: float, own: tuple[Any, Any]) -> bool:
-    """Where two lists part, is the difference in worth one that their single precision cannot see?"""
+    """Whether the first difference of two lists is smaller than their single precision."""
     vectors, scores = own
     unit = vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     place = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
@@ -157,7 +157,7 @@ def test_the_scale_of_scores_changes_their_mmr_and_not_ours() -> None:
     assert ours[0] == ours[1]
 
 
-def test_past_the_rank_their_dpp_is_a_lottery_and_ours_goes_by_relevance() -> None:
+def test_past_the_rank_their_dpp_is_arbitrary_and_ours_follows_relevance() -> None:
     """Five dimensions, ten places: the first five agree. Turning all vectors changes no angle, but their rest."""
     candidates, scores, vectors = world(100, 5, clustered=False)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
@@ -178,7 +178,7 @@ def test_past_the_rank_their_dpp_is_a_lottery_and_ours_goes_by_relevance() -> No
 
 
 @pytest.mark.parametrize("method", METHODS, ids=["mmr", "dpp"])
-def test_all_zero_vectors_are_no_diversity_to_us(method: Any) -> None:
+def test_zero_vectors_add_no_diversity(method: Any) -> None:
     ours, theirs, _ = method
     candidates, scores, vectors = world(30, 8, clustered=False)
     vectors[candidates[0, 20:]] = 0.0

@@ -1,4 +1,4 @@
-"""Lists in blocks are the lists of one call, bit for bit, wherever the blocks are cut."""
+"""Lists computed in blocks of any size are bit for bit the lists of one call."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_columns_of_a_matrix() -> None:
         np.testing.assert_array_equal(Incidence.coerce(dense).take_cols(first, last).dense(), dense[:, first:last])
 
 
-def test_nobody_to_rank() -> None:
+def test_no_users() -> None:
     assert list(topk_blocks(np.empty((0, 2), np.float32), np.ones((3, 2), np.float32), 2)) == []

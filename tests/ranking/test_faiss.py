@@ -1,4 +1,4 @@
-"""The approximate engine: exact where every cell is looked into, and never a seen item or a short list anywhere."""
+"""The approximate engine: exact if every cell is searched, and never a seen item or a short list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def vectors() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def seen(vectors: tuple[np.ndarray, np.ndarray]) -> Incidence:
-    """What users like best: none of some users, a few of most, all but three of one and all of another."""
+    """The items with the best scores: none for some users, a few for most, all but three for one, all for another."""
     user, item = vectors
     counts = np.random.default_rng(1).integers(0, 200, N_USERS)
     counts[:2] = N_ITEMS, N_ITEMS - 3
@@ -38,7 +38,7 @@ def seen(vectors: tuple[np.ndarray, np.ndarray]) -> Incidence:
     return Incidence.from_pairs(rows, best[rows, places], (N_USERS, N_ITEMS))
 
 
-def test_every_cell_looked_into_gives_the_exact_lists(vectors: tuple[np.ndarray, np.ndarray], seen: Incidence) -> None:
+def test_searching_every_cell_gives_the_exact_lists(vectors: tuple[np.ndarray, np.ndarray], seen: Incidence) -> None:
     user, item = vectors
     exact_items, exact_scores = topk(user, item, K, exclude=seen)
     items, scores = ItemIndex(item, Probing(cells=16, probes=16)).rank(user, K, exclude=seen)
@@ -94,12 +94,12 @@ def test_fewer_items_than_places() -> None:
     assert np.isneginf(scores[:, 2:]).all()
 
 
-def test_settings_that_mean_nothing_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(InputError, match="probes is 0"):
         Probing(probes=0)
 
 
-def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingDependencyError, match=r"recprism\[ann\]"):
         topk(np.eye(2), np.eye(2), 1, engine="faiss")

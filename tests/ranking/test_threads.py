@@ -1,4 +1,4 @@
-"""Threads are kept from one call to the next, however many of them each call can use."""
+"""Threads are reused from one call to the next, however many of them each call can use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_helpers_are_the_same_threads_for_any_amount_of_work() -> None:
 
         def task(first: int, last: int) -> None:
             seen.add(threading.current_thread())
-            all_of_them.wait()  # nobody takes two
+            all_of_them.wait()  # no thread takes two
 
         share_work(task, count, 1)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from recprism.data.incidence import Incidence
-from recprism.errors import InputError, MissingDependencyError
+from recprism.errors import InputError
 from recprism.ranking import topk
 
 ENGINES = ("cpu", "torch")
@@ -107,7 +107,7 @@ def test_any_small_input_gives_the_lists_of_a_sort(engine: str, data: st.DataObj
 @pytest.mark.parametrize("dim", [1, 6])
 def test_many_users_get_the_lists_of_a_sort(dim: int) -> None:
     user, item = whole_factors(2500, 300, dim)
-    user[::7] = 0  # nothing is known of every seventh user
+    user[::7] = 0  # every seventh user has no vector
     assert_is_definition(user, item, 20, some_pairs(2500, 300, 0.5), engine="cpu")
 
 
@@ -125,7 +125,7 @@ def test_vectors_whose_squares_leave_float32_are_ranked() -> None:
     user, item = whole_factors(2500, 200, 3)
     items, _ = topk(user * np.float32(1e-25), item * np.float32(1e25), 20, engine="cpu")
     assert (items >= 0).all()
-    assert (items[:, 0] == sorted_lists(user, item, 1, None)[0][:, 0]).mean() > 0.5  # rounding may part what was tied
+    assert (items[:, 0] == sorted_lists(user, item, 1, None)[0][:, 0]).mean() > 0.5  # rounding may break ties
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -146,7 +146,7 @@ def test_negative_zero_ties_with_zero(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("n_users", "n_items"), [(0, 5), (4, 0), (0, 0)])
-def test_nobody_or_nothing_to_rank(n_users: int, n_items: int, engine: str) -> None:
+def test_no_users_or_no_items(n_users: int, n_items: int, engine: str) -> None:
     user, item = np.zeros((n_users, 3), np.float32), np.zeros((n_items, 3), np.float32)
     items, scores = topk(user, item, 2, exclude=Incidence.empty((n_users, n_items)), engine=engine)
     assert items.shape == scores.shape == (n_users, 2)
@@ -203,7 +203,7 @@ def test_any_layout_and_number_type_will_do(engine: str) -> None:
         np.testing.assert_array_equal(topk(other_user, other_item, 4, engine=engine)[0], expected)
 
 
-def test_a_list_has_the_same_bits_whatever_the_threads_and_the_company(torch_threads: None) -> None:
+def test_the_bits_of_a_list_do_not_depend_on_threads_or_other_users(torch_threads: None) -> None:
     rng = np.random.default_rng(0)
     user, item = rng.standard_normal((2100, 50), np.float32), rng.standard_normal((1000, 50), np.float32)
     results = []
@@ -252,7 +252,7 @@ def has_avx512() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512f"))
 
 
-OTHER_TILES = [  # the machine that the kernel is made for, its vectors, and what numba is asked for
+OTHER_TILES = [  # the machine that the kernel is made for, its vectors, and the settings of numba
     pytest.param("x86_64", 8, {}, id="AVX2 tile on ARM", marks=pytest.mark.skipif(not is_arm(), reason="on ARM64")),
     pytest.param("aarch64", 4, {}, id="NEON tile on x86", marks=pytest.mark.skipif(is_arm(), reason="not on ARM64")),
     pytest.param(
@@ -269,7 +269,7 @@ OTHER_TILES = [  # the machine that the kernel is made for, its vectors, and wha
 def test_the_kernel_of_another_machine_gives_the_same_bits(
     machine: str, lanes: int, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """Every kernel is plain LLVM code: this machine runs the others' too, only slower."""
+    """Every kernel is plain LLVM code, so this machine can run those of others, only slower."""
     rng = np.random.default_rng(0)
     user, item = rng.standard_normal((3000, 20), np.float32), rng.standard_normal((500, 20), np.float32)
     seen = rng.random((3000, 500)) < 0.2
@@ -324,15 +324,6 @@ def test_what_cannot_be_ranked_is_named(change: dict[str, object], message: str)
 def test_large_vectors_with_finite_scores_are_ranked() -> None:
     items, _ = topk(np.array([[1e30, 0], [0, 1e30]]), np.array([[1e5, 1e8], [1e8, 1e5]]), 2)
     assert items.tolist() == [[1, 0], [0, 1]]
-
-
-def test_without_numba_the_choice_falls_on_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("recprism.ranking._cpu_engine", raising=False)
-    monkeypatch.setitem(sys.modules, "recprism.ranking._cpu_engine", None)
-    user, item = whole_factors(9, 30, 3)
-    assert_is_definition(user, item, 5, None, engine="auto")
-    with pytest.raises(MissingDependencyError, match="install it, or use engine='torch'"):
-        topk(user, item, 5, engine="cpu")
 
 
 @pytest.mark.gpu

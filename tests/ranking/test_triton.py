@@ -108,7 +108,7 @@ def test_the_size_of_groups_changes_no_list(group: int, monkeypatch: pytest.Monk
 
 
 @FUSED
-def test_what_half_precision_cannot_tell_apart_float32_does() -> None:
+def test_float32_separates_what_half_precision_cannot() -> None:
     user = np.array([[1.0, 0.0], [-1.0, 0.0]])
     item = np.stack([1 + np.random.default_rng(0).permutation(900) * 2.0**-22, np.ones(900)], 1)
     for row, items in zip((1, -1), fused(user, item, 20)[0], strict=True):
@@ -134,7 +134,7 @@ def test_vectors_of_any_kind(kind: str) -> None:
 
 
 @FUSED
-def test_scores_that_float32_cannot_hold_apart_are_equal() -> None:
+def test_scores_that_float32_cannot_separate_are_equal() -> None:
     tiny = np.float32(1e-30)  # the square is too small for float32 and keeps only its sign
     items, scores = fused(np.array([[tiny]]), np.repeat([[-tiny], [0], [tiny]], 40, 0), 3)
     assert items.tolist() == [[0, 1, 2]]
@@ -155,7 +155,7 @@ def test_blocks_and_repetition_change_no_bit() -> None:
 
 
 @FUSED
-def test_long_lists_of_few_items_go_another_way() -> None:
+def test_long_lists_of_few_items_use_the_torch_engine() -> None:
     user, item = whole_factors(5, 60, 3)
     np.testing.assert_array_equal(fused(user, item, 40)[0], sorted_lists(user, item, 40, None)[0])
 

@@ -1,4 +1,4 @@
-"""Properties that hold for every registered re-ranker and any input."""
+"""What holds for every registered re-ranker, whatever the world."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recprism.rerank import RERANKERS, _choices, reranker
+from recprism.rerank import RERANKERS, _choices
+from recprism.rerank.registry import reranker
+from recprism.testing import check_reranker
 
 NAMES = sorted(RERANKERS)
-DEPENDENT = ("slots_exposure", "exposure", "pmmf", "optimal_catalogue_coverage")  # on the lists of other users
-INDEPENDENT = [name for name in NAMES if name not in DEPENDENT]
-PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others have no torch implementation
+TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_catalogue_coverage")  # lists depend on other users' lists
+PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others need numba
 
 trade_offs = st.sampled_from([0.0, 0.01, 0.2, 0.5, 0.77, 1.0])
 worlds = st.fixed_dictionaries(
@@ -38,108 +39,9 @@ def lists(name: str, world: Any, k: int, **knobs: Any) -> Any:
     return reranker(name, **knobs)(world.candidates, world.scores, k, features=world.features)
 
 
-def base_list(world: Any, k: int) -> Any:
-    """Return the best k; the candidates of the worlds are ranked."""
-    padded = np.pad(world.candidates, ((0, 0), (0, k)), constant_values=-1)
-    return padded[:, :k]
-
-
 @pytest.mark.parametrize("name", NAMES)
-@given(worlds, st.integers(1, 14))
-@some_examples
-def test_trade_off_zero_is_the_base_list(make_world: Any, name: str, world: dict[str, Any], k: int) -> None:
-    built = make_world(**world)
-    np.testing.assert_array_equal(lists(name, built, k, trade_off=0), base_list(built, k))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, st.integers(1, 14), knobs)
-@some_examples
-def test_picks_are_distinct_candidates_and_as_many_as_there_are(
-    make_world: Any, name: str, world: dict[str, Any], k: int, setting: dict[str, Any]
-) -> None:
-    built = make_world(**world)
-    picks = lists(name, built, k, **setting)
-    assert picks.shape == (world["n_users"], k)
-    assert picks.dtype == np.int64
-    for chosen, candidates in zip(picks.tolist(), built.candidates.tolist(), strict=True):
-        real = [item for item in chosen if item >= 0]
-        available = {item for item in candidates if item >= 0}
-        assert len(set(real)) == len(real) == min(k, len(available))
-        assert set(real) <= available
-        assert chosen == real + [-1] * (k - len(real)), "empty places are at the end"
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs)
-@some_examples
-def test_sorting_back_changes_only_the_order(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float
-) -> None:
-    built = make_world(**world)
-    k = 5
-    plain = lists(name, built, k, trade_off=trade_off)
-    back = lists(name, built, k, trade_off=trade_off, sort_back=True)
-    np.testing.assert_array_equal(np.sort(plain, 1), np.sort(back, 1))
-    for chosen, candidates in zip(back.tolist(), built.candidates.tolist(), strict=True):
-        ranks = [candidates.index(item) for item in chosen if item >= 0]
-        assert ranks == sorted(ranks)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs, st.randoms(use_true_random=False))
-@some_examples
-def test_numbers_of_items_do_not_matter(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float, random: Any
-) -> None:
-    built = make_world(**world)
-    new_name = np.array(random.sample(range(world["n_items"]), world["n_items"]))
-    before = lists(name, built, 5, trade_off=trade_off)
-    for table in ("vectors", "subtopics", "shown"):
-        old = getattr(built, table)
-        setattr(built, table, np.empty_like(old))
-        getattr(built, table)[new_name] = old
-    built.candidates = np.where(built.candidates >= 0, new_name[built.candidates], -1)
-    after = lists(name, built, 5, trade_off=trade_off)
-    np.testing.assert_array_equal(after, np.where(before >= 0, new_name[before], -1))
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs, st.tuples(st.floats(0.001, 1000), st.floats(-50, 50)))
-@some_examples
-def test_the_scale_of_scores_does_not_matter(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float, scale: tuple[float, float]
-) -> None:
-    built = make_world(**{**world, "coarse": False})  # rounding may separate scores that are equal
-    before = lists(name, built, 5, trade_off=trade_off)
-    built.scores = built.scores.astype(np.float64) * scale[0] + scale[1]
-    np.testing.assert_array_equal(lists(name, built, 5, trade_off=trade_off), before)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(worlds, trade_offs, st.integers(0, 1000))
-@some_examples
-def test_order_of_columns_and_empty_places_do_not_matter(
-    make_world: Any, name: str, world: dict[str, Any], trade_off: float, seed: int
-) -> None:
-    built = make_world(**{**world, "coarse": False})  # equal scores keep the order of the caller
-    k = 5
-    before = lists(name, built, k, trade_off=trade_off)
-    shuffled = np.random.default_rng(seed).permutation(world["n_candidates"] + 3)
-    built.candidates = np.pad(built.candidates, ((0, 0), (0, 3)), constant_values=-1)[:, shuffled]
-    built.scores = np.pad(built.scores, ((0, 0), (0, 3)), constant_values=-np.inf)[:, shuffled]
-    np.testing.assert_array_equal(lists(name, built, k, trade_off=trade_off), before)
-
-
-@pytest.mark.parametrize("name", INDEPENDENT)
-@given(worlds, trade_offs)
-@some_examples
-def test_a_user_alone_gets_the_same_list(make_world: Any, name: str, world: dict[str, Any], trade_off: float) -> None:
-    built = make_world(**world)
-    together = lists(name, built, 5, trade_off=trade_off)
-    built.candidates, built.scores = built.candidates[-1:], built.scores[-1:]
-    built.user_subtopics = built.user_subtopics[-1:]
-    np.testing.assert_array_equal(lists(name, built, 5, trade_off=trade_off), together[-1:])
+def test_every_reranker_conforms(name: str) -> None:
+    check_reranker(RERANKERS[name], users_are_independent=name not in TOGETHER)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -156,8 +58,8 @@ def test_compiled_and_plain_agree(
     np.testing.assert_array_equal(plain, compiled)
 
 
-def test_compiled_kernels_serve_the_cpu() -> None:
-    """Otherwise the test above would compare the torch implementation with itself."""
+def test_compiled_code_is_what_serves_a_processor() -> None:
+    """Lest the comparison above compare the plain way with itself."""
     compiled = _choices.compiled_for(torch.device("cpu"))
     assert compiled is not None
     assert compiled.__name__ == "recprism.rerank._compiled"
@@ -174,7 +76,7 @@ def test_blocks_of_users_make_no_difference(make_world: Any, name: str, monkeypa
 
 @pytest.mark.parametrize("name", NAMES)
 def test_many_users_on_several_threads(make_world: Any, name: str) -> None:
-    """With more users than one thread gets at once, results are the same every time."""
+    """More users than one thread's portion; the same bits every time."""
     world = make_world(0, n_users=700, n_candidates=30, padded=True)
     first = lists(name, world, 10)
     np.testing.assert_array_equal(lists(name, world, 10), first)

@@ -1,4 +1,4 @@
-"""The planted world: Shared finds what is planted, norms and variances do not, and only subtopics give it away."""
+"""The planted world: Shared finds what is planted; norms, variances and distributions alone do not."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_shared_puts_the_planted_factors_on_top_and_sizes_do_not() -> None:
         assert np.mean(by_variance) <= 0.5
 
 
-def test_the_form_of_the_planted_factors_alone_does_not_give_them_away() -> None:
-    """The very same vectors with the subtopics handed to other items: nothing singles the factors out any more."""
+def test_the_distribution_of_planted_factors_does_not_identify_them() -> None:
+    """The same vectors with the subtopics of other items: no factor stands out."""
     found = []
     for seed in range(5):
         world = make_planted(seed=seed)

@@ -1,4 +1,4 @@
-"""The made world: its metrics are the library's, and its truth is what many draws come to."""
+"""The synthetic world: its metrics are those of the library, and its expectations are the means of many draws."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_the_expectation_is_the_sum_over_all_outcomes() -> None:
             assert small.expected(metric, lists)[user] == pytest.approx(chance @ np.nan_to_num(values), rel=1e-9)
 
 
-def test_gains_of_recall_add_up_to_being_judged() -> None:
-    """The shares of all items sum to 1 for whoever took anything."""
+def test_gains_of_recall_add_up_to_the_chance_of_a_label() -> None:
+    """The shares of all items sum to 1 for every user who took an item."""
     judged = 1 - (1 - WORLD.probability.astype(float)).prod(axis=1)
     gains = expected_gains(WORLD.probability, lambda counts: counts.astype(float))
     np.testing.assert_allclose(gains.sum(axis=1), judged, rtol=1e-9)
 
 
-def test_draws_come_to_the_truth() -> None:
+def test_the_mean_of_draws_is_the_expectation() -> None:
     generator = np.random.default_rng(1)
     lists = diversified(SCORES, WORLD.subtopics, 0.0)
     judged = (1 - (1 - WORLD.probability.astype(float)).prod(axis=1)).sum()
@@ -63,7 +63,7 @@ def test_draws_come_to_the_truth() -> None:
         assert abs(values.mean() - truth) < 4 * values.std() / np.sqrt(len(values))
 
 
-def test_diversity_has_its_price_and_shows_more_subtopics() -> None:
+def test_diversity_costs_accuracy_and_shows_more_subtopics() -> None:
     ladder = [diversified(SCORES, WORLD.subtopics, strength) for strength in (0.0, 0.3, 1.0)]
     np.testing.assert_array_equal(ladder[0], np.argsort(-SCORES, axis=1, kind="stable")[:, :20])
     worth = [WORLD.expected("ndcg@10", lists).sum() for lists in ladder]
@@ -84,7 +84,7 @@ def test_lists_of_a_wanted_loss() -> None:
         with_loss(WORLD, ladder, "ndcg@10", 0.9, generator)
 
 
-def test_a_seed_is_a_world() -> None:
+def test_the_same_seed_gives_the_same_world() -> None:
     one, same, other = (make_world(50, 40, 4, takes=5, seed=seed) for seed in (7, 7, 8))
     np.testing.assert_array_equal(one.probability, same.probability)
     assert (one.probability != other.probability).any()
@@ -95,7 +95,7 @@ def test_a_seed_is_a_world() -> None:
     np.testing.assert_array_equal(one.model(0.2, seed=1)[0], noisy[0])
 
 
-def test_the_bundle_is_a_data_set_like_any_other() -> None:
+def test_a_draw_is_a_data_set_like_any_other() -> None:
     data = WORLD.dataset(seed=5)
     split = data.split(seed=0)
     assert data.stats()["subtopics"] == 6

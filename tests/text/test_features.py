@@ -68,7 +68,7 @@ def test_numbers_and_texts_are_not_compared() -> None:
     assert mentions_of_pairs(MENTIONS, np.array([], object), np.array([], object)).is_empty()
 
 
-def test_no_feature_is_called_as_the_ids_are() -> None:
+def test_no_feature_has_the_name_of_the_id_column() -> None:
     matrix = FeatureMatrix(np.array([1, 2]), ("item_id",), np.zeros((2, 1), np.float32))
     with pytest.raises(InputError, match="a feature is called item_id"):
         features_to_frame(matrix)
@@ -141,10 +141,12 @@ def test_attributes_are_scaled_and_one_hot(tmp_path: Path) -> None:
 
 def test_bad_attributes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("item_id,title\n1,A\n1,B\n")
-    with pytest.raises(InputError, match=r"a\.csv: an item stands in more than one row"):
+    with pytest.raises(InputError, match=r"a\.csv: an item has more than one row"):
         read_attributes(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_text("item_id,title\n1,A\n2,B\n")
-    with pytest.raises(InputError, match=r"b\.csv: no column beside item_id is a number or a category of at most 1"):
+    with pytest.raises(
+        InputError, match=r"b\.csv: no column other than item_id is a number or a category of at most 1"
+    ):
         read_attributes(tmp_path / "b.csv", max_values=1)
     (tmp_path / "c.csv").write_text("title\nA\n")
     with pytest.raises(InputError, match=r"c\.csv: no column 'item_id'"):
@@ -164,13 +166,13 @@ def test_a_matrix_survives_its_file(tmp_path: Path) -> None:
 
 
 def two_worlds() -> pl.DataFrame:
-    """Reviews of strings speak of string and neck, reviews of microphones of mic and voice; one speaks of both."""
+    """Reviews of strings mention string and neck, reviews of microphones mic and voice; one mentions all four."""
     rows = [(u, i, f) for u in range(6) for i, fs in ((0, ("string", "neck")), (1, ("mic", "voice"))) for f in fs]
     rows += [(9, 2, "string"), (9, 2, "neck"), (9, 2, "mic"), (9, 2, "voice")]
     return pl.DataFrame(rows, schema=["user_id", "item_id", "feature"], orient="row")
 
 
-def test_aspects_that_stand_together_form_a_subtopic() -> None:
+def test_aspects_that_occur_together_form_a_subtopic() -> None:
     topics = aspect_topics(two_worlds(), 2)
     assert dict(topics.clusters.rows()) == {
         "string": "neck, string",

@@ -134,7 +134,7 @@ def test_mentions_and_their_sentiment() -> None:
     }
 
 
-def test_nothing_found_is_said() -> None:
+def test_reviews_without_aspects_are_refused() -> None:
     with pytest.raises(InputError, match="no aspect was found in 2 reviews"):
         extract_features(reviews_of("...", "!!!"))
 
@@ -153,7 +153,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_top_aspects_of_the_musical_instruments_are_judged_features(real_data: Path) -> None:
-    """judged_aspects.md tells how the list was judged, before there was an extractor. Unjudged counts as wrong."""
+    """judged_aspects.md says how the list was judged, before there was an extractor. Unjudged counts as wrong."""
     path = real_data / "reviews_Musical_Instruments_5.json.gz"
     if not path.exists():
         pytest.skip(f"no {path.name} under {real_data}: the judged list is not tried")

@@ -58,7 +58,7 @@ def test_a_file_of_another_run_is_refused(name: str, two: tuple[Path, Path], tmp
     shutil.copytree(two[0], tmp_path / "run")
     READ[name](Run.open(tmp_path / "run"))
     shutil.copy(two[1] / name, tmp_path / "run" / name)
-    with pytest.raises(InputError, match=r"made from another .* than the one beside it") as refused:
+    with pytest.raises(InputError, match=r"made from another .* than the one next to it") as refused:
         READ[name](Run.open(tmp_path / "run"))
     assert "\n" not in str(refused.value)
 

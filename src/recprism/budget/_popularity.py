@@ -21,4 +21,4 @@ def beside_popularity(found: Evaluation, split: Split, part: Part, context: Cont
     """An evaluation whose rows say what popularity reaches; as it is where nothing tells what is popular."""
     if not len(split.train) or not found.scores:
         return found
-    return found.beside(judged_popularity(split, part, context, [score.name for score in found.scores]))
+    return found.with_popularity(judged_popularity(split, part, context, [score.name for score in found.scores]))

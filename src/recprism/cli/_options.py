@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from pydantic import ValidationError
 
-from recprism.data.shares import Share, parse_share, share
+from recprism.data.shares import Share, share
 from recprism.errors import InputError
 from recprism.runs.config import ColumnName, DataConfig, RunConfig, in_one_sentence
 
@@ -179,8 +179,8 @@ def share_option(
 
     def read(word: Share) -> float:
         try:
-            return parse_share(word, low, high)
-        except ValueError as problem:
+            return share(word, low=low, high=high)
+        except InputError as problem:
             raise typer.BadParameter(str(problem)) from None
 
     found: typer.models.OptionInfo = typer.Option(

@@ -1,6 +1,6 @@
-"""Files that belong together: what is made from a file records its hash, and is refused beside any other.
+"""Files that belong together: a file records the hash of each file it was made from, and is refused with any other.
 
-A file without such a record (written by an earlier version, or by other tools) makes no claim and is taken as it is.
+A file without such a record, written by an earlier version or by another tool, is accepted.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from recprism.errors import InputError
 
 NOTE = "facts"
-"""The one key of a header that holds all that is noted: several keys would be written in any order."""
+"""The single key of a header that holds the record: several keys would be written in any order."""
 
 
 def hash_of(content: Path | bytes) -> str:
-    """Sixteen letters of a file's contents, or of bytes; "" for a file that is not there."""
+    """Return sixteen letters of the hash of a file or of bytes; "" for a missing file."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()[:16]
     try:
@@ -28,12 +28,12 @@ def hash_of(content: Path | bytes) -> str:
 
 
 def note(**hashes: str) -> dict[str, str]:
-    """What a header of safetensors or Parquet holds: name of what it was made from -> its hash; empty ones left out."""
+    """Return the record for a header of safetensors or Parquet; names without a hash are left out."""
     return {NOTE: json.dumps({name: value for name, value in sorted(hashes.items()) if value})}
 
 
 def noted_in_tensors(path: Path) -> Mapping[str, str]:
-    """The note of a safetensors file; empty where it has none. What is wrong with the file, its reader says."""
+    """Return the record of a safetensors file; empty if it has none or cannot be read."""
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
@@ -44,7 +44,7 @@ def noted_in_tensors(path: Path) -> Mapping[str, str]:
 
 
 def noted_in_table(metadata: Mapping[str, str]) -> Mapping[str, str]:
-    """The note among the metadata of a Parquet file."""
+    """Return the record in the metadata of a Parquet file; empty if it has none."""
     try:
         return _mapping(json.loads(metadata[NOTE]))
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -56,10 +56,17 @@ def _mapping(found: object) -> Mapping[str, str]:
 
 
 def require_bound(path: Path, noted: Mapping[str, str], now: Mapping[str, str], advice: str) -> None:
-    """Refuse a file that was made from others than those that stand beside it; of a missing one its reader speaks."""
+    """Raise an error if a file was made from other files than the present ones.
+
+    Args:
+        path: The file.
+        noted: Its record: name -> hash.
+        now: The present files: name -> hash; a missing file has the hash "" and is not compared.
+        advice: What to do about it.
+    """
     for name, expected in now.items():
         if expected and name in noted and noted[name] != expected:
             raise InputError(
-                f"{path}: made from another {name} than the one beside it, so the files are of different runs or "
+                f"{path}: made from another {name} than the one next to it, so the files are of different runs or "
                 f"versions; {advice}"
             )

@@ -1,4 +1,4 @@
-"""Categories of items as real tables have them, read into one long table item_id, subtopic[, weight]."""
+"""Categories of items in the forms that tables have, read into a long table item_id, subtopic[, weight]."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Level = Literal["last", "path"]
 MANY = 200
 ONE_HOT, ONE_EACH = "0 and 1", "one category an item"
 SURE = ("|", ";")  # almost never part of a name
-ENTITY = re.compile(r"&#?\w+;")  # of HTML, as in "Rock &amp; Roll": its semicolon is no delimiter
+ENTITY = re.compile(r"&#?\w+;")  # of HTML, as in "Rock &amp; Roll": its semicolon is not a delimiter
 DOUBTFUL = (",", "/")  # also part of names, as in "Clothing, Shoes": they must make the categories fewer
 PATH = ">"
 TRUE, FALSE = {"1", "1.0", "true", "t", "yes"}, {"0", "0.0", "false", "f", "no", ""}
@@ -33,11 +33,12 @@ NAME_KEYS = ("name", "label", "title")  # of a list of objects, as in [{"id": 18
 
 @dataclass(frozen=True)
 class CategoryColumns:
-    """Where an item table keeps its categories.
+    """Where an item table has its categories.
 
-    names: columns, or patterns such as ``genre_*``; columns of 0 and 1 are one category each
-    separator: what stands between two categories of a text; None finds it
-    level: of nested lists and of paths such as ``Books > Crime``: the last level, or the whole path
+    Attributes:
+        names: Columns, or patterns such as ``genre_*``; a column of 0 and 1 is one category.
+        separator: The text between two categories of one cell; None finds it.
+        level: For nested lists and paths such as ``Books > Crime``, the last level or the whole path.
     """
 
     names: tuple[str, ...]
@@ -55,9 +56,13 @@ class CategoryColumns:
 class CategorySummary:
     """What was read.
 
-    how: the columns and how each was read
-    n_items, n_categories: how many there are; without: items that have no category
-    top: the ten most frequent with the number of their items; used_once: categories of a single item
+    Attributes:
+        how: The columns and how each was read.
+        n_items: Number of items.
+        n_categories: Number of categories.
+        without: Number of items without a category.
+        top: The ten most frequent categories and their numbers of items.
+        used_once: Number of categories with a single item.
     """
 
     how: str
@@ -68,7 +73,7 @@ class CategorySummary:
     used_once: int
 
     def sentence(self) -> str:
-        """One line for a person."""
+        """Return one line for a person."""
         how = f" ({self.how})" if self.how else ""
         if not self.n_categories:
             return f"no categories for {self.n_items:,} items{how}"
@@ -77,7 +82,7 @@ class CategorySummary:
         return f"{self.n_categories:,} categories{how}; {self.without:,} of {self.n_items:,} items have none; {most}"
 
     def warning(self) -> str | None:
-        """What looks wrong, or None."""
+        """Say what looks wrong, or return None."""
         doubt = "check how they were read, above, and name the right --subtopic-column or --subtopic-separator"
         if self.n_categories > MANY:
             return f"{self.n_categories:,} categories are more than {MANY}: {doubt}"
@@ -98,7 +103,12 @@ class CategorySummary:
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """table: item_id, subtopic[, weight]; summary: of all items of the table that was read."""
+    """Categories of an item table.
+
+    Attributes:
+        table: The columns item_id, subtopic[, weight].
+        summary: Summary of all items of the table.
+    """
 
     table: pl.DataFrame
     summary: CategorySummary
@@ -111,16 +121,16 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, i
     text), nested lists, or 0 and 1 (then the column is the category).
 
     Args:
-        table: item ids and any columns.
-        columns: where the categories are.
-        where: what the table is called in errors.
-        item: the column of the item ids.
+        table: Item ids and any columns.
+        columns: Where the categories are.
+        where: What errors call the table.
+        item: The column of the item ids.
 
     Returns:
         The long table and what was read.
 
     Raises:
-        InputError: a column is missing, or its lists cannot be read.
+        InputError: A column is missing, or its lists cannot be read.
     """
     require_column(table, item, where)
     ids = interpret_ids(table, item, where)
@@ -141,7 +151,7 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, i
 
 
 def long_categories(table: pl.DataFrame, where: str, item: str = "item_id") -> Categories:
-    """A long table item_id, subtopic[, weight], as it is."""
+    """Accept a long table item_id, subtopic[, weight]."""
     for name in (item, "subtopic"):
         require_column(table, name, where)
     if _holds_several(table["subtopic"]):
@@ -161,7 +171,7 @@ def _holds_several(column: pl.Series) -> bool:
 
 
 def summarise(subtopics: Subtopics, how: str = "") -> CategorySummary:
-    """Of the items of a run or a data set, whatever their table had besides."""
+    """Summarise the subtopics of the items of a run or a data set."""
     counts = np.bincount(subtopics.items.indices, minlength=len(subtopics))
     counter = Counter(dict(zip(subtopics.names, counts.tolist(), strict=True)))
     return _summary_of_counts(how, subtopics.items.n_rows, subtopics.items_without, counter)
@@ -179,12 +189,12 @@ def _summary_of_counts(how: str, n_items: int, without: int, counts: Counter[str
 
 
 def _short(told: list[str]) -> str:
-    """How each column was read; of many columns the first and the last."""
+    """Say how each column was read; of many columns, the first and the last."""
     return ", ".join(told) if len(told) <= 4 else f"{told[0]}, ... {told[-1]}; {len(told)} columns"
 
 
 def _matching(table: pl.DataFrame, names: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
-    """Columns and what each would be called as a category: what the * of a pattern stands for, else its name."""
+    """Yield columns and their names as categories: the text that matches the * of a pattern, else the column name."""
     present = [name for name in table.columns if name not in ("item_id", ROW)]
     for wanted in names:
         if wanted in present or "*" not in wanted:
@@ -202,7 +212,7 @@ def _matching(table: pl.DataFrame, names: Sequence[str], where: str) -> Iterator
 def _labels(
     table: pl.DataFrame, name: str, label: str, columns: CategoryColumns, where: str
 ) -> tuple[list[list[str]], str]:
-    """The categories of each row in one column, and in words how they were read."""
+    """Return the categories of each row in one column, and how they were read, in words."""
     column = table[name]
     if column.dtype.is_nested():
         return _levelled(column.to_list(), columns.level, "lists")
@@ -223,20 +233,18 @@ def _labels(
 
 
 def _require_all_one_hot(table: pl.DataFrame, hows: dict[str, str], where: str) -> None:
-    """Refuse a column of other numbers next to columns of 0 and 1: its numbers would become categories."""
+    """Reject a column of other numbers next to columns of 0 and 1: its numbers would become categories."""
     if ONE_HOT not in hows.values():
         return
     for name, how in hows.items():
         values = table[name].drop_nulls() if how == ONE_EACH else table[name].clear()
         if len(values) and values.cast(pl.String).cast(pl.Float64, strict=False).is_not_null().all():
             odd = next(one for one in values.to_list() if str(one) not in ("0", "1"))
-            raise InputError(
-                f"{where}: {name} holds {odd!r}, where other columns hold 0 and 1; leave it out or mend it"
-            )
+            raise InputError(f"{where}: {name} holds {odd!r}, where other columns hold 0 and 1; leave it out or fix it")
 
 
 def _levelled(values: Sequence[Any], level: Level, how: str) -> tuple[list[list[str]], str]:
-    """The categories of each row; where there are paths, ``how`` says what is taken of them."""
+    """Return the categories of each row; if there are paths, ``how`` says which level is used."""
     paths = [_flat(value, "path") for value in values]
     if level == "path" or not any(f" {PATH} " in one for own in paths for one in own):
         return paths, how
@@ -244,7 +252,7 @@ def _levelled(values: Sequence[Any], level: Level, how: str) -> tuple[list[list[
 
 
 def guess_separator(texts: Sequence[str]) -> str | None:
-    """What stands between the categories of the texts; None where each holds one."""
+    """Find the text between categories; None if each text holds one category."""
     texts = [ENTITY.sub("", text) for text in texts]
     holding = {mark: sum(mark in text for text in texts) for mark in (*SURE, *DOUBTFUL)}
     sure = max(SURE, key=lambda mark: holding[mark])
@@ -263,7 +271,7 @@ def _looks_like_list(text: str) -> bool:
 
 
 def _parsed(text: str, where: str) -> Any:
-    """JSON, else a Python literal, else the print of a numpy array, which has no commas."""
+    """Read JSON, else a Python literal, else a printed numpy array, which has no commas."""
     if not text:
         return None
     try:
@@ -274,11 +282,11 @@ def _parsed(text: str, where: str) -> Any:
         return ast.literal_eval(re.sub(r"""(?<=['"])\s+(?=['"])""", ", ", text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         shown = text if len(text) <= 40 else f"{text[:40]}..."
-        raise InputError(f"{where} is not a list in JSON or Python ({shown!r}); mend it") from None
+        raise InputError(f"{where} is not a list in JSON or Python ({shown!r}); fix it") from None
 
 
 def _flat(value: Any, level: Level) -> list[str]:
-    """The categories of one item: of each list within the list, and of each path, the last level or the path."""
+    """Return the categories of one item: of each inner list and each path, the last level or the whole path."""
     if value is None:
         return []
     if not isinstance(value, list | tuple | set):
@@ -301,7 +309,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _path(text: str) -> list[str]:
-    """``Books > Crime`` as its levels; a plain name is a path of one."""
+    """Split ``Books > Crime`` into its levels; a plain name is a path of one level."""
     return [part.strip() for part in re.split(rf"\s+{PATH}\s+", text)]
 
 

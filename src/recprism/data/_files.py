@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, and saying in one sentence why a file cannot be had."""
+"""Atomic writing of files, and error messages for files that cannot be read or written."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its name when the block ends well, and vanishes when it does not."""
+    """Yield a temporary path next to ``path``; it is renamed to ``path`` if the block succeeds, else removed."""
     path = Path(path)
     with storable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _made_beside(path, _make_file)
+        temporary = _make_next_to(path, _make_file)
         rights = temporary.stat().st_mode
         try:
             yield temporary
             _sync(temporary)
-            if temporary.stat().st_mode != rights:  # safetensors puts a file of its own in the place, for its owner
+            if temporary.stat().st_mode != rights:  # safetensors replaces the file by one that only its owner can read
                 temporary.chmod(rights & 0o777)
             temporary.replace(path)
         except BaseException:
@@ -38,16 +38,17 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that takes its name when the block ends well, and vanishes when it does not.
+    """Yield a temporary folder next to ``path``; it is renamed to ``path`` if the block succeeds, else removed.
 
-    A folder that holds something is refused: nothing is written over.
+    Raises:
+        InputError: The folder exists and is not empty; nothing is overwritten.
     """
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path}: is not empty; name a new folder")
     with storable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _made_beside(path, Path.mkdir)
+        temporary = _make_next_to(path, Path.mkdir)
         try:
             yield temporary
             temporary.replace(path)
@@ -58,9 +59,9 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def storable(where: str | Path) -> Iterator[None]:
-    """A full disk or missing permissions inside become one sentence; every other error passes.
+    """Turn errors of a full disk or of missing permissions into a ``StorageError``; other errors pass.
 
-    Libraries written in Rust have errors of their own, with the number of the system's error in their text.
+    Libraries written in Rust raise errors of their own, with the number of the system's error in their text.
     """
     try:
         yield
@@ -74,13 +75,13 @@ def storable(where: str | Path) -> Iterator[None]:
 
 
 def require_rights(path: Path, *, write: bool = False) -> None:
-    """Refuse a file that is there and may not be read (or written); some readers take it for missing."""
+    """Raise an error if a file exists and may not be read (or written); some readers take it for missing."""
     if path.exists() and not os.access(path, os.W_OK if write else os.R_OK):
         raise StorageError(refusal(path, errno.EACCES))
 
 
 def refusal(where: str | Path, number: int | None) -> str:
-    """What a system error with this number means for ``where``, and what to do."""
+    """Say what a system error with this number means for ``where``, and what to do."""
     if number in FULL:
         return (
             f"{where}: no space left on the disk; free some or name a folder on another disk, then give the command "
@@ -93,7 +94,7 @@ def refusal(where: str | Path, number: int | None) -> str:
 
 
 def _system_error(problem: Exception) -> int | None:
-    """The number of the system's error behind any exception, None where there is none."""
+    """Return the number of the system's error behind an exception, or None."""
     if isinstance(problem, OSError) and problem.errno is not None:
         return problem.errno
     text = str(problem)
@@ -106,11 +107,20 @@ def _system_error(problem: Exception) -> int | None:
 
 @contextmanager
 def readable(where: str | Path, what: str, advice: str) -> Iterator[None]:
-    """Whatever goes wrong inside while a file is read becomes one sentence.
+    """Turn any error while a file is read into one sentence; errors of this package pass.
 
-    Other people's readers fail in a hundred ways on damaged files, and those written in Rust with a panic, which is no
-    ``Exception``. Errors of ours pass. The lines that a panic prints are not hidden: they could only be by turning away
-    the process's stderr, and where Rust ends the process they are all that is said.
+    Readers of other packages raise many kinds of errors on damaged files. Those written in Rust panic, which is not an
+    ``Exception``. The lines that a panic prints stay visible: to hide them, the stderr of the whole process would have
+    to be redirected.
+
+    Args:
+        where: The file.
+        what: What is wrong with it, for the message.
+        advice: What to do about it.
+
+    Raises:
+        InputError: The file is missing or damaged.
+        StorageError: It may not be read.
     """
     try:
         yield
@@ -124,7 +134,7 @@ def readable(where: str | Path, what: str, advice: str) -> Iterator[None]:
         if not isinstance(broken, Exception) and type(broken).__name__ != "PanicException":
             raise
         said = (str(broken).splitlines() or [""])[0][:200] or type(broken).__name__
-        if isinstance(broken, MemoryError):  # a damaged header asks for any size, and a whole file for its own
+        if isinstance(broken, MemoryError):  # from a damaged header, or from a file that is too large
             what = f"{what}, or larger than the memory that is free"
         raise InputError(f"{where}: {what} ({said}); {advice}") from None
 
@@ -140,15 +150,15 @@ def _sync(path: Path) -> None:
 
 
 def is_left_over(path: Path) -> bool:
-    """Whether this is a temporary file of a process that was killed while it wrote: nothing that anybody reads."""
+    """Whether this is a temporary file of a process that was killed while it wrote."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}\.part", path.name) is not None
 
 
-def _made_beside(path: Path, make: Callable[[Path], None]) -> Path:
-    """A new file or folder of a name that nobody has, with the rights that any new one gets.
+def _make_next_to(path: Path, make: Callable[[Path], None]) -> Path:
+    """Make a new file or folder with an unused name and the usual permissions.
 
-    ``tempfile`` gives rights to the owner alone, and to widen them later one would have to ask for the umask, which
-    can be asked for only by changing it, for all threads.
+    ``tempfile`` gives permissions to the owner alone. To widen them later, the umask would be needed, and reading it
+    means changing it for all threads.
     """
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

@@ -1,7 +1,7 @@
-"""Ids of any kind, in one form: whole numbers where every id is one, else text.
+"""One form for ids of any kind: whole numbers if every id is one, else text.
 
-An id is what it says: 7, "7" and 7.0 are one id wherever they stand, and 007 is another. A set of ids that are all
-whole numbers is kept as int64, so that it sorts by number; any other set is kept as text and sorts as text.
+7, "7" and 7.0 are the same id, and 007 is another. Ids that are all whole numbers are kept as int64 and sort by number.
+All others are kept as text and sort as text.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-WHOLE_FLOAT = r"^(-?(?:0|[1-9][0-9]*))\.0+$"  # 7.0, as tables write whole numbers beside missing ones; not 007.0
+WHOLE_FLOAT = r"^(-?(?:0|[1-9][0-9]*))\.0+$"  # 7.0, as tables with missing values write whole numbers; not 007.0
 
 
 def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
-    """(n,) int64 or str objects; ``side`` names them in errors."""
+    """Return ``(n,)`` int64 or str objects; ``side`` names the ids in errors."""
     array = np.asarray(ids)
     if array.ndim != 1:
         raise InputError(f"{side} ids have shape {array.shape}; a plain list is needed")
@@ -32,7 +32,7 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     if distinct:
         values, counts = np.unique(array, return_counts=True)
         if len(values) < len(array):
-            raise InputError(f"{side} id {show(values[counts > 1][0])} stands more than once; ids must be distinct")
+            raise InputError(f"{side} id {show(values[counts > 1][0])} occurs more than once; ids must be distinct")
     return array
 
 
@@ -47,7 +47,7 @@ def _texts(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def canonical_text(value: Any) -> str:
-    """An id as text, the same for 7, "7", 7.0 and "7.0".
+    """Return an id as text, the same for 7, "7", 7.0 and "7.0".
 
     >>> [canonical_text(value) for value in (7, "7", 7.0, "7.0", "007")]
     ['7', '7', '7', '7', '007']
@@ -56,7 +56,7 @@ def canonical_text(value: Any) -> str:
 
 
 def canonical_ids(column: pl.Series) -> pl.Series:
-    """A column of ids as Int64 where every one is a plain whole number (no 007, no +7), else as String."""
+    """Return a column of ids as Int64 if every id is a plain whole number (no 007, no +7), else as String."""
     import polars as pl
 
     if column.dtype.is_signed_integer():
@@ -68,7 +68,7 @@ def canonical_ids(column: pl.Series) -> pl.Series:
 
 
 def id_series(ids: NDArray[Any], name: str = "") -> pl.Series:
-    """An array of ids as a column, Int64 or String, also where it is empty."""
+    """Return an array of ids as a column, Int64 or String, even if it is empty."""
     import polars as pl
 
     if ids.dtype.kind == "i":
@@ -77,7 +77,7 @@ def id_series(ids: NDArray[Any], name: str = "") -> pl.Series:
 
 
 def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Sorted distinct ids, and each row's position among them."""
+    """Return the sorted distinct ids, and the position of each row among them."""
     import polars as pl
 
     distinct = ids.unique().sort()
@@ -87,7 +87,7 @@ def number_ids(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def known_positions(ids: pl.Series, known_ids: NDArray[Any]) -> pl.Series:
-    """Positions among ``known_ids``, null where an id is not there; one side may be numbers and the other text."""
+    """Return positions among ``known_ids``, null for unknown ids; one side may be numbers and the other text."""
     import polars as pl
 
     wanted, known = canonical_ids(ids), id_series(known_ids)
@@ -98,7 +98,7 @@ def known_positions(ids: pl.Series, known_ids: NDArray[Any]) -> pl.Series:
 
 
 def find_ids(wanted: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) where each wanted id stands among the known ones, -1 where it does not."""
+    """``(n,)`` position of each wanted id among the known ones, -1 if it is unknown."""
     if wanted.dtype.kind != "i" or known.dtype.kind != "i":
         number = {str(one): at for at, one in enumerate(known.tolist())}
         return np.array([number.get(str(one), -1) for one in wanted.tolist()], np.int64)
@@ -110,7 +110,7 @@ def find_ids(wanted: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
-    """Where each wanted id stands among the known ones; an unknown id is an error that names it."""
+    """``(n,)`` position of each wanted id among the known ones; an unknown id raises an error that names it."""
     found = find_ids(wanted, known)
     unknown = np.flatnonzero(found < 0)
     if len(unknown):
@@ -121,12 +121,12 @@ def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArra
 
 
 def show(value: Any) -> str:
-    """An id as a person would write it in Python: 7, not np.int64(7)."""
+    """Return an id as a person would write it in Python: 7, not np.int64(7)."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def show_names(names: Iterable[str]) -> str:
-    """Names of columns, one after another; one with line breaks and the like as Python writes it.
+    """Join names of columns; a name with unprintable characters is quoted.
 
     >>> print(show_names(["user", "item\\n1"]))
     user, 'item\\n1'

@@ -1,4 +1,8 @@
-"""Pairs of users and items from elsewhere, in the numbers of known ids; the others are counted and left out."""
+"""Pairs of known users and known items in a table; rows with an unknown id are counted and left out.
+
+``_labels.known_rows`` does the same for interactions. It counts distinct unknown ids and keeps ratings and times. Here
+rows are counted by cause, and no column other than the two ids is read.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,12 @@ from recprism.errors import InputError
 class KnownPairs:
     """Pairs whose user and item are known.
 
-    matrix: known users x known items
-    rows: all pairs of the table; unknown_users, unknown_items: those left out because of one, or the other, or both
+    Attributes:
+        matrix: Known users x known items.
+        rows: Number of rows of the table.
+        unknown_users: Rows with an unknown user.
+        unknown_items: Rows with an unknown item.
+        left_out: Rows with an unknown user, an unknown item or both.
     """
 
     matrix: Incidence
@@ -29,7 +37,7 @@ class KnownPairs:
     left_out: int
 
     def note(self, where: str) -> str | None:
-        """What was left out, in one sentence; None where nothing was."""
+        """Say in one sentence what was left out; None if nothing was."""
         if not self.left_out:
             return None
         return (
@@ -42,16 +50,16 @@ def known_pairs(table: pl.DataFrame, user_ids: NDArray[Any], item_ids: NDArray[A
     """Find the pairs of a table among known ids.
 
     Args:
-        table: user_id, item_id in any form of ids.
-        user_ids: (n_users,) known ids.
-        item_ids: (n_items,) known ids.
-        where: what the table is called in errors.
+        table: The columns user_id and item_id, with ids in any form.
+        user_ids: ``(n_users,)`` known ids.
+        item_ids: ``(n_items,)`` known ids.
+        where: What errors call the table.
 
     Returns:
         The known pairs and how many were left out.
 
     Raises:
-        InputError: no pair has a known user and a known item.
+        InputError: No row has a known user and a known item.
     """
     ids = {}
     for name in ("user_id", "item_id"):

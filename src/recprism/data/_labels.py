@@ -1,4 +1,4 @@
-"""Histories and held-out interactions of users and items that are known already: a split that was given."""
+"""A split that the caller gives: histories and held-out interactions of known users and items."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ GIVEN, SET_ASIDE = "given", "set-aside"
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What known users and items leave out of a table.
+    """What is left out of a table because an id is unknown.
 
     Attributes:
-        rows: How many rows are left out because their user or item is unknown.
-        users, items: How many distinct unknown users and items the table names.
+        rows: Number of rows whose user or item is unknown.
+        users: Number of distinct unknown users.
+        items: Number of distinct unknown items.
     """
 
     rows: int = 0
@@ -36,22 +37,26 @@ class LeftOut:
 
 
 def known_rows(
-    found: Interactions, user_ids: NDArray[Any], item_ids: NDArray[Any], where: str
+    found: Interactions, user_ids: NDArray[Any], item_ids: NDArray[Any], where: str | None
 ) -> tuple[Interactions, LeftOut]:
-    """The interactions of known users with known items, one per pair, and what is left out.
+    """Keep the interactions of known users with known items.
 
     Args:
         found: Interactions with ids of their own.
         user_ids: Known users; numbers in the result are positions in them.
         item_ids: Known items.
-        where: What errors call the interactions.
+        where: What errors call the interactions. None accepts interactions without any known id.
+
+    Returns:
+        The interactions, one per pair, and what is left out.
 
     Raises:
         InputError: No user, or no item, is known.
     """
-    user, item = (
-        _numbers(*side, where) for side in (("user", found.user_ids, user_ids), ("item", found.item_ids, item_ids))
-    )
+    user, item = find_ids(found.user_ids, user_ids), find_ids(found.item_ids, item_ids)
+    if where is not None:
+        _require_known("user", user, found.user_ids, user_ids, where)
+        _require_known("item", item, found.item_ids, item_ids, where)
     of_user, of_item = user[found.user], item[found.item]
     known = (of_user >= 0) & (of_item >= 0)
     numbered = replace(found, user=of_user, item=of_item, user_ids=user_ids, item_ids=item_ids)
@@ -59,38 +64,35 @@ def known_rows(
     return in_canonical_order(drop_duplicates(numbered.take(known), "last")), left_out
 
 
-def _numbers(side: str, wanted: NDArray[Any], known: NDArray[Any], where: str) -> NDArray[np.int64]:
-    """(n,) positions among the known ids, -1 where an id is unknown."""
-    found = find_ids(wanted, known)
+def _require_known(side: str, found: NDArray[np.int64], wanted: NDArray[Any], known: NDArray[Any], where: str) -> None:
     if not (found >= 0).any():
         raise InputError(
             f"{where}: none of its {side} ids (such as {show(wanted[0])}) has a vector (ids such as {show(known[0])}); "
             "vectors and interactions must use the same ids"
         )
-    return found
 
 
 def split_labels(
     history: Interactions, held_out: Interactions | None = None, *, set_aside: Share = 0.0, seed: int = 0
 ) -> tuple[Split, int]:
-    """The history as training part, and labels divided into a validation and a test part.
+    """Use the history as the training part and divide labels into a validation and a test part.
 
-    Half of each user's labels validate and half are tested: the earlier ones validate where there are timestamps,
-    otherwise chance decides. Of an odd number the one left over goes to either part, by chance for each user: of users
-    with one label, half are in the validation part and half in the test part.
+    Half of each user's labels are for validation and half for the test. With timestamps the earlier half is for
+    validation; without, the halves are random. If the number is odd, the remaining label goes to a random part. So of
+    the users with one label, half are in the validation part and half in the test part.
 
     Args:
         history: What users took before; it is never recommended again.
-        held_out: What they took later; its rows that are in the history as well are left out.
-        set_aside: Without ``held_out``, the share of each user's history that becomes labels: the latest where there
-            are timestamps. Users with one or two interactions keep them all.
-        seed: Decides what chance decides.
+        held_out: What they took later. Rows that are also in the history are left out.
+        set_aside: Without ``held_out``, the share of each user's history that becomes labels. With timestamps these
+            are the latest interactions. Users with one or two interactions keep them all.
+        seed: Seed of the random halves.
 
     Returns:
-        The split, and how many held-out interactions are left out because the history has them.
+        The split, and the number of held-out interactions that are left out because the history has them.
 
     Raises:
-        InputError: ``set_aside`` is no share, or comes together with ``held_out``.
+        InputError: ``set_aside`` is not a share, or is given together with ``held_out``.
     """
     generator = np.random.default_rng(seed)
     set_aside = share(set_aside, "set_aside")
@@ -119,7 +121,7 @@ def _set_aside(
 
 
 def _second_half(labels: Interactions, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """(n,) whether a label is tested."""
+    """``(n,)`` whether a label is in the test part."""
     rank, size = rank_in_user(labels, _order(labels, generator))
     odd_one = generator.permutation(labels.n_users) % 2
     half: NDArray[np.bool_] = rank >= (size + odd_one[labels.user]) // 2
@@ -127,7 +129,7 @@ def _second_half(labels: Interactions, generator: np.random.Generator) -> NDArra
 
 
 def _order(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(n,) by time, or by chance where there are no times."""
+    """``(n,)`` sort keys: by time, or random if there are no timestamps."""
     if interactions.timestamp is None:
         return generator.permutation(len(interactions))
     return positions_in_time(interactions, generator)

@@ -1,4 +1,4 @@
-"""Whether something fits into memory, asked before it is made: a machine that swaps or kills tells nobody why."""
+"""Checks that something fits into memory before it is allocated, so that an error can say what would fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recprism.errors import TooLargeError
 
-SMALL = 1 << 26  # bytes; less is not worth a look at the system
+SMALL = 1 << 26  # bytes; smaller requests are not checked
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 RECLAIMED = ("inactive_file", "active_file", "slab_reclaimable")
@@ -17,12 +17,17 @@ RECLAIMED = ("inactive_file", "active_file", "slab_reclaimable")
 def require_room(
     needed: int, what: str, advice: str | Callable[[int], str], *, free: int | None = None, device: str = "cpu"
 ) -> None:
-    """Refuse, before anything is allocated, what would not fit.
+    """Raise an error if something does not fit into the free memory.
 
-    needed: bytes
-    what: "the averages of 5,000,000 players x 61 arms"
-    advice: what would fit, or a function that says it from the bytes that are free
-    free: bytes that are free, if not to be asked of the system
+    Args:
+        needed: Number of bytes.
+        what: What needs them, such as "the averages of 5,000,000 players x 61 arms".
+        advice: What would fit, or a function of the free bytes that says it.
+        free: Number of free bytes; by default the system is asked.
+        device: Device of the memory.
+
+    Raises:
+        TooLargeError: It does not fit.
     """
     if needed < SMALL and free is None:
         return
@@ -34,21 +39,22 @@ def require_room(
 
 
 def free_bytes(device: str = "cpu") -> int | None:
-    """What this process may still take: of the machine, of its container and of its own limit, the least of them.
+    """Return the bytes that this process can still allocate, or None if the system does not say (not Linux).
 
-    None where the system does not tell (no Linux): then nothing is refused.
+    On a processor this is the least of what the machine, the container and the limit of the process leave.
     """
     if device.startswith("cuda"):
         import torch
 
-        own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # kept by torch for its next use
+        own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # reserved by torch, and free
         return int(torch.cuda.mem_get_info(device)[0] + own)
     limits = [limit for limit in (_machine(), _container(), _own_limit()) if limit is not None]
     return max(0, min(limits)) if limits else None
 
 
 def shown(size: int) -> str:
-    """
+    """Format a number of bytes.
+
     >>> shown(3 * 2**30), shown(5_000_000)
     ('3.0 GiB', '4.8 MiB')
     """
@@ -56,7 +62,7 @@ def shown(size: int) -> str:
 
 
 def _machine() -> int | None:
-    """MemAvailable, as free(1) shows it."""
+    """Return MemAvailable, as free(1) shows it."""
     try:
         lines = MEMINFO.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -66,7 +72,7 @@ def _machine() -> int | None:
 
 
 def _container() -> int | None:
-    """Of the cgroup (version 2, then 1): its limit less what is used and could not be given back at once."""
+    """Return the limit of the cgroup (version 2, then 1) less the memory that cannot be reclaimed."""
     for limit, used, stat in (
         ("memory.max", "memory.current", "memory.stat"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
@@ -81,13 +87,13 @@ def _container() -> int | None:
 
 
 def _given_back(stat: Path) -> int:
-    """Pages of files and caches, which the kernel takes back before it refuses or kills anything."""
+    """Return the bytes of files and caches, which the kernel reclaims before an allocation fails."""
     words = [line.split() for line in stat.read_text(encoding="ascii").splitlines()]
     return sum(int(value) for name, value in words if name in RECLAIMED)
 
 
 def _own_limit() -> int | None:
-    """Of the address space (ulimit -v), less what is mapped already."""
+    """Return the limit of the address space (ulimit -v) less what is mapped."""
     try:
         import resource
 

@@ -1,4 +1,4 @@
-"""Complex numbers are no vectors here."""
+"""Rejects complex numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from recprism.errors import InputError
 
 
 def require_real(values: Any, what: str) -> None:
-    """Refuse an array or tensor of complex numbers: a cast would drop half of each, with a warning at most."""
+    """Raise an error for an array or tensor of complex numbers: a cast would silently drop the imaginary parts."""
     kind = str(getattr(values, "dtype", "")).removeprefix("torch.")
     if kind.startswith("complex"):
         raise InputError(

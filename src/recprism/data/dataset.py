@@ -1,4 +1,4 @@
-"""A data set ready to be split: interactions, subtopics and item attributes that agree on the items."""
+"""A data set ready to be split: interactions, subtopics and attributes of the same items."""
 
 from __future__ import annotations
 
@@ -29,11 +29,15 @@ from recprism.errors import InputError
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to raw interactions before they are split.
+    """How raw interactions are cleaned before they are split.
 
-    threshold: ratings from here on are positives, lower ones are dropped; None takes every interaction
-    duplicates: which of several interactions of one user with one item is kept
-    min_user, min_item: users and items with fewer positives are dropped, again and again until nothing changes
+    Attributes:
+        threshold: The lowest rating that counts as a positive; lower ratings are dropped. None keeps every interaction.
+        duplicates: Which of several interactions of one user with one item is kept.
+        min_user: Users with fewer positives are dropped.
+        min_item: Items with fewer positives are dropped. The two rules repeat until nothing changes.
+
+    Stability: stable.
     """
 
     threshold: float | None = None
@@ -50,11 +54,14 @@ class Preparation:
 class Tables:
     """What a loader reads, before any of it is interpreted.
 
-    interactions: user_id, item_id[, rating, timestamp]
-    subtopics: item_id, subtopic[, weight], or None
-    items: item_id and any further columns (title, year, tags, ...), or None
-    where, subtopics_where, items_where: what each is called in errors, a file's name where there is one
-    category_source: how the subtopics were read from a file, in words
+    Attributes:
+        interactions: The columns user_id, item_id[, rating, timestamp].
+        subtopics: The columns item_id, subtopic[, weight], or None.
+        items: The column item_id and any others (title, year, tags, ...), or None.
+        where: What errors call the interactions, such as the name of a file.
+        subtopics_where: What errors call the subtopics.
+        items_where: What errors call the items.
+        category_source: How the subtopics were read from a file, in words.
     """
 
     interactions: pl.DataFrame
@@ -68,7 +75,18 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Interactions with the subtopics and attributes of the same items, in the order of ``interactions.item_ids``."""
+    """Interactions with the subtopics and attributes of the same items.
+
+    Attributes:
+        name: What reports call the data set.
+        interactions: The interactions after cleaning.
+        subtopics: Subtopics of the items, in the order of ``interactions.item_ids``.
+        attributes: One row per item, in the same order: item_id and any other columns.
+        preparation: How the interactions were cleaned.
+        category_source: How the subtopics were read from a file, in words.
+
+    Stability: stable.
+    """
 
     name: str
     interactions: Interactions
@@ -79,7 +97,7 @@ class Dataset:
 
     @property
     def categories(self) -> CategorySummary:
-        """What is known of the items' subtopics, and how they were read."""
+        """Summary of the items' subtopics and of how they were read."""
         return summarise(self.subtopics, self.category_source)
 
     @classmethod
@@ -107,9 +125,20 @@ class Dataset:
         subtopics_where: str = "subtopics",
         items_where: str = "items",
     ) -> Dataset:
-        """Clean interactions of any origin and align the long subtopic table and the item table to them.
+        """Clean interactions, and align the subtopic table and the item table to them.
 
-        where, subtopics_where, items_where: what each is called in errors
+        Args:
+            name: What reports call the data set.
+            raw: The interactions.
+            subtopics: A long table item_id, subtopic[, weight].
+            items: A table with item_id and any other columns.
+            preparation: How the interactions are cleaned.
+            where: What errors call the interactions.
+            subtopics_where: What errors call the subtopics.
+            items_where: What errors call the items.
+
+        Raises:
+            InputError: No interaction is left, or a table does not fit.
         """
         preparation = preparation or Preparation()
         kept = prepare(raw, preparation)
@@ -130,11 +159,11 @@ class Dataset:
         )
 
     def split(self, method: str = "random", *, seed: int = 0, **options: Any) -> Split:
-        """See :func:`recprism.data.split.split_interactions`."""
+        """Split the interactions; see :func:`recprism.data.split_interactions`."""
         return split_interactions(self.interactions, method, seed=seed, **options)
 
     def stats(self) -> dict[str, Any]:
-        """Counts that say what kind of data this is."""
+        """Return the counts that describe the data set."""
         users = np.bincount(self.interactions.user, minlength=self.interactions.n_users)
         items = np.bincount(self.interactions.item, minlength=self.interactions.n_items)
         n_users, n_items, n = len(users), len(items), len(self.interactions)
@@ -155,7 +184,7 @@ class Dataset:
 
 
 def prepare(raw: Interactions, preparation: Preparation) -> Interactions:
-    """Positives only, one per pair, users and items frequent enough."""
+    """Keep positives, one per pair, of users and items that are frequent enough."""
     positives = keep_positives(raw, preparation.threshold)
     return keep_frequent(drop_duplicates(positives, preparation.duplicates), preparation.min_user, preparation.min_item)
 

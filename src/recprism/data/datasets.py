@@ -1,4 +1,4 @@
-"""Data sets by name: what they are, where they are looked for, and how they are read."""
+"""Data sets by name: what they are, where they are searched for, and how they are read."""
 
 from __future__ import annotations
 
@@ -29,12 +29,18 @@ AMAZON_LICENCE = "Published by UCSD (J. McAuley) for research; no licence file i
 
 @dataclass(frozen=True)
 class NamedSet:
-    """What is known of a data set that goes by a name.
+    """A data set that can be loaded by name.
 
-    load: reads its tables from a folder or archive; ``variant`` is what stands behind a colon in the name
-    archive: the name of its zip archive, and of the folder that the archive unpacks to
-    holds: for sets that come as loose files: whether a folder has them
-    downloads: (address, address of its md5 file or None), ``{}`` standing for the variant
+    Attributes:
+        title: One line for a person.
+        load: Reads the tables from a folder or archive. Its second argument is the variant: what follows a colon in
+            the name.
+        preparation: How its interactions are cleaned by default.
+        licence: The publisher's terms.
+        archive: Name of its zip archive, and of the folder that the archive unpacks to.
+        holds: Whether a folder has the files of a set that has no archive.
+        downloads: Pairs of an address and the address of its md5 file, or None. ``{}`` is replaced by the variant.
+        needs_variant: Whether a download needs a variant.
     """
 
     title: str
@@ -103,10 +109,21 @@ UNPACKED = {"ml-10m": "ml-10M100K"}
 def load_dataset(
     name: str, *, preset: str = "default", data_root: str | Path | None = None, **preparation: Any
 ) -> Dataset:
-    """Load a named data set and prepare it.
+    """Load a named data set and clean it.
 
-    preset: "default" (five positives per user and item) or "paper" (ten per user, five per item)
-    preparation: single settings of :class:`Preparation` that differ from the preset
+    Args:
+        name: One of the names that ``recprism data list`` prints, with a variant where the set has several.
+        preset: "default" (five positives per user and item) or "paper" (ten per user, five per item).
+        data_root: A folder to search before RECPRISM_DATA.
+        **preparation: Settings of :class:`Preparation` that differ from the preset.
+
+    Returns:
+        The data set.
+
+    Raises:
+        InputError: The name is unknown, or the data set is not on this machine.
+
+    Stability: stable.
     """
     known = find_named(name.partition(":")[0])
     wanted = replace(known.preparation, **(_preset(preset) | preparation))
@@ -124,23 +141,27 @@ def load_files(
     level: Level = "last",
     preparation: Preparation | None = None,
 ) -> Dataset:
-    """Load your own files; see :func:`recprism.data._readers.tables.read_table` for what is recognised.
+    """Load your own files.
+
+    A file may be delimited text, Parquet or JSON, plain or compressed; its content decides which.
 
     Args:
-        interactions: a table user_id, item_id[, rating, timestamp].
-        columns: our name -> the name in your files, as in ``{"user_id": "customer"}``; it goes for all of the files.
-        subtopics: a long table item_id, subtopic[, weight].
-        items: a table with item_id and anything worth showing (title, year, ...).
-        subtopic_column: instead of ``subtopics``: columns of the item table that hold categories.
-        separator: what stands between two categories of a text; None finds it.
-        level: of nested categories, the last level or the whole path.
-        preparation: what is left out before the data are split.
+        interactions: A table user_id, item_id[, rating, timestamp].
+        columns: Our name -> the name in your files, as in ``{"user_id": "customer"}``. It applies to all files.
+        subtopics: A long table item_id, subtopic[, weight].
+        items: A table with item_id and any other columns (title, year, ...).
+        subtopic_column: Instead of ``subtopics``: columns of the item table that hold categories.
+        separator: The text between two categories of one cell; None finds it.
+        level: For nested categories, the last level or the whole path.
+        preparation: How the interactions are cleaned.
 
     Returns:
         The data set; its ``categories`` say what was read.
 
     Raises:
-        InputError: a file cannot be read, or a mapped or needed column is missing.
+        InputError: A file cannot be read, or a mapped or needed column is missing.
+
+    Stability: stable.
     """
     reader = TableReader(columns or {})
     table = reader.read(interactions, required=("user_id", "item_id"))
@@ -154,7 +175,14 @@ def load_files(
 
 @dataclass(frozen=True, eq=False)
 class ItemFiles:
-    """items: the item table; subtopics: the long table; where, how: the file of the categories, and how it was read."""
+    """Tables about items.
+
+    Attributes:
+        items: The item table, or None.
+        subtopics: The long table of categories, or None.
+        where: The file of the categories.
+        how: How the categories were read, in words.
+    """
 
     items: pl.DataFrame | None
     subtopics: pl.DataFrame | None
@@ -168,7 +196,7 @@ def read_item_files(
     subtopics: str | Path | None,
     columns: CategoryColumns | None,
 ) -> ItemFiles:
-    """An item table and a table of categories; the categories come from one of them, or are not there."""
+    """Read an item table and a table of categories; the categories come from one of the two, if any."""
     if columns is not None and (items is None or subtopics is not None):
         problem = "name its file with --items" if items is None else "leave --subtopics out, or the column"
         raise InputError(f"the subtopic column {columns.names[0]!r} is one of an item table; {problem}")
@@ -195,14 +223,14 @@ def find_named(name: str) -> NamedSet:
 
 
 def data_roots(data_root: str | Path | None = None) -> list[Path]:
-    """Folders that are searched, in this order: the one given, RECPRISM_DATA, the user's own data folder."""
+    """List the folders that are searched, in order: the one given, RECPRISM_DATA, the user's data folder."""
     named = [data_root, os.environ.get("RECPRISM_DATA") or None]
     home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "recprism"
     return [Path(root) for root in named if root is not None] + [home]
 
 
 def locate(name: str, data_root: str | Path | None = None) -> Source | None:
-    """The archive or folder of a named set, or None. A root that is itself the data set's folder counts too."""
+    """Find the archive or folder of a named set; a root may be the folder of the set itself. None if there is none."""
     base, _, variant = name.partition(":")
     known = find_named(base)
     for root in data_roots(data_root):

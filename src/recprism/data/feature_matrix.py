@@ -1,4 +1,4 @@
-"""Named features of users or items, with nothing but numpy: what a row is, what a column means."""
+"""Named features of users or items as a numpy array."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from recprism.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class FeatureMatrix:
-    """One row for each user or item.
+    """Features with one row per user or item.
 
-    ids: (n,) whose rows they are, int64 or str objects, all distinct
-    names: the d features
-    values: (n, d) float32
+    Attributes:
+        ids: ``(n,)`` distinct ids of the rows, int64 or str objects.
+        names: Names of the d features.
+        values: ``(n, d)`` float32.
+
+    Stability: provisional.
     """
 
     ids: NDArray[Any]
@@ -33,7 +36,7 @@ class FeatureMatrix:
             )
 
     def aligned(self, ids: NDArray[Any]) -> FeatureMatrix:
-        """Rows for the given ids, in their order; an id without features gets zeros."""
+        """Return rows for the given ids, in their order; an id without features gets zeros."""
         row_of = {value: row for row, value in enumerate(self.ids.tolist())}
         rows = np.array([row_of.get(value, -1) for value in ids.tolist()])
         if len(ids) and (rows < 0).all():

@@ -1,4 +1,4 @@
-"""From frames of any origin to numbered interactions, subtopics and item attributes."""
+"""Interactions, subtopics and item attributes from polars or pandas frames and SciPy matrices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,16 @@ _AT = "__at__"  # an item's number, while tables are joined
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table holds what. ``rating`` and ``timestamp`` are taken where they exist."""
+    """Names of the columns of a table of interactions.
+
+    Attributes:
+        user: The column of user ids.
+        item: The column of item ids.
+        rating: The column of ratings; used if it exists.
+        timestamp: The column of times; used if it exists.
+
+    Stability: stable.
+    """
 
     user: str = "user_id"
     item: str = "item_id"
@@ -38,7 +47,21 @@ class Columns:
 
 
 def interactions_from_frame(frame: Any, columns: Columns | None = None, *, where: str = "interactions") -> Interactions:
-    """Interactions from a polars or pandas frame; ``where`` names the frame in errors."""
+    """Read interactions from a frame.
+
+    Args:
+        frame: A polars or pandas frame, one row per interaction.
+        columns: Names of its columns.
+        where: What errors call the frame.
+
+    Returns:
+        The interactions, with users and items numbered in the order of their ids.
+
+    Raises:
+        InputError: A column is missing, or an id, a rating or a time is empty or malformed.
+
+    Stability: stable.
+    """
     columns = columns or Columns()
     table = as_polars(frame, where)
     for name in (columns.user, columns.item):
@@ -57,7 +80,21 @@ def interactions_from_frame(frame: Any, columns: Columns | None = None, *, where
 def interactions_from_csr(
     matrix: Any, user_ids: ArrayLike | None = None, item_ids: ArrayLike | None = None
 ) -> Interactions:
-    """Interactions from a SciPy sparse matrix (users x items) of ratings; ids count from 0 unless named."""
+    """Read interactions from a sparse matrix.
+
+    Args:
+        matrix: A SciPy sparse matrix of ratings, users x items.
+        user_ids: Ids of the rows; by default 0, 1, 2, ...
+        item_ids: Ids of the columns; by default 0, 1, 2, ...
+
+    Returns:
+        The interactions, with users and items numbered in the order of their ids.
+
+    Raises:
+        InputError: The matrix holds NaN or infinity, or the number of ids does not fit.
+
+    Stability: stable.
+    """
     if not hasattr(matrix, "tocoo"):
         raise InputError(f"a SciPy sparse matrix is needed, got {type(matrix).__name__}")
     coo = matrix.tocoo()
@@ -80,7 +117,7 @@ def interactions_from_csr(
 def subtopics_from_frame(
     frame: Any, item_ids: NDArray[Any], *, where: str = "subtopics", item: str = "item_id"
 ) -> Subtopics:
-    """Subtopics of the given items from a long table item_id, subtopic[, weight]; other items are passed over."""
+    """Read subtopics of the given items from a long table item_id, subtopic[, weight]; other items are skipped."""
     table = as_polars(frame, where)
     for name in (item, "subtopic"):
         require_column(table, name, where)
@@ -98,7 +135,7 @@ def subtopics_from_frame(
 def attributes_from_frame(
     frame: Any, item_ids: NDArray[Any], *, where: str = "items", item: str = "item_id"
 ) -> pl.DataFrame:
-    """One row per given item, in that order, with every column of the table; items it does not have get nulls."""
+    """Return one row per given item, in that order, with every column of the table; missing items get nulls."""
     table = as_polars(frame, where)
     require_column(table, item, where)
     keyed = table.drop(ROW, strict=False).with_columns(
@@ -108,7 +145,7 @@ def attributes_from_frame(
     clash = keyed.filter(pl.col(_AT).is_duplicated())
     if not clash.is_empty():
         raise InputError(
-            f"{where}: item {show(item_ids[clash[_AT][0]])} stands more than once with different values; "
+            f"{where}: item {show(item_ids[clash[_AT][0]])} occurs more than once with different values; "
             "keep one row each"
         )
     wanted = pl.DataFrame({"item_id": id_series(item_ids), _AT: np.arange(len(item_ids))})
@@ -116,7 +153,7 @@ def attributes_from_frame(
 
 
 def as_polars(frame: Any, where: str) -> pl.DataFrame:
-    """A polars frame from a polars (lazy or not) or pandas one."""
+    """Convert a polars (lazy or not) or pandas frame to a polars frame."""
     if isinstance(frame, pl.DataFrame):
         return frame
     if isinstance(frame, pl.LazyFrame):
@@ -127,7 +164,7 @@ def as_polars(frame: Any, where: str) -> pl.DataFrame:
 
 
 def _from_pandas(column: Any) -> pl.Series:
-    """Without pyarrow: numbers as they are, anything else as Python objects with pandas' missing values as null."""
+    """Convert without pyarrow: numbers as they are, the rest as Python objects with missing values as null."""
     if column.dtype.kind in "iufb":
         return pl.Series(column.to_numpy())
     if column.dtype.kind == "M":
@@ -144,7 +181,7 @@ def require_column(table: pl.DataFrame, name: str, where: str) -> None:
 
 
 def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
-    """A column of ids in the form of :mod:`recprism.data._ids`; missing ones are refused."""
+    """Return a column of ids in the form of :mod:`recprism.data._ids`; a missing id raises an error."""
     column = table[name]
     if column.dtype.is_nested():
         raise InputError(f"{where}: {name} holds {column.dtype}; ids are whole numbers or text")
@@ -161,7 +198,7 @@ def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
 
 
 def numbers(table: pl.DataFrame, name: str, where: str) -> NDArray[np.float64]:
-    """A column of finite numbers."""
+    """Return a column of finite numbers; anything else raises an error."""
     column = table[name]
     values = column.cast(pl.Float64, strict=False)
     _refuse_missing(table, values.is_null() | ~values.is_finite(), name, where, "is not a finite number")
@@ -169,7 +206,7 @@ def numbers(table: pl.DataFrame, name: str, where: str) -> NDArray[np.float64]:
 
 
 def times(table: pl.DataFrame, name: str, where: str) -> NDArray[np.int64]:
-    """A column of times as integers; dates become microseconds, fractions are cut off."""
+    """Return a column of times as integers; dates become microseconds, fractions are cut off."""
     column = table[name]
     if column.dtype.is_temporal():
         _refuse_missing(table, column.is_null(), name, where, "is empty")
@@ -185,11 +222,11 @@ def _refuse_missing(table: pl.DataFrame, bad: pl.Series, name: str, where: str, 
         value = table[name][first]
         shown = "" if value is None else f" ({value!r})"
         others = f"; {count} such rows" if count > 1 else ""
-        raise InputError(f"{where}, row {row}: {name} {problem}{shown}{others}; mend or remove it")
+        raise InputError(f"{where}, row {row}: {name} {problem}{shown}{others}; fix or remove it")
 
 
 def _match(ids: pl.Series, item_ids: NDArray[Any], where: str) -> pl.Series:
-    """Positions among ``item_ids``, null where an id is not there; no match at all means that the ids clash."""
+    """Return positions among ``item_ids``, null for unknown ids; an error if there is no match at all."""
     position = known_positions(ids, item_ids)
     if len(ids) and position.is_null().all():
         raise InputError(
@@ -200,7 +237,7 @@ def _match(ids: pl.Series, item_ids: NDArray[Any], where: str) -> pl.Series:
 
 
 def _sorted_by_id(numbers: NDArray[np.int64], ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Renumber so that ids rise, as everywhere else."""
+    """Renumber so that ids are in rising order."""
     order = np.argsort(ids, kind="stable")
     position = np.empty(len(ids), np.int64)
     position[order] = np.arange(len(ids))

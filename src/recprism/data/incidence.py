@@ -1,4 +1,4 @@
-"""A binary sparse matrix in compressed rows, with nothing but numpy: who has what."""
+"""A binary sparse matrix in compressed rows, with numpy alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Rows of sorted, distinct column indices.
+    """A binary matrix: rows of sorted, distinct column numbers.
 
-    indptr: (n_rows + 1,) int64; row r owns ``indices[indptr[r]:indptr[r + 1]]``
-    indices: (n_entries,) int32, rising inside each row
-    n_cols: number of columns
+    Attributes:
+        indptr: ``(n_rows + 1,)`` int64; row r is ``indices[indptr[r]:indptr[r + 1]]``.
+        indices: ``(n_entries,)`` int32, rising inside each row.
+        n_cols: Number of columns.
+
+    Stability: stable.
     """
 
     indptr: IntArray
@@ -32,13 +35,13 @@ class Incidence:
 
     @classmethod
     def from_pairs(cls, rows: NDArray[Any], cols: NDArray[Any], shape: tuple[int, int]) -> Incidence:
-        """Build from parallel arrays of row and column numbers; duplicates collapse."""
+        """Build from parallel arrays of row and column numbers; duplicates are merged."""
         n_rows, n_cols = shape
         rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
         _require_inside(rows, n_rows, "row")
         _require_inside(cols, n_cols, "column")
         keys = rows * max(n_cols, 1) + cols
-        keys.sort()  # np.unique puts numbers into a hash table, which for millions takes eighty times as long
+        keys.sort()  # np.unique uses a hash table: for millions of numbers eighty times slower
         keys = keys[np.diff(keys, prepend=-1) != 0]
         counts = np.bincount(keys // max(n_cols, 1), minlength=n_rows)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -46,7 +49,7 @@ class Incidence:
 
     @classmethod
     def coerce(cls, matrix: Incidence | Any) -> Incidence:
-        """Accept an Incidence, any SciPy sparse matrix (its non-zero entries), or a dense 2-d array."""
+        """Convert a SciPy sparse matrix (its non-zero entries) or a dense 2-d array."""
         if isinstance(matrix, cls):
             return matrix
         if hasattr(matrix, "tocoo"):
@@ -82,26 +85,26 @@ class Incidence:
 
     @cached_property
     def row_counts(self) -> IntArray:
-        """(n_rows,) entries in each row."""
+        """``(n_rows,)`` number of entries in each row."""
         return np.diff(self.indptr)
 
     @cached_property
     def col_counts(self) -> IntArray:
-        """(n_cols,) entries in each column."""
+        """``(n_cols,)`` number of entries in each column."""
         return np.bincount(self.indices, minlength=self.n_cols).astype(np.int64)
 
     @cached_property
     def row_of_entry(self) -> IntArray:
-        """(n_entries,) the row each entry belongs to."""
+        """``(n_entries,)`` row of each entry."""
         return np.repeat(np.arange(self.n_rows), self.row_counts)
 
     @cached_property
     def keys(self) -> IntArray:
-        """(n_entries,) ``row * n_cols + column``, rising: membership of many pairs is one binary search."""
+        """``(n_entries,)`` ``row * n_cols + column``, rising, so that pairs are found by binary search."""
         return self.row_of_entry * self.n_cols + self.indices
 
     def take_rows(self, rows: NDArray[Any]) -> Incidence:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         rows = np.asarray(rows, np.int64)
         counts = self.row_counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -109,7 +112,7 @@ class Incidence:
         return Incidence(indptr, self.indices[np.repeat(self.indptr[rows], counts) + offsets], self.n_cols)
 
     def take_cols(self, first: int, last: int) -> Incidence:
-        """Columns first .. last - 1, numbered from 0."""
+        """Return columns first .. last - 1, numbered from 0."""
         kept = (self.indices >= first) & (self.indices < last)
         before = np.concatenate([[0], np.cumsum(kept)])
         return Incidence(before[self.indptr], self.indices[kept] - np.int32(first), last - first)
@@ -126,7 +129,7 @@ class Incidence:
         return Incidence.from_pairs(self.indices, self.row_of_entry, (self.n_cols, self.n_rows))
 
     def dense(self) -> NDArray[np.bool_]:
-        """(n_rows, n_cols) bool; for small matrices such as items x subtopics."""
+        """``(n_rows, n_cols)`` bool; for small matrices such as items x subtopics."""
         full = np.zeros(self.shape, dtype=bool)
         full[self.row_of_entry, self.indices] = True
         return full

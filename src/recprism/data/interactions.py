@@ -1,4 +1,4 @@
-"""Who took which item, how they rated it and when; and the cleaning that comes before any split."""
+"""Interactions of users with items, and their cleaning before a split."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ DuplicatePolicy = Literal["last", "first", "max", "error"]
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Parallel arrays, one entry per interaction.
+    """Parallel arrays with one entry per interaction.
 
-    user, item: (n,) int64 numbers into user_ids and item_ids
-    user_ids, item_ids: sorted distinct ids, int64 or str objects
-    rating: (n,) float32 or None
-    timestamp: (n,) int64 or None; any clock that rises
+    Attributes:
+        user: ``(n,)`` int64 positions in ``user_ids``.
+        item: ``(n,)`` int64 positions in ``item_ids``.
+        user_ids: ``(n_users,)`` sorted distinct ids, int64 or str objects.
+        item_ids: ``(n_items,)`` sorted distinct ids, int64 or str objects.
+        rating: ``(n,)`` float32, or None.
+        timestamp: ``(n,)`` int64 in any unit, or None.
+
+    Stability: stable.
     """
 
     user: NDArray[np.int64]
@@ -44,11 +49,11 @@ class Interactions:
         return len(self.item_ids)
 
     def matrix(self) -> Incidence:
-        """Users x items."""
+        """Return users x items."""
         return Incidence.from_pairs(self.user, self.item, (self.n_users, self.n_items))
 
     def take(self, rows: NDArray[Any]) -> Interactions:
-        """The chosen interactions (a mask or positions); users and items keep their numbers."""
+        """Return the chosen interactions (a mask or positions); users and items keep their numbers."""
         return replace(
             self,
             user=self.user[rows],
@@ -58,14 +63,14 @@ class Interactions:
         )
 
     def compact(self) -> Interactions:
-        """Drop users and items without interactions and number the others anew, in the order of their ids."""
+        """Drop users and items without interactions, and renumber the others in the order of their ids."""
         users, user = np.unique(self.user, return_inverse=True)
         items, item = np.unique(self.item, return_inverse=True)
         return replace(self, user=user, item=item, user_ids=self.user_ids[users], item_ids=self.item_ids[items])
 
 
 def keep_positives(interactions: Interactions, threshold: float | None) -> Interactions:
-    """Ratings of at least ``threshold`` count as a positive, the others as not seen. None keeps everything."""
+    """Keep ratings of at least ``threshold``, the positives. None keeps every interaction."""
     if threshold is None:
         return interactions
     if interactions.rating is None:
@@ -76,7 +81,7 @@ def keep_positives(interactions: Interactions, threshold: float | None) -> Inter
 
 
 def drop_duplicates(interactions: Interactions, policy: DuplicatePolicy = "last") -> Interactions:
-    """Keep one interaction per (user, item): the last or first in time (or row) or the highest rated; or refuse."""
+    """Keep one interaction per user and item: the last or first in time (or row), or the highest rating."""
     keys = interactions.user * interactions.n_items + interactions.item
     rows = np.arange(len(interactions))
     clock = rows if interactions.timestamp is None else interactions.timestamp
@@ -88,7 +93,7 @@ def drop_duplicates(interactions: Interactions, policy: DuplicatePolicy = "last"
         preference: NDArray[Any] = interactions.rating
     else:
         preference = -clock if policy == "first" else clock
-    # Sorted by pair, then by preference, then by row: the last of each run of equal pairs is the one to keep.
+    # After sorting by pair, preference and row, the last of each run of equal pairs is the one to keep.
     tie = -rows if policy == "first" else rows
     order = np.lexsort((tie, preference, keys))
     is_last = np.append(keys[order][1:] != keys[order][:-1], True) if len(order) else np.empty(0, bool)
@@ -96,13 +101,13 @@ def drop_duplicates(interactions: Interactions, policy: DuplicatePolicy = "last"
         at = order[np.flatnonzero(~is_last)[0]]
         user, item = interactions.user_ids[interactions.user[at]], interactions.item_ids[interactions.item[at]]
         raise InputError(
-            f"user {show(user)} and item {show(item)} stand together twice; choose duplicates='last', 'first' or 'max'"
+            f"user {show(user)} and item {show(item)} occur together twice; choose duplicates='last', 'first' or 'max'"
         )
     return interactions.take(np.sort(order[is_last]))
 
 
 def keep_frequent(interactions: Interactions, min_user: int, min_item: int) -> Interactions:
-    """Drop users and items with too few interactions, again and again until nothing changes."""
+    """Drop users and items with too few interactions, repeatedly until nothing changes."""
     keep = np.ones(len(interactions), bool)
     while True:
         users = np.bincount(interactions.user[keep], minlength=interactions.n_users)

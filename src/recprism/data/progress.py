@@ -1,4 +1,4 @@
-"""How long work reports its progress: the library calls back, and never prints."""
+"""Progress of long work: the library calls a function of the caller, and never prints."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def count_steps(on_step: ProgressCallback | None, what: str, total: int) -> Call
     """Report steps one by one.
 
     Args:
-        on_step: Receives ``what``, the steps done so far and ``total``; 0 of them at once.
+        on_step: Receives ``what``, the number of steps done and ``total``. The first call, with 0, is immediate.
         what: What is being done, for a person to read.
-        total: How many steps there will be, at most.
+        total: The largest possible number of steps.
 
     Returns:
         A function to call after each step, from any thread.

@@ -1,4 +1,4 @@
-"""Shares: 0.05 and "5%" are the same; 5 is refused, because it may mean 5 % as well as 500 %."""
+"""Shares: 0.05 and "5%" are the same; 5 is refused, because it can mean 5 % or 500 %."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeVar
 from recprism.errors import InputError
 
 Share = float | str
-"""What a caller may write for a share: a number, or text such as "0.05", "5%" or "5 %"."""
+"""A share as a caller may write it: a number, or text such as "0.05", "5%" or "5 %"."""
 
 
 class ReadShare(float):
-    """A share that was read already: 5.0 is 500 %, and is not refused as a forgotten percent sign."""
+    """A share that :func:`share` returned. Read again, 5.0 is 500 % and not a forgotten percent sign."""
 
 
 CONFIDENCE = (0.5, 0.9999)
@@ -23,12 +23,12 @@ CONFIDENCE = (0.5, 0.9999)
 Name = TypeVar("Name", int, str)
 
 
-def share(value: Share, name: str, low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> float:
+def share(value: Share, name: str = "", low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> float:
     """Read a share.
 
     Args:
         value: A number, or text; a percentage ends with the sign.
-        name: What the share is of, as the caller wrote it; begins the message.
+        name: What the share is of, as the caller wrote it. The error message begins with it.
         low: The least share allowed.
         high: The largest share allowed. Above 1 it can only be written as a percentage.
         ends: Whether ``low`` and ``high`` themselves are allowed.
@@ -37,48 +37,41 @@ def share(value: Share, name: str, low: float = 0.0, high: float = 1.0, *, ends:
         The share, 0.05 for 5 %.
 
     Raises:
-        InputError: The value is no finite number, or out of range.
+        InputError: The value is not a finite number, or it is out of range.
 
     >>> share("5 %", "--budget"), share(0.05, "budget")
     (0.05, 0.05)
     """
-    try:
-        return parse_share(value, low, high, ends=ends)
-    except ValueError as problem:
-        raise InputError(f"{name}: {problem}") from None
-
-
-def shares(
-    values: Mapping[Name, Share], name: str, low: float = 0.0, high: float = 1.0, *, ends: bool = True
-) -> dict[Name, float]:
-    """Read the shares of a mapping; a message names the key too."""
-    return {key: share(value, f"{name} of {key}", low, high, ends=ends) for key, value in values.items()}
-
-
-def parse_share(value: Share, low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> float:
-    """As :func:`share`, with a ``ValueError`` that names no argument: for callers that add the place themselves."""
     text = str(value).strip()
     in_percent = text.endswith("%")
     number = math.nan if isinstance(value, bool) else _number(text.removesuffix("%"), 100 if in_percent else 1)
     written_as_share = in_percent or number <= 1 or isinstance(value, ReadShare)
     if written_as_share and math.isfinite(number) and (low <= number <= high if ends else low < number < high):
         return ReadShare(number)
-    return _refuse(text or repr(text), number, in_percent, low, high, ends)
+    problem = _problem(text or repr(text), number, in_percent, low, high, ends)
+    raise InputError(f"{name}: {problem}" if name else problem)
+
+
+def shares(
+    values: Mapping[Name, Share], name: str, low: float = 0.0, high: float = 1.0, *, ends: bool = True
+) -> dict[Name, float]:
+    """Read the shares of a mapping; an error message also names the key."""
+    return {key: share(value, f"{name} of {key}", low, high, ends=ends) for key, value in values.items()}
 
 
 def _number(text: str, unit: int) -> float:
-    """Divided as a decimal: 0.1 % is the very number 0.001."""
+    """Divide as a decimal, so that 0.1 % is exactly the number 0.001."""
     try:
         return float(Decimal(text) / unit)
     except ArithmeticError:
         return math.nan
 
 
-def _refuse(text: str, number: float, in_percent: bool, low: float, high: float, ends: bool) -> float:
+def _problem(text: str, number: float, in_percent: bool, low: float, high: float, ends: bool) -> str:
     limits = f"from {low:g} to {high:g}" if ends else f"above {low:g} and below {high:g}"
     if math.isinf(high):
         limits = f"of at least {low:g}" if ends else f"above {low:g}"
     if not in_percent and 1 <= number < math.inf and low <= number / 100 <= high:
-        raise ValueError(f"{text} is not a share {limits}; did you mean {text}%?")
+        return f"{text} is not a share {limits}; did you mean {text}%?"
     usual = next((it for it in (0.05, 0.95) if low <= it <= high), low)
-    raise ValueError(f"{text} is not a share {limits}; write one such as {usual:g} or {100 * usual:g}%")
+    return f"{text} is not a share {limits}; write one such as {usual:g} or {100 * usual:g}%"

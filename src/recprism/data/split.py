@@ -1,4 +1,4 @@
-"""Splits: what the model may learn from, what settings are chosen on, and what is reported once at the end."""
+"""Splits into a part to train on, a part to choose settings on, and a part to report on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,18 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three users x items matrices over the same users and items; ``validation`` is empty in the paper's protocol."""
+    """Interactions in three parts, over the same users and items.
+
+    Attributes:
+        train: Users x items to learn from.
+        validation: Users x items to choose settings on; empty in the paper's protocol.
+        test: Users x items to report on.
+        user_ids: ``(n_users,)`` ids of the rows.
+        item_ids: ``(n_items,)`` ids of the columns.
+        settings: How the split was made.
+
+    Stability: stable.
+    """
 
     train: Incidence
     validation: Incidence
@@ -42,7 +53,7 @@ class Split:
         return {"train": self.train, "validation": self.validation, "test": self.test}[name]
 
     def require_labels(self, name: Part, what: str) -> None:
-        """Refuse a part without labels; ``what`` needs them."""
+        """Raise an error if a part has no labels; ``what`` is what needs them."""
         if not len(self.part(name)):
             raise InputError(
                 f"{what} needs held-out interactions and the {name} part has none; train with a split that has them, "
@@ -50,7 +61,7 @@ class Split:
             )
 
     def seen_before(self, name: Part) -> Incidence:
-        """What a list judged on part ``name`` must not contain: everything the user did in the parts before it."""
+        """Return what lists judged on part ``name`` must not contain: all interactions of the parts before it."""
         if name == "test":
             return self.seen_before_test
         return self.train if name == "validation" else Incidence.empty(self.train.shape)
@@ -60,13 +71,24 @@ class Split:
         return self.train.union(self.validation) if len(self.validation) else self.train
 
     def live(self) -> Split:
-        """The split for lists that real users see: all that is known is their history, and nothing is held out."""
+        """Return the split for lists that real users see: every interaction is history, and nothing is held out."""
         nothing = Incidence.empty(self.train.shape)
         known = self.seen_before_test.union(self.test) if len(self.test) else self.seen_before_test
         return Split(known, nothing, nothing, self.user_ids, self.item_ids, {**self.settings, "live": True})
 
     def carve_validation(self, size: Share = 0.125, *, seed: int = 0) -> Split:
-        """A validation part taken from training, user by user; for protocols that have none. Test stays as it is."""
+        """Take a validation part out of the training part of each user, for protocols that have none.
+
+        Args:
+            size: The share of each user's training interactions.
+            seed: Seed of the random choice.
+
+        Returns:
+            A new split with the same test part.
+
+        Raises:
+            InputError: The split already has a validation part.
+        """
         if len(self.validation):
             raise InputError("this split has a validation part already; there is nothing to carve")
         wanted = share(size, "validation", ends=False)
@@ -80,12 +102,12 @@ class Split:
         return Split(train, validation, self.test, self.user_ids, self.item_ids, carved)
 
     def of_users(self, rows: NDArray[np.int64]) -> Split:
-        """The same split for some of the users, given by their row numbers."""
+        """Return the same split for some users, given by their row numbers."""
         train, validation, test = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
         return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings)
 
     def of_items(self, columns: NDArray[np.int64]) -> Split:
-        """The same split with some of the items, given by their column numbers; labels of the others are gone."""
+        """Return the same split for some items, given by their column numbers; other interactions are dropped."""
         number = np.full(self.n_items, -1, np.int64)
         number[columns] = np.arange(len(columns))
         shape = (self.n_users, len(columns))
@@ -98,7 +120,7 @@ class Split:
         return Split(train, validation, test, self.user_ids, self.item_ids[columns], self.settings)
 
     def refit(self) -> Split:
-        """The split for a last training: validation joins the training part, test stays."""
+        """Return the split for the final training: validation joins the training part, test stays."""
         return Split(
             self.seen_before_test,
             Incidence.empty(self.train.shape),
@@ -112,9 +134,23 @@ class Split:
 def split_interactions(
     interactions: Interactions, method: str = "random", *, seed: int | np.random.Generator | None = 0, **options: Any
 ) -> Split:
-    """Split by a named method: random (8:1:1 per user), paper (80/20 per user), leave-last, temporal.
+    """Split interactions by a named method.
 
     The same seed gives the same split on every machine, under any PYTHONHASHSEED and for any order of the rows.
+
+    Args:
+        interactions: The interactions, one per pair of user and item.
+        method: "random" (8:1:1 per user), "paper" (80/20 per user), "leave-last" or "temporal".
+        seed: Seed of the random choices.
+        **options: Options of the method: ``validation`` and ``test`` shares for "random" and "temporal".
+
+    Returns:
+        The split.
+
+    Raises:
+        InputError: The method is unknown, or it needs timestamps and there are none.
+
+    Stability: stable.
     """
     if method not in METHODS:
         raise InputError(f"unknown split {method!r}; choose one of {', '.join(METHODS)}")
@@ -132,10 +168,10 @@ def split_interactions(
 def per_user_random(
     interactions: Interactions, generator: np.random.Generator, *, validation: Share = 0.1, test: Share = 0.1
 ) -> NDArray[np.int8]:
-    """Each user's interactions are shuffled and cut.
+    """Shuffle each user's interactions and divide them.
 
-    A user with n >= 3 interactions gives floor(n * share + 1/2), and at least one, to each held-out part; at least one
-    stays in training. Users with one or two interactions are too small to split: all they have is training.
+    A user with n >= 3 interactions gives floor(n * share + 1/2), and at least one, to each held-out part. At least one
+    stays in training. All interactions of users with one or two are for training.
     """
     validation, test = _held_out_shares(validation, test)
     rank, size = rank_in_user(interactions, generator.permutation(len(interactions)))
@@ -145,15 +181,15 @@ def per_user_random(
 
 
 def paper(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Per-user 80/20 without validation, as in the paper's released code: optimiser and report share the 20 %."""
+    """Divide 80/20 per user without validation, as the paper's code does: it optimises and reports on the 20 %."""
     rank, size = rank_in_user(interactions, generator.permutation(len(interactions)))
     return _cut_from_the_end(rank, size, np.zeros_like(size), size - (size * 4) // 5)
 
 
 def leave_last(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Per user the last interaction is tested and the one before it validates; equal times are ordered at random.
+    """Test on each user's last interaction and validate on the one before it; equal times are in random order.
 
-    Users with two interactions give one to test and none to validation; users with one only train.
+    Users with two interactions give one to test and none to validation. Users with one are for training only.
     """
     rank, size = rank_in_user(interactions, positions_in_time(interactions, generator))
     return _cut_from_the_end(rank, size, (size >= 3).astype(np.int64), (size >= 2).astype(np.int64))
@@ -162,9 +198,9 @@ def leave_last(interactions: Interactions, generator: np.random.Generator) -> ND
 def temporal(
     interactions: Interactions, generator: np.random.Generator, *, validation: Share = 0.1, test: Share = 0.1
 ) -> NDArray[np.int8]:
-    """One point in time for all users: the last share of all interactions is tested, the share before it validates.
+    """Divide at one point in time for all users: the last share of all interactions is for the test.
 
-    Users who only come later have no training items and are judged as the cold users they are.
+    The share before it is for validation. Users who appear later have no training items and are cold users.
     """
     validation, test = _held_out_shares(validation, test)
     position = positions_in_time(interactions, generator)
@@ -185,12 +221,12 @@ METHODS: dict[str, Callable[..., NDArray[np.int8]]] = {
 
 
 def in_canonical_order(interactions: Interactions) -> Interactions:
-    """Sorted by user, then item: the split must not depend on the order of rows in a file."""
+    """Sort by user, then item, so that a split does not depend on the order of rows in a file."""
     return interactions.take(np.lexsort((interactions.item, interactions.user)))
 
 
 def positions_in_time(interactions: Interactions, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(n,) rank in time over all interactions; equal times in random order."""
+    """``(n,)`` rank in time over all interactions; equal times are in random order."""
     if interactions.timestamp is None:
         raise InputError(
             "this split goes by time and there are no timestamps; map a timestamp column or split at random"
@@ -204,7 +240,7 @@ def positions_in_time(interactions: Interactions, generator: np.random.Generator
 def rank_in_user(
     interactions: Interactions, position: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each interaction its rank among its user's own (by ``position``), and how many the user has."""
+    """Rank each interaction among those of its user, by ``position``, and count those of its user; ``(n,)`` each."""
     order = np.lexsort((position, interactions.user))
     sizes = np.bincount(interactions.user, minlength=interactions.n_users)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -228,7 +264,7 @@ def held_out_counts(size: NDArray[np.int64], share: float) -> NDArray[np.int64]:
 def _cut_from_the_end(
     rank: NDArray[np.int64], size: NDArray[np.int64], n_validation: NDArray[np.int64], n_test: NDArray[np.int64]
 ) -> NDArray[np.int8]:
-    """The user's last ``n_test`` are tested, ``n_validation`` before them validate, the rest (at least one) trains."""
+    """Assign a user's last ``n_test`` to test, the ``n_validation`` before to validation, the rest to training."""
     n_test = np.minimum(n_test, np.maximum(size - 1, 0))
     n_validation = np.minimum(n_validation, np.maximum(size - 1 - n_test, 0))
     parts = np.full(len(rank), TRAIN, np.int8)

@@ -1,4 +1,4 @@
-"""Interactions that do not fit into memory: read from Parquet a batch at a time into compressed rows."""
+"""Interactions that do not fit into memory, read from Parquet in batches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,20 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 
 ROWS_AT_A_TIME = 2**21
-ROWS_SORTED_AT_A_TIME = 2**18  # rows of the matrix whose entries are put in order together
+ROWS_SORTED_AT_A_TIME = 2**18  # rows of the matrix that are sorted together
 
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """users x items, and whose rows and columns they are; ids are sorted unless they were given."""
+    """Interactions read from a file.
+
+    Attributes:
+        matrix: Users x items.
+        user_ids: ``(n_users,)`` ids of the rows, sorted unless the caller gave them.
+        item_ids: ``(n_items,)`` ids of the columns, sorted unless the caller gave them.
+
+    Stability: provisional.
+    """
 
     matrix: Incidence
     user_ids: NDArray[Any]
@@ -39,13 +47,26 @@ def stream_parquet(
     item_ids: Any = None,
     rows: int = ROWS_AT_A_TIME,
 ) -> Streamed:
-    """Interactions of a Parquet file (or a pattern such as ``log/*.parquet``) as users x items.
+    """Read the interactions of a Parquet file as users x items.
 
-    threshold: ratings from here on count, lower ones do not; None takes every interaction
-    user_ids, item_ids: the users and items that are wanted (those of factors, say), in that order; interactions of
-        others are passed over. None takes all there are.
-    rows: how many interactions are held at a time; memory is that of the matrix (4 bytes an interaction, 8 a user) and
-        of one such batch. The file is read once to count, once to fill, and before that for ids that are not given.
+    The memory needed is that of the matrix (4 bytes an interaction, 8 a user) and of one batch. The file is read once
+    to count, once to fill, and before that once for ids that are not given.
+
+    Args:
+        path: The file, or a pattern such as ``log/*.parquet``.
+        columns: Names of the columns.
+        threshold: The lowest rating that counts; None takes every interaction.
+        user_ids: The wanted users, such as those of factors, in that order; others are skipped. None takes all.
+        item_ids: The wanted items, likewise.
+        rows: Number of interactions in a batch.
+
+    Returns:
+        The matrix and its ids.
+
+    Raises:
+        InputError: The file cannot be read, a column is missing or holds nulls, or nothing is left.
+
+    Stability: provisional.
     """
     columns = columns or Columns()
     where = str(path)
@@ -67,7 +88,7 @@ def stream_parquet(
 
 @dataclass(frozen=True, eq=False)
 class Numbering:
-    """Ids and the numbers they go by; ``counted`` where id and number are the same."""
+    """Ids and their numbers; ``counted`` if each id equals its number."""
 
     ids: NDArray[Any]
     known: pl.DataFrame
@@ -87,7 +108,7 @@ class Numbering:
         )
 
     def numbers(self, batch: pl.DataFrame, name: str) -> NDArray[np.int32]:
-        """(n,) the numbers of a batch's ids; -1 for ids that are not wanted."""
+        """``(n,)`` numbers of the ids of a batch; -1 for ids that are not wanted."""
         if self.counted and batch[name].dtype.is_integer():
             ids = batch[name].cast(pl.Int64).to_numpy()
             return np.where((ids >= 0) & (ids < len(self.ids)), ids, -1).astype(np.int32)
@@ -102,7 +123,7 @@ NUMBER = "number of "
 
 
 def _checked(table: pl.LazyFrame, columns: Columns, threshold: float | None, where: str) -> pl.LazyFrame:
-    """The two columns of ids, of the interactions that count."""
+    """Select the two columns of ids, of the interactions that count."""
     schema = table.collect_schema()
     wanted = [columns.user, columns.item, *([columns.rating] if threshold is not None else [])]
     for name in wanted:
@@ -113,7 +134,7 @@ def _checked(table: pl.LazyFrame, columns: Columns, threshold: float | None, whe
             raise InputError(f"{where}: {name} is {schema[name]}; ids are whole numbers or text")
     empty = table.select(pl.col(wanted).is_null().any()).collect(engine="streaming").row(0)
     if any(empty):
-        raise InputError(f"{where}: {wanted[empty.index(True)]} is empty in some rows; mend or remove them")
+        raise InputError(f"{where}: {wanted[empty.index(True)]} is empty in some rows; fix or remove them")
     kept = table if threshold is None else table.filter(pl.col(columns.rating) >= threshold)
     return kept.select(wanted[:2])
 
@@ -121,7 +142,7 @@ def _checked(table: pl.LazyFrame, columns: Columns, threshold: float | None, whe
 def _batches(
     table: pl.LazyFrame, users: Numbering, items: Numbering, columns: Columns, rows: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """User and item numbers of the wanted interactions, a batch at a time."""
+    """Yield user and item numbers of the wanted interactions, batch by batch."""
     for batch in table.collect_batches(chunk_size=rows, engine="streaming"):
         user, item = users.numbers(batch, columns.user), items.numbers(batch, columns.item)
         both = (user >= 0) & (item >= 0)
@@ -129,8 +150,8 @@ def _batches(
 
 
 def _put(user: NDArray[np.int32], item: NDArray[np.int32], entries: NDArray[np.int32], free: NDArray[np.int64]) -> None:
-    """Write each item to the next free place of its user, and move the places on."""
-    pairs = (user.astype(np.int64) << 32) | item  # sorted as one number each: far faster than an order by users
+    """Write each item to the next free place of its user, and advance the places."""
+    pairs = (user.astype(np.int64) << 32) | item  # one number per pair: much faster to sort than an order by user
     pairs.sort()
     sorted_users = pairs >> 32
     first = np.flatnonzero(np.diff(sorted_users, prepend=-1))
@@ -141,7 +162,7 @@ def _put(user: NDArray[np.int32], item: NDArray[np.int32], entries: NDArray[np.i
 
 
 def _in_order(indptr: NDArray[np.int64], entries: NDArray[np.int32], n_cols: int) -> Incidence:
-    """Sorted, distinct columns in each row, made in place a few rows at a time."""
+    """Sort the columns of each row and drop duplicates, in place and a few rows at a time."""
     counts, end = np.zeros(len(indptr) - 1, np.int64), 0
     for first in range(0, len(counts), ROWS_SORTED_AT_A_TIME):
         some = indptr[first : first + ROWS_SORTED_AT_A_TIME + 1]
@@ -149,6 +170,6 @@ def _in_order(indptr: NDArray[np.int64], entries: NDArray[np.int32], n_cols: int
         rows = np.repeat(np.arange(shape[0]), np.diff(some))
         part = Incidence.from_pairs(rows, entries[some[0] : some[-1]], shape)
         counts[first : first + shape[0]] = part.row_counts
-        entries[end : end + len(part)] = part.indices  # never beyond what was read: duplicates only shorten
+        entries[end : end + len(part)] = part.indices  # never overtakes the reading: duplicates only shorten
         end += len(part)
     return Incidence(np.concatenate([[0], np.cumsum(counts)]), entries[:end], n_cols)

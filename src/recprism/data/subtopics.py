@@ -1,4 +1,4 @@
-"""What each item is about: genres, categories, any label an item can have several of."""
+"""Subtopics of items: genres, categories, or any labels of which an item can have several."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from recprism.data.incidence import Incidence
 
 @dataclass(frozen=True, eq=False)
 class Subtopics:
-    """Items x subtopics.
+    """Which item has which subtopic.
 
-    names: the subtopics, sorted
-    items: n_items x n_subtopics
-    weights: (n_entries,) one per entry of ``items``, or None for 1 each
+    Attributes:
+        names: The subtopics, sorted.
+        items: Items x subtopics.
+        weights: ``(n_entries,)`` one per entry of ``items``, or None for 1 each.
+
+    Stability: stable.
     """
 
     names: tuple[str, ...]
@@ -33,7 +36,14 @@ class Subtopics:
         n_items: int,
         weights: NDArray[Any] | None = None,
     ) -> Subtopics:
-        """Parallel arrays of item numbers and subtopic names; of a pair that stands twice the last weight counts."""
+        """Build from parallel arrays; of a repeated pair, the last weight counts.
+
+        Args:
+            item: ``(n,)`` item numbers.
+            subtopic: ``(n,)`` subtopic names.
+            n_items: Number of items.
+            weights: ``(n,)`` weights, or None for 1 each.
+        """
         names, number = np.unique(np.asarray(subtopic, dtype=str), return_inverse=True)
         item = np.asarray(item, np.int64)
         items = Incidence.from_pairs(item, number, (n_items, len(names)))
@@ -48,17 +58,17 @@ class Subtopics:
 
     @property
     def items_without(self) -> int:
-        """How many items carry no subtopic at all: allowed, and reported."""
+        """Number of items without any subtopic."""
         return int((self.items.row_counts == 0).sum())
 
     def dense(self) -> NDArray[np.float32]:
-        """(n_items, n_subtopics) weights, 0 where the item does not have the subtopic."""
+        """``(n_items, n_subtopics)`` weights, 0 where the item does not have the subtopic."""
         full = np.zeros(self.items.shape, np.float32)
         full[self.items.row_of_entry, self.items.indices] = 1.0 if self.weights is None else self.weights
         return full
 
     def take_items(self, items: NDArray[Any]) -> Subtopics:
-        """The given items; subtopics that none of them has are dropped."""
+        """Return the subtopics of the given items; those that no item has are dropped."""
         kept = self.items.take_rows(items)
         weights = None
         if self.weights is not None:

@@ -1,7 +1,7 @@
-"""Metrics: lists in, a value per user (or one for all lists) out, with means, intervals and paired comparisons.
+"""Metrics of lists: a value per user, or one for all lists, with means, intervals and paired comparisons.
 
 Start with ``evaluate(lists, context, ["ndcg@10", "alpha_ndcg@10"])``. A metric is a pure function of arrays and one
-line that registers it; ``METRICS`` lists them all.
+line that registers it. ``METRICS`` has all registered metrics.
 """
 
 from recprism._lazy import attach

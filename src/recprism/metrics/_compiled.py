@@ -1,4 +1,4 @@
-"""The kernels for processors: compiled loops over users, shared between threads."""
+"""Kernels for processors: compiled loops over users, shared among threads."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from recprism.metrics._kernels import loops
-from recprism.metrics._operations import CoverageStats, Hits, discounts
+from recprism.metrics._operations import CoverageStats, Hits, discounts, worth_of_repeats
 from recprism.metrics._tables import Rows, Topics, Vectors
 from recprism.ranking._threads import share_work
 
-MIN_USERS = 256  # of a thread's share: fewer are not worth the hand-over
-WORTH_UNIT = 1 << 40  # a subtopic's worth is compared in parts of 1 / this
+MIN_USERS = 256  # in one part of a thread: fewer do not pay
+WORTH_UNIT = 1 << 40  # the worth of a subtopic is compared as a whole number of parts of 1 / this
 
 
 class CompiledKernels:
-    """Kernels through numba; see Kernels for what each one means."""
+    """Kernels compiled by numba; see :class:`Kernels`."""
 
     def first_fault(self, items: Tensor, n_items: int) -> int | None:
         user = int(loops.first_fault(items.numpy(), n_items))
@@ -66,13 +66,14 @@ COMPILED = CompiledKernels()
 
 
 def _gain_terms(items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> tuple[Tensor, ...]:
-    """Item subtopics, open subtopics (a single row for all users if none is given), worth and discounts for the loops.
+    """Return subtopics of items, open subtopics (one row for all users if None), worth and discounts for the loops.
 
-    worth: by how often the subtopic came before; one closed to the user begins at k + 1, from where it is worth nothing
+    The worth of a subtopic is indexed by how often it came before. A subtopic that does not count for the user starts
+    at k + 1, where the worth is 0.
     """
     k = items.shape[1]
     worth = torch.zeros(2 * k + 2, dtype=torch.float64)
-    worth[: k + 1] = (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
+    worth[: k + 1] = worth_of_repeats(alpha, k)
     if open_to is None:
         open_to = torch.ones(1, topics.n_cols, dtype=torch.bool)
     return topics.rows.indptr, topics.rows.indices, open_to, worth, discounts(k)
@@ -85,9 +86,9 @@ def _filled(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -
 
 
 def _run(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> None:
-    """``loop(first, last, ...)`` over runs of users, shared among as many threads as torch uses, this one included."""
+    """Run ``loop(first, last, ...)`` over parts of the users, on as many threads as torch uses."""
     arrays = [_array(x) if isinstance(x, Tensor) else x for x in (items, *others)]
-    # Four turns each: a thread held up elsewhere is made up for.
+    # Four parts per thread balance the load if one thread is slow.
     step = max(MIN_USERS, -(-len(items) // (4 * torch.get_num_threads())))
     share_work(lambda first, last: loop(first, last, *arrays), len(items), step)
 

@@ -1,4 +1,4 @@
-"""Values of all lists together that can be had from any parts of them: what the parts give adds up."""
+"""Metrics of all lists together that can be computed from sums over parts of the users."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Sums = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Decomposable:
-    """The function of a metric of all lists, in two steps: users on several machines need only the first each.
+    """The function of a metric of all lists, in two steps: each of several machines computes only the sums.
 
-    sums: f(lists, context, **options) -> tensors that add up over users; bool ones are joined by "or"
-    value: f(*tensors) -> one number
+    Attributes:
+        sums: f(lists, context, **options) -> tensors that are added over users; bool tensors are combined by "or".
+        value: f(*tensors) -> one number.
     """
 
     sums: Callable[..., Sums]
@@ -31,7 +32,7 @@ class Decomposable:
 
 
 def added(sums: list[Sums]) -> Sums:
-    """Those of several parts, in their order, as those of the whole."""
+    """Add the sums of several parts, in their order."""
     total = sums[0]
     for more in sums[1:]:
         total = tuple(

@@ -1,4 +1,4 @@
-"""Kernels for a GPU: what is asked for in every iteration of a search takes one pass, the rest is plain torch."""
+"""Kernels for a GPU: what a search needs in every iteration takes one pass; the rest is plain torch."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 
@@ -13,12 +13,12 @@ from recprism.metrics._tables import Rows, Topics
 from recprism.ranking._triton_engine import power_of_two, whole_parts
 from recprism.ranking._triton_kernels import kernel
 
-CELLS = 1024  # that a program looks at
+CELLS = 1024  # in one program
 WIDEST = 1024  # places of a list, or subtopics
 
 
 class FusedKernels(PlainKernels):
-    """As ``PlainKernels``, with no large temporary arrays for growth and found."""
+    """As ``PlainKernels``, without large temporary arrays for ``growth`` and ``found``."""
 
     def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
         if topics.n_cols > WIDEST:
@@ -75,7 +75,7 @@ def _found(
     end = tl.load(starts + 1 + user, mask=user < n_users, other=0)[:, None]
     low = tl.load(starts + user, mask=user < n_users, other=0)[:, None] + item * 0
     high = end + item * 0
-    for _ in range(TURNS):  # the first entry that is not below the item
+    for _ in range(TURNS):  # binary search for the first entry that is not below the item
         middle = (low + high) // 2
         below = tl.load(relevant + middle, mask=low < high, other=0) < item
         low, high = tl.where((low < high) & below, middle + 1, low), tl.where((low < high) & ~below, middle, high)

@@ -1,7 +1,7 @@
-"""The ideal that alpha-nDCG divides by: the greedy list over the whole catalogue (Clarke et al., 2008).
+"""The ideal list of alpha-nDCG: the greedy list over the whole catalogue (Clarke et al., 2008).
 
-The best list is NP-hard to find; the greedy one is what the definition and the reference tool (ndeval) use. It can be
-beaten, so the quotient can exceed 1 and is never clipped.
+The best list is NP-hard to find; the definition and the reference tool (ndeval) use the greedy one. A list can be
+better than the greedy one, so alpha-nDCG can exceed 1 and is not clipped.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from recprism.metrics._tables import Topics
 
 
 class Patterns(NamedTuple):
-    """Items with the same subtopics are worth the same, so the greedy search runs over distinct sets of subtopics.
+    """Distinct sets of subtopics: items with the same set are worth the same, so the search runs over sets.
 
-    member: (n_patterns, n_subtopics) float64
-    items: (n_patterns, depth + 1) int64, the items of each pattern in rising order, then n_items if there are no more
+    Attributes:
+        member: ``(n_patterns, n_subtopics)`` float64.
+        items: ``(n_patterns, depth + 1)`` int64, the items of each set in rising order, then n_items.
     """
 
     member: Tensor
@@ -27,9 +28,16 @@ class Patterns(NamedTuple):
 
 
 def catalogue_alpha_dcg(topics: Topics, alpha: float, depth: int, gates: Tensor | None = None) -> Tensor:
-    """(n_gates, depth) float64: alpha-DCG of the greedy list; of equal gains the lowest item number comes first.
+    """Return the alpha-DCG of the greedy list; of equal gains the lowest item number comes first.
 
-    gates: (n_gates, n_subtopics) bool, the subtopics that count; None for one gate that lets all pass
+    Args:
+        topics: Subtopics of the catalogue.
+        alpha: The loss of worth of a repeated subtopic.
+        depth: Length of the list.
+        gates: ``(n_gates, n_subtopics)`` bool, the subtopics that count; None for one gate with all subtopics.
+
+    Returns:
+        ``(n_gates, depth)`` float64.
     """
     if gates is None:
         gates = torch.ones(1, topics.n_cols, dtype=torch.bool, device=topics.weights.device)
@@ -52,7 +60,7 @@ def _patterns(topics: Topics, depth: int) -> Patterns:
 
 
 def _greedy(patterns: Patterns, alpha: float, gates: Tensor, n_items: int) -> Tensor:
-    """gates: (n, n_subtopics) float64; (n, depth) gains."""
+    """Return the ``(n, depth)`` gains for gates ``(n, n_subtopics)`` float64."""
     rows = torch.arange(len(gates), device=gates.device)
     depth = patterns.items.shape[1] - 1
     used = torch.zeros(len(gates), len(patterns.member), dtype=torch.int64, device=gates.device)
@@ -61,7 +69,7 @@ def _greedy(patterns: Patterns, alpha: float, gates: Tensor, n_items: int) -> Te
     gains = gates.new_zeros(len(gates), depth)
     for place in range(depth):
         offers = (gates * (1 - alpha) ** seen) @ patterns.member.T
-        offers.masked_fill_(next_item == n_items, -1.0)  # no item of the pattern is left
+        offers.masked_fill_(next_item == n_items, -1.0)  # no item of the set is left
         best = offers.amax(1).clamp(min=0)
         gains[:, place] = best
         candidates = torch.where(offers >= best[:, None] * (1 - TIE), next_item, n_items)

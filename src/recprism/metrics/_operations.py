@@ -1,8 +1,8 @@
-"""The work that metrics share, in plain torch for any device.
+"""Operations that metrics share, in plain torch for any device.
 
-Everything runs down the places of the lists: row j of a result speaks of the first j + 1 places, so one pass serves
-every cut, and a metric at a cut is arithmetic on one row. ``cpu`` has the same functions compiled for processors, and
-``gpu`` some of them for GPUs; ``kernels_for`` chooses.
+Row j of a result is for the first j + 1 places of the lists. So one pass serves every cut, and a metric at a cut uses
+one row. ``_compiled`` has the same functions for processors, and ``_gpu`` some of them for GPUs; ``kernels_for``
+chooses.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from torch import Tensor
 
 from recprism.metrics._tables import Rows, Topics, Vectors
 
-TIE = 1e-9  # relative: gains closer than this are equal, whatever order their parts were added in
+TIE = 1e-9  # relative: gains closer than this are equal, for any order of summation
 MAX_CELLS = 1 << 26  # of a temporary users x places x subtopics array
 
 
 class Hits(NamedTuple):
-    """What the list finds of the user's held-out items.
+    """Held-out items in the list.
 
-    hits: how many; dcg: the same, each over log2(place + 1); reciprocal: 1 / place of the first one, 0 if there is none
+    Attributes:
+        hits: Their number.
+        dcg: Sum of 1 / log2(place + 1) over them.
+        reciprocal: 1 / place of the first one, or 0.
     """
 
     hits: Tensor
@@ -32,11 +35,12 @@ class Hits(NamedTuple):
 
 
 class CoverageStats(NamedTuple):
-    """What the list covers of the subtopics.
+    """Subtopics that the list covers.
 
-    covered: number of subtopics
-    shared: sum over subtopics of min(1, x), where x adds up the items' shares in the subtopic
-    entropy: of the distribution that x makes, in nats; 0 for a list without subtopics
+    Attributes:
+        covered: Number of subtopics.
+        shared: Sum over subtopics of min(1, x), where x is the sum of the items' shares in the subtopic.
+        entropy: Entropy of the distribution given by x, in nats; 0 for a list without subtopics.
     """
 
     covered: Tensor
@@ -45,45 +49,45 @@ class CoverageStats(NamedTuple):
 
 
 class Kernels(Protocol):
-    """items: (n_users, k) int64, -1 in empty places; results are (k, n_users) float64 unless said otherwise."""
+    """The operations. ``items`` is ``(n_users, k)`` int64, -1 in empty places; results are ``(k, n_users)`` float64."""
 
     def first_fault(self, items: Tensor, n_items: int) -> int | None:
-        """The first user whose list holds an item outside the catalogue, or one twice; None if all are sound."""
+        """Return the first user whose list has an item twice or outside the catalogue; None if there is none."""
 
     def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
-        """Sum of ``of_item``, (n_items + 1,) float64 with 0 at the end, over the items."""
+        """Sum ``of_item``, ``(n_items + 1,)`` float64 with 0 at the end, over the items."""
 
     def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
-        """(n_items,) sum of ``of_user``, (n_users,) float64, over the lists that hold the item; None: their number."""
+        """Sum ``of_user``, ``(n_users,)`` float64, over the lists with each item, ``(n_items,)``; None counts them."""
 
     def found(self, items: Tensor, relevant: Rows) -> Hits: ...
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        """Sum over the item's subtopics of (1 - alpha) ** (times the subtopic came before), over log2(place + 1).
+        """Sum (1 - alpha) ** (times the subtopic came before) over the items' subtopics, over log2(place + 1).
 
-        open_to: (n_users, n_subtopics) bool, the subtopics a user can gain from; None for all
+        ``open_to`` ``(n_users, n_subtopics)`` bool are the subtopics that count for a user; None for all.
         """
 
     def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        """The same for the items in their greedy order; of equal gains the earlier place comes first."""
+        """As ``alpha_dcg``, for the items in greedy order; of equal gains the earlier place comes first."""
 
     def growth(self, items: Tensor, topics: Topics) -> CoverageStats: ...
 
     def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
-        """Kullback-Leibler divergence of the list's spread over subtopics from the one ``wanted``, in nats.
+        """Kullback-Leibler divergence of the list's distribution over subtopics from ``wanted``, in nats.
 
-        wanted: (n_users, n_subtopics) float64, rows that sum to 1, or to 0
-        alpha: how much of it is mixed into the list's own
+        The rows of ``wanted`` ``(n_users, n_subtopics)`` float64 sum to 1 or 0. A share ``alpha`` of it is mixed into
+        the distribution of the list.
         """
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """Sum of the cosine distances between items, each pair once.
+        """Sum the cosine distances between items, each pair once.
 
-        A pair one of whose vectors has no direction counts as distance 0: nothing is known, so no diversity is earned.
+        A pair with a zero vector counts as distance 0: nothing is known, so it adds no diversity.
         """
 
     def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """The smallest of these distances; 0 where there is no pair."""
+        """Return the smallest of these distances; 0 if there is no pair."""
 
 
 def kernels_for(device: torch.device) -> Kernels:
@@ -96,7 +100,7 @@ def kernels_for(device: torch.device) -> Kernels:
 def _fused_or_plain() -> Kernels:
     try:
         from recprism.metrics._gpu import FUSED
-    except ImportError:  # no triton here
+    except ImportError:  # triton is not installed
         return PLAIN
     return FUSED
 
@@ -109,12 +113,17 @@ def _compiled() -> Kernels:
 
 
 def discounts(k: int, device: torch.device | None = None) -> Tensor:
-    """(k,) float64: 1 / log2(place + 1) for places 1, 2, ... k."""
+    """``(k,)`` float64: 1 / log2(place + 1) for places 1, 2, ... k."""
     return 1 / torch.log2(torch.arange(2, k + 2, dtype=torch.float64, device=device))
 
 
+def worth_of_repeats(alpha: float, k: int) -> Tensor:
+    """``(k + 1,)`` float64: (1 - alpha) ** n, what a subtopic adds to alpha-DCG after it came n times before."""
+    return (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
+
+
 class PlainKernels:
-    """Kernels in torch operations alone; the large temporary arrays are made for some users at a time."""
+    """Kernels in torch operations alone; large temporary arrays are made for some users at a time."""
 
     def first_fault(self, items: Tensor, n_items: int) -> int | None:
         outside = (items < -1) | (items >= n_items)
@@ -127,11 +136,11 @@ class PlainKernels:
         return of_item[items].cumsum(1).T
 
     def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
-        if of_user is None:  # whole numbers come out alike in any order, and nothing has to be waited for
+        if of_user is None:  # sums of whole numbers do not depend on their order, and a GPU need not be waited for
             place = (items + 1).flatten()
             counts = torch.zeros(n_items + 1, dtype=torch.int64, device=items.device)
             return counts.scatter_add_(0, place, torch.ones_like(place))[1:].to(torch.float64)
-        # Counted as whole numbers for each distinct value: the order of additions, which varies on a GPU, cannot show.
+        # Whole numbers are counted for each distinct value, so that the order of additions on a GPU does not matter.
         values, which = torch.unique(of_user, return_inverse=True)
         cells = (items + 1) * len(values) + which[:, None]
         counts = torch.bincount(cells.flatten(), minlength=(n_items + 1) * len(values))
@@ -178,7 +187,7 @@ class PlainKernels:
         return _for_some_users(of_some, items, topics.n_cols).T
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """The cosines of an item to all before it add up to one product with the sum of their vectors."""
+        """The cosines of an item with all before it add up to one product with the sum of their vectors."""
 
         def of_some(users: slice) -> Tensor:
             unit, known = vectors.unit[items[users]], vectors.known[items[users]].to(torch.float64)
@@ -203,12 +212,12 @@ PLAIN = PlainKernels()
 
 
 def _discounted_sums(gains: Tensor) -> Tensor:
-    """gains: (n_users, k); (k, n_users)."""
+    """Turn gains ``(n_users, k)`` into discounted running sums ``(k, n_users)``."""
     return (gains * discounts(gains.shape[1], gains.device)).cumsum(1).T
 
 
 def are_entries(items: Tensor, rows: Rows) -> Tensor:
-    """(n_users, k) bool: is the item an entry of the user's row? One binary search for all."""
+    """``(n_users, k)`` bool: whether the item is an entry of the user's row, by one binary search for all."""
     if len(rows.keys) == 0:
         return torch.zeros_like(items, dtype=torch.bool)
     wanted = torch.arange(len(items), device=items.device)[:, None] * rows.n_cols + items
@@ -217,13 +226,13 @@ def are_entries(items: Tensor, rows: Rows) -> Tensor:
 
 
 def _members(items: Tensor, topics: Topics, open_to: Tensor | None, users: slice) -> Tensor:
-    """(n, k, n_subtopics) float64: 1 where the item has the subtopic and it is open to the user."""
+    """``(n, k, n_subtopics)`` float64: 1 if the item has the subtopic and it counts for the user."""
     member = topics.member[items]
     return (member if open_to is None else member & open_to[users, None, :]).to(torch.float64)
 
 
 def _greedy_gains(member: Tensor, alpha: float) -> Tensor:
-    """member: (n, k, n_subtopics) float64; (n, k) gains of the greedy order."""
+    """Return the ``(n, k)`` gains of the greedy order for ``member`` ``(n, k, n_subtopics)`` float64."""
     n, k, n_subtopics = member.shape
     seen = member.new_zeros(n, n_subtopics, 1)
     taken = torch.zeros(n, k, dtype=torch.bool, device=member.device)

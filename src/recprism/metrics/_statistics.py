@@ -1,4 +1,4 @@
-"""How sure a mean over users is, and whether two of them differ: resampling with matrix products, in bounded memory."""
+"""Intervals of means over users and paired tests, by resampling with matrix products in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ MAX_CELLS = 1 << 21  # of a temporary resamples x users array
 
 
 def bootstrap_means(values: Array, resamples: int, generator: np.random.Generator) -> Array:
-    """(resamples, m) means over users drawn with replacement, one draw for all m columns; NaN entries are left out.
+    """Return means over users drawn with replacement, with one draw for all columns.
 
-    values: (n_users, m)
+    Args:
+        values: ``(n_users, m)``; NaN entries are left out.
+        resamples: Number of draws.
+        generator: Draws the users.
+
+    Returns:
+        ``(resamples, m)`` means.
     """
     known = ~np.isnan(values)
     gaps = ~known.all(0)
@@ -26,14 +32,14 @@ def bootstrap_means(values: Array, resamples: int, generator: np.random.Generato
     done = 0
     for draws in _draws(len(values), resamples, generator):
         block = slice(done, done + len(draws))
-        sums[block] = draws @ filled  # a draw is a row of counts, so all means of a block are one product
+        sums[block] = draws @ filled  # a draw is a row of counts, so that all means of a block are one matrix product
         counts[block, gaps] = draws @ known_in_gaps
         done += len(draws)
     return _divide(sums, counts)
 
 
 def percentile_interval(resampled: Array, level: float) -> tuple[Array, Array]:
-    """resampled: (resamples, m); the (m,) ends of the central ``level`` of each column, NaN entries left out."""
+    """Return the ``(m,)`` ends of the central ``level`` of each column of ``(resamples, m)``, without NaN entries."""
     outside = (1 - level) / 2
     low, high = np.full((2, resampled.shape[1]), np.nan)
     some = ~np.isnan(resampled).all(0)
@@ -43,23 +49,28 @@ def percentile_interval(resampled: Array, level: float) -> tuple[Array, Array]:
 
 
 def sign_flip_test(differences: Array, flips: int, generator: np.random.Generator) -> Array:
-    """(m,) two-sided p-values of the paired permutation test: without an effect any difference could be reversed.
+    """Return two-sided p-values of the paired permutation test, which reverses differences at random.
 
-    differences: (n_users, m), NaN left out
-    flips: random reversals; the smallest possible p is 1 / (flips + 1)
+    Args:
+        differences: ``(n_users, m)``; NaN entries are left out.
+        flips: Number of random reversals; the smallest possible p-value is 1 / (flips + 1).
+        generator: Draws the signs.
+
+    Returns:
+        ``(m,)`` p-values.
     """
     filled = np.nan_to_num(differences)
     observed = np.abs(filled.sum(0))
     as_large = np.zeros(differences.shape[1], np.int64)
     for rows in _blocks(flips, len(filled)):
         signs = generator.integers(0, 2, size=(rows, len(filled)), dtype=np.int8) * 2.0 - 1.0
-        # the allowance keeps exact ties ties, whatever order a sum was taken in
+        # The tolerance keeps exact ties equal for any order of summation.
         as_large += (np.abs(signs @ filled) >= observed * (1 - 1e-9)).sum(0)
     return (as_large + 1) / (flips + 1)
 
 
 def wilcoxon_test(differences: Array, flips: int, generator: np.random.Generator) -> Array:  # noqa: ARG001
-    """(m,) two-sided p-values of the signed-rank test; users without a difference are left out, 1 if none has any."""
+    """``(m,)`` two-sided p-values of the signed-rank test; users without a difference are left out, 1 if all are."""
     from scipy.stats import wilcoxon
 
     def of_one(column: Array) -> float:
@@ -76,7 +87,7 @@ PAIRED_TESTS: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
 
 
 def holm(p_values: ArrayLike) -> Array:
-    """p-values corrected for how many there are: the smallest times n, the next times n - 1, ..., none falling.
+    """Correct p-values for their number: the smallest times n, the next times n - 1, ..., never decreasing.
 
     >>> holm([0.01, 0.04]).tolist()
     [0.02, 0.04]
@@ -89,7 +100,7 @@ def holm(p_values: ArrayLike) -> Array:
 
 
 def _draws(n_users: int, resamples: int, generator: np.random.Generator) -> Iterator[Array]:
-    """Blocks of (rows, n_users) counts: how often each user was drawn in n_users draws with replacement."""
+    """Yield blocks of ``(rows, n_users)`` counts of users in n_users draws with replacement."""
     for rows in _blocks(resamples, n_users):
         drawn = generator.integers(0, n_users, size=(rows, n_users), dtype=np.int32)
         flat = (drawn + np.arange(rows)[:, None] * n_users).ravel()

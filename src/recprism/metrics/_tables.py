@@ -1,7 +1,7 @@
-"""The tables metrics look things up in, as tensors on one device: sparse rows, subtopics of items, unit vectors.
+"""Lookup tables of the metrics as tensors on one device: sparse rows, subtopics of items, unit vectors.
 
-Tables indexed by an item have one row more than there are items: the last one is blank, and an empty place of a list,
--1, finds it.
+Tables indexed by item have one more row than there are items. The last row is blank, and the index -1 of an empty place
+finds it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
-ENTRIES_AT_ONCE = 1 << 20  # interactions whose subtopics are spread out together
+ENTRIES_AT_ONCE = 1 << 20  # interactions whose subtopics are added together
 
 
 def as_tensor(values: Any, device: torch.device) -> Tensor:
-    """On the device, without a copy where possible; arrays torch cannot share (read-only, reversed) are copied."""
+    """Move values to the device, if possible without a copy; arrays that torch cannot share are copied."""
     if isinstance(values, np.ndarray):
         values = np.require(values, requirements=["C_CONTIGUOUS", "WRITEABLE"])
     return torch.as_tensor(values, device=device)
@@ -30,7 +30,7 @@ def as_tensor(values: Any, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """An Incidence on a device. indptr: (n_rows + 1,) int64; indices: (n_entries,) int32."""
+    """An Incidence on a device: ``indptr`` ``(n_rows + 1,)`` int64 and ``indices`` ``(n_entries,)`` int32."""
 
     indptr: Tensor
     indices: Tensor
@@ -45,7 +45,7 @@ class Rows:
         return len(self.indptr) - 1
 
     def take(self, rows: Tensor) -> Rows:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         counts = torch.diff(self.indptr)[rows]
         ends = counts.cumsum(0)
         shift = (self.indptr[rows] - (ends - counts)).repeat_interleave(counts)
@@ -53,24 +53,24 @@ class Rows:
         return Rows(torch.cat([ends.new_zeros(1), ends]), self.indices[entries], self.n_cols)
 
     def only(self, wanted: Tensor) -> Rows:
-        """The entries whose column is ``wanted``, (n_cols,) bool."""
+        """Return the entries whose column is ``wanted``, ``(n_cols,)`` bool."""
         kept = wanted[self.indices.long()]
         before = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])
         return Rows(before[self.indptr], self.indices[kept], self.n_cols)
 
     @cached_property
     def counts(self) -> Tensor:
-        """(n_rows,) float64 entries in each row."""
+        """``(n_rows,)`` float64 number of entries in each row."""
         return torch.diff(self.indptr).to(torch.float64)
 
     @cached_property
     def row_of_entry(self) -> Tensor:
-        """(n_entries,) int64."""
+        """``(n_entries,)`` int64."""
         return torch.repeat_interleave(torch.arange(self.n_rows, device=self.indptr.device), torch.diff(self.indptr))
 
     @cached_property
     def keys(self) -> Tensor:
-        """(n_entries,) ``row * n_cols + column``, rising."""
+        """``(n_entries,)`` ``row * n_cols + column``, rising."""
         return self.row_of_entry * self.n_cols + self.indices
 
 
@@ -78,8 +78,9 @@ class Rows:
 class Topics:
     """Which item has which subtopic.
 
-    rows: items x subtopics
-    weights: (n_entries,) float64, all above 0
+    Attributes:
+        rows: Items x subtopics.
+        weights: ``(n_entries,)`` float64, all above 0.
     """
 
     rows: Rows
@@ -104,35 +105,41 @@ class Topics:
 
     @cached_property
     def n_present(self) -> int:
-        """How many subtopics at least one item of the catalogue has."""
+        """Number of subtopics that at least one item has."""
         return len(torch.unique(self.rows.indices))
 
     @cached_property
     def shares(self) -> Tensor:
-        """(n_entries,) float64: each item's weights over their sum: every item with subtopics gives 1 in all."""
+        """``(n_entries,)`` float64: each item's weights divided by their sum."""
         sums = torch.zeros(self.n_items, dtype=torch.float64, device=self.weights.device)
         sums.index_add_(0, self.rows.row_of_entry, self.weights)
         return self.weights / sums[self.rows.row_of_entry]
 
     @cached_property
     def member(self) -> Tensor:
-        """(n_items + 1, n_subtopics) bool, the last row blank."""
+        """``(n_items + 1, n_subtopics)`` bool, the last row blank."""
         return self._dense(torch.ones_like(self.weights)) > 0
 
     @cached_property
     def share_matrix(self) -> Tensor:
-        """(n_items + 1, n_subtopics) float64, the last row blank."""
+        """``(n_items + 1, n_subtopics)`` float64, the last row blank."""
         return self._dense(self.shares)
 
     @cached_property
     def weight_matrix(self) -> Tensor:
-        """(n_items, n_subtopics) float64."""
+        """``(n_items, n_subtopics)`` float64."""
         return self._dense(self.weights)[:-1]
 
     def spread_of(self, rows: Rows) -> Tensor:
-        """(n_rows, n_subtopics) float64: which part of a row's items goes to which subtopic, in all 1 (or 0).
+        """Return the distribution of the items of each row over subtopics.
 
-        rows: anything x items. Each item counts 1, shared among its subtopics; those without subtopics do not count.
+        Each item counts 1, shared among its subtopics; items without subtopics do not count.
+
+        Args:
+            rows: Anything x items.
+
+        Returns:
+            ``(n_rows, n_subtopics)`` float64; each row sums to 1, or to 0 without subtopics.
         """
         amount = torch.zeros((rows.n_rows, self.n_cols), dtype=torch.float64, device=self.weights.device)
         for start in range(0, len(rows.indices), ENTRIES_AT_ONCE):
@@ -151,8 +158,9 @@ class Topics:
 class Vectors:
     """Directions of items.
 
-    unit: (n_items + 1, width) float32, of length 1; a vector without direction (all zero) stays zero, as does the last
-        row. Columns of zeros fill the width up to a multiple of 16: loops in vector registers then have no remainder.
+    Attributes:
+        unit: ``(n_items + 1, width)`` float32 rows of length 1. A zero vector stays zero, and so does the last row.
+            Columns of zeros fill the width to a multiple of 16, so that loops in vector registers have no remainder.
     """
 
     unit: Tensor
@@ -167,5 +175,5 @@ class Vectors:
 
     @cached_property
     def known(self) -> Tensor:
-        """(n_items + 1,) bool: has a direction."""
+        """``(n_items + 1,)`` bool: whether the item has a direction."""
         return (self.unit != 0).any(1)

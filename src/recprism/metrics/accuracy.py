@@ -1,6 +1,6 @@
-"""How many of the items held out for a user the list finds, and how high up.
+"""Accuracy: how many of a user's held-out items the list has, and in which places.
 
-The functions take (n_users,) arrays and give (n_users,) float64. A user without held-out items cannot be judged: NaN.
+The functions take ``(n_users,)`` arrays and return ``(n_users,)`` float64. A user without held-out items gets NaN.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from recprism.metrics.registry import Metric, MetricFunction, register
 
 
 def recall(found: Tensor, n_relevant: Tensor) -> Tensor:
-    """Share of ALL held-out items that the list holds, also where there are more of them than places.
+    """Share of all held-out items that the list has, even if there are more of them than places.
 
     >>> recall(torch.tensor([1.0]), torch.tensor([4.0])).tolist()
     [0.25]
@@ -22,22 +22,22 @@ def recall(found: Tensor, n_relevant: Tensor) -> Tensor:
 
 
 def precision(found: Tensor, n_relevant: Tensor, k: int) -> Tensor:
-    """Share of the k places that hold a held-out item; empty places count as misses."""
+    """Share of the k places with a held-out item; empty places count as misses."""
     return _where_judged(found / k, n_relevant)
 
 
 def hit_rate(found: Tensor, n_relevant: Tensor) -> Tensor:
-    """1 if the list holds any held-out item, else 0."""
+    """1 if the list has any held-out item, else 0."""
     return _where_judged((found > 0).to(torch.float64), n_relevant)
 
 
 def mrr(reciprocal: Tensor, n_relevant: Tensor) -> Tensor:
-    """One over the place of the first held-out item, 0 if there is none in the list."""
+    """One over the place of the first held-out item, or 0 if there is none."""
     return _where_judged(reciprocal, n_relevant)
 
 
 def ndcg(dcg: Tensor, n_relevant: Tensor, k: int) -> Tensor:
-    """Hits, each over log2(place + 1), divided by the same for a list that begins with min(k, held-out) hits.
+    """Sum of 1 / log2(place + 1) over hits, divided by that of a list that begins with min(k, held-out) hits.
 
     >>> second_place = 1 / torch.log2(torch.tensor([3.0]))
     >>> ndcg(second_place, torch.tensor([1.0]), k=10).round(decimals=4).tolist()

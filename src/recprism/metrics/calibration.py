@@ -1,4 +1,4 @@
-"""Does the list show the user's interests in their proportions? (Steck, 2018)"""
+"""Calibration: whether a list has the proportions of the user's interests (Steck, 2018)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ ALPHA = 0.01
 
 
 def _calibration(lists: Lists, context: Context, *, alpha: float = ALPHA) -> Tensor:
-    """KL(p || q) in nats: p the user's training items over subtopics, q the list's with ``alpha`` of p mixed in.
+    """Return KL(p || q) in nats.
 
-    Every item counts 1, shared among its subtopics by their weights. -log(alpha) is the worst: nothing in common.
+    p is the distribution of the user's training items over subtopics; q is that of the list with a share ``alpha`` of p
+    mixed in. Every item counts 1, shared among its subtopics by their weights. The worst value is -log(alpha).
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha is the part of the user's own distribution mixed in, above 0 and below 1; got {alpha}")

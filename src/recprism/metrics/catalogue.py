@@ -1,6 +1,6 @@
-"""What all lists together do with the catalogue: how much of it they show, how evenly, how far from the best-sellers.
+"""Metrics of the catalogue: how much of it the lists show, how evenly, and how popular their items are.
 
-exposure: (n_items,) number of lists each item stands in.
+In this module, exposure is the ``(n_items,)`` number of lists with each item.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from recprism.metrics.registry import Metric, register
 
 
 def prediction_coverage(exposure: Tensor) -> Tensor:
-    """Share of the catalogue that stands in at least one list; whether an item does is all that counts of exposure.
+    """Share of the catalogue that is in at least one list.
 
     >>> prediction_coverage(torch.tensor([3, 0, 1, 0])).item()
     0.5
@@ -27,7 +27,7 @@ def prediction_coverage(exposure: Tensor) -> Tensor:
 
 
 def gini(exposure: Tensor) -> Tensor:
-    """0 if all items are shown equally often, towards 1 if one takes every place; NaN if nothing is shown.
+    """Gini index: 0 if all items are shown equally often, near 1 if one takes all places; NaN if none is shown.
 
     >>> gini(torch.tensor([2, 2, 2])).item(), gini(torch.tensor([0, 0, 0, 8])).item()
     (0.0, 0.75)
@@ -39,17 +39,24 @@ def gini(exposure: Tensor) -> Tensor:
 
 
 def exposure_entropy(exposure: Tensor) -> Tensor:
-    """Entropy of the share of places each item takes, over that of a uniform one; NaN if nothing is shown."""
+    """Entropy of the items' shares of places, divided by that of equal shares; NaN if nothing is shown."""
     share = exposure.to(torch.float64) / exposure.sum()
     nats: Tensor = torch.special.entr(share).sum()
     return nats / math.log(max(len(exposure), 2))
 
 
 def personalisation(weights: Tensor, n_lists: Tensor | int) -> Tensor:
-    """1 - mean over pairs of lists of (items in both) / sqrt(product of their lengths), without visiting a pair.
+    """1 - mean over pairs of lists of (items in both) / sqrt(product of their lengths).
 
-    weights: (n_items,) sum of 1 / sqrt(length) over the lists that hold the item. The squares add up to the overlap of
-    all ordered pairs, each list with itself (which is 1) included. NaN with fewer than two lists.
+    The squared weights add up to the overlaps of all ordered pairs, including each list with itself, which is 1. So no
+    pair has to be visited.
+
+    Args:
+        weights: ``(n_items,)`` sum of 1 / sqrt(length) over the lists with the item.
+        n_lists: Number of lists.
+
+    Returns:
+        One number; NaN with fewer than two lists.
 
     >>> weights = torch.tensor([1.0, 2.0, 1.0, 1.0, 1.0]) / 2**0.5  # the lists {0, 1}, {1, 2} and {3, 4}
     >>> round(personalisation(weights, 3).item(), 4)
@@ -60,7 +67,7 @@ def personalisation(weights: Tensor, n_lists: Tensor | int) -> Tensor:
 
 
 def tail_items(popularity: Tensor, head_share: float = 0.8) -> Tensor:
-    """(n_items,) bool: not among the most popular items that together make ``head_share`` of all training interactions.
+    """``(n_items,)`` bool: not among the most popular items, which have ``head_share`` of all interactions.
 
     >>> tail_items(torch.tensor([7.0, 1.0, 2.0, 0.0])).tolist()
     [False, True, False, True]
@@ -77,7 +84,7 @@ def tail_items(popularity: Tensor, head_share: float = 0.8) -> Tensor:
 
 
 def self_information(popularity: Tensor) -> Tensor:
-    """(n_items,) -log2 of the item's share of training interactions; an item without any counts as if it had one."""
+    """``(n_items,)`` -log2 of the item's share of training interactions; an item without any counts as having one."""
     return torch.log2(popularity.sum().clamp(min=1)) - torch.log2(popularity.clamp(min=1))
 
 
@@ -112,7 +119,7 @@ register(
     Metric(
         "catalogue_coverage",
         Decomposable(_shown, prediction_coverage),
-        summary="Prediction coverage: share of the catalogue that stands in at least one list.",
+        summary="Prediction coverage: share of the catalogue that is in at least one list.",
         per_user=False,
         empties=_EMPTY_LISTS,
     )

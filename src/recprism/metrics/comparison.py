@@ -1,4 +1,4 @@
-"""Do two sets of lists differ, for the same users? The difference of every metric, its interval and a paired test."""
+"""Comparison of two sets of lists of the same users: differences, intervals and paired tests."""
 
 from __future__ import annotations
 
@@ -18,14 +18,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Difference:
-    """One row: what changed in a metric from a to b.
+    """One row: the change of a metric from a to b.
 
-    a, b: means over the users judged in both
-    difference: b - a; relative: the same as a share of a, None where a is 0
-    low, high: ends of the bootstrap interval of the difference
-    p_value: of the paired test; None, like the interval, for values of all lists together
-    n_users: users judged in both
-    better: is b better? None if equal, or if neither direction is better
+    Attributes:
+        metric: Name of the metric.
+        k: The cut.
+        a: Mean of a over the users evaluated in both.
+        b: Mean of b over the same users.
+        difference: b - a.
+        relative: The difference as a share of a; None if a is 0.
+        low: Lower end of the bootstrap interval of the difference; None for values of all lists together.
+        high: Upper end of the interval, likewise.
+        p_value: p-value of the paired test; None for values of all lists together.
+        n_users: Number of users evaluated in both.
+        better: Whether b is better; None if equal, or if neither direction is better.
+
+    Stability: stable.
     """
 
     metric: str
@@ -47,9 +55,14 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What changed from one evaluation to the other.
+    """The changes from one evaluation to another.
 
-    rows: one per metric both have; test: the paired test behind the p-values; level: coverage of the intervals
+    Attributes:
+        rows: One row per metric that both have.
+        test: The paired test of the p-values.
+        level: Coverage of the intervals.
+
+    Stability: stable.
     """
 
     rows: tuple[Difference, ...]
@@ -66,11 +79,11 @@ class Comparison:
         return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values for JSON."""
         return {"rows": [plain_row(row) for row in self.rows], "test": self.test, "level": self.level}
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per metric, one column per field of Difference."""
+        """Return one row per metric, with one column per field of :class:`Difference`."""
         return frame_of(Difference, self.rows)
 
 
@@ -84,12 +97,26 @@ def compare(
     level: float = 0.95,
     seed: int | np.random.Generator | None = 0,
 ) -> Comparison:
-    """Compare b with a, user by user, on the metrics both have.
-
-    test: "permutation" reverses the users' differences at random, ``flips`` times; "wilcoxon" is the signed-rank test
-    bootstrap, level, seed: as in ``evaluate``
+    """Compare b with a, user by user, on the metrics that both have.
 
     The p-values are not corrected for the number of metrics.
+
+    Args:
+        a: An evaluation.
+        b: An evaluation of the same users.
+        test: "permutation" reverses the users' differences at random; "wilcoxon" is the signed-rank test.
+        flips: Number of random reversals.
+        bootstrap: Number of resamples of users for the intervals.
+        level: Coverage of the intervals.
+        seed: Seed of reversals and resamples.
+
+    Returns:
+        One row per metric.
+
+    Raises:
+        InputError: The users differ, or the evaluations have no metric in common.
+
+    Stability: stable.
     """
     _require_same_users(a, b)
     if test not in PAIRED_TESTS:

@@ -1,4 +1,4 @@
-"""What lists are judged against: held-out items, subtopics, vectors, popularity; each optional, all on one device."""
+"""What lists are evaluated against: held-out items, subtopics, vectors and popularity, on one device."""
 
 from __future__ import annotations
 
@@ -33,20 +33,30 @@ HOW_TO_GIVE = {
 
 
 class Context:
-    """The static side of an evaluation; one context serves any number of lists.
+    """What lists are evaluated against; one context serves any number of lists.
 
-    relevant: users x items, the held-out items a list should find (Incidence, SciPy sparse or dense)
-    train: users x items, what the model learnt from; gives ``popularity`` and, with ``subtopics``, ``history`` and
-        ``user_subtopics``
-    subtopics: a Subtopics, or items x subtopics (values that are not 0 are weights)
-    vectors, attributes: (n_items, d) arrays for distances; only directions matter
-    popularity: (n_items,) training interactions per item
-    user_subtopics: (n_users, n_subtopics) bool, the subtopics a gated metric lets a user gain from
-    n_items: needed only when nothing else says it
+    Every argument is optional. A metric that needs a missing one raises an error that says how to give it.
+
+    Args:
+        relevant: Users x items, the held-out items that a list should find (Incidence, SciPy sparse or dense).
+        train: Users x items, what the model was trained on. It gives ``popularity`` and, with ``subtopics``,
+            ``history`` and ``user_subtopics``.
+        subtopics: A Subtopics, or items x subtopics, whose values other than 0 are weights.
+        vectors: ``(n_items, d)`` vectors for distances; only directions matter.
+        attributes: ``(n_items, d)`` attribute vectors for distances; only directions matter.
+        popularity: ``(n_items,)`` training interactions per item.
+        user_subtopics: ``(n_users, n_subtopics)`` bool, the subtopics that count for a user in gated metrics.
+        n_items: Number of items; needed only if no other argument says it.
+        device: Device of the tables.
+
+    Raises:
+        InputError: The arguments do not fit together.
 
     >>> context = Context(relevant=[[1, 0, 1]], subtopics=[[1, 0], [0, 1], [1, 1]])
     >>> context.n_items, context.has("subtopics"), context.has("vectors")
     (3, True, False)
+
+    Stability: stable.
     """
 
     n_items: int
@@ -96,10 +106,15 @@ class Context:
 
     @classmethod
     def from_split(cls, split: Split, part: Part = "test", **more: Any) -> Context:
-        """Judge on ``part`` of a split; popularity is counted on its training part.
+        """Return the context to evaluate on a part of a split.
 
-        ``user_subtopics`` come from everything up to and including ``part``: choosing on validation never looks at the
-        test. ``more`` goes to the constructor: subtopics, vectors, attributes, device.
+        Popularity is counted on the training part. ``user_subtopics`` come from all parts up to and including ``part``,
+        so that a choice on validation does not use the test part.
+
+        Args:
+            split: The split.
+            part: The part with the held-out items.
+            **more: Other arguments of the constructor: subtopics, vectors, attributes, device.
         """
         relevant = split.part(part)
         subtopics = _as_subtopics(more.pop("subtopics", None))
@@ -109,14 +124,14 @@ class Context:
 
     @property
     def is_unlabelled(self) -> bool:
-        """Whether held-out items are given, and no user has any."""
+        """Whether held-out items are given but no user has any."""
         return self._relevant is not None and not len(self._relevant.indices)
 
     def has(self, need: str) -> bool:
         return need not in self.missing((need,))
 
     def missing(self, needs: Iterable[str]) -> tuple[str, ...]:
-        """Those of ``needs`` (keys of HOW_TO_GIVE) that this context was not given."""
+        """Return those of ``needs`` (keys of HOW_TO_GIVE) that this context lacks."""
         unknown = [need for need in needs if need not in HOW_TO_GIVE]
         if unknown:
             raise InputError(f"a context never holds {unknown[0]!r}; a metric can need {', '.join(HOW_TO_GIVE)}")
@@ -140,17 +155,17 @@ class Context:
 
     @property
     def popularity(self) -> Tensor:
-        """(n_items,) float64 training interactions per item."""
+        """``(n_items,)`` float64 training interactions per item."""
         return _present(self._popularity, "popularity")
 
     @property
     def user_subtopics(self) -> Tensor:
-        """(n_users, n_subtopics) bool."""
+        """``(n_users, n_subtopics)`` bool."""
         return _present(self._user_subtopics, "user_subtopics")
 
     @cached_property
     def history(self) -> Tensor:
-        """(n_users, n_subtopics) float64: which part of the user's training items goes to which subtopic; 0 if none."""
+        """``(n_users, n_subtopics)`` float64: distribution of the user's training items over subtopics; 0 if none."""
         train = _present(self._history, "history")
         if self.n_users is not None and train.n_rows != self.n_users:
             raise InputError(f"train has {train.n_rows} users and the context {self.n_users}; one row per user")
@@ -167,22 +182,22 @@ class Context:
 
     @property
     def n_users(self) -> int | None:
-        """How many users the context knows, or None if it has nothing per user."""
+        """Number of users, or None if the context has nothing per user."""
         if self._relevant is not None:
             return self._relevant.n_rows
         return None if self._user_subtopics is None else len(self._user_subtopics)
 
     def with_vectors(self, vectors: ArrayLike | Tensor) -> Context:
-        """The same context with other item vectors (say, perturbed ones); all else is shared."""
+        """Return the same context with other item vectors, such as perturbed ones; the rest is shared."""
         changed = copy(self)
         changed._vectors = self._as_vectors(vectors, "vectors")
         return changed
 
     def of_users(self, rows: NDArray[np.int64]) -> Context:
-        """The same context for some of the users, given by their row numbers; the catalogue's side is shared."""
+        """Return the same context for some users, given by their row numbers; tables of items are shared."""
         some = copy(self)
         some._kept = {}
-        some.__dict__.pop("history", None)  # it is of all users
+        some.__dict__.pop("history", None)  # it belongs to all users
         some._train = None if self._train is None else self._train.take_rows(rows)
         at = torch.from_numpy(rows).to(self.device)
         some._relevant = None if self._relevant is None else self._relevant.take(at)
@@ -190,7 +205,7 @@ class Context:
         return some
 
     def keep(self, key: Any, compute: Callable[[], T]) -> T:
-        """``compute()`` the first time, then its result; for what hangs on the context and not on its vectors."""
+        """Return ``compute()`` and keep the result; for what depends on the context and not on its vectors."""
         if key not in self._kept:
             self._kept[key] = compute()
         return cast(T, self._kept[key])
@@ -231,7 +246,17 @@ _FIELD = {name: "_topics" if name == "subtopics" else f"_{name}" for name in HOW
 
 
 def subtopics_of_users(interactions: Incidence, subtopics: Subtopics) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """(n_users, n_subtopics) bool: the subtopics found among each user's items."""
+    """Return which subtopics occur among each user's items.
+
+    Args:
+        interactions: Users x items.
+        subtopics: Subtopics of the items.
+
+    Returns:
+        ``(n_users, n_subtopics)`` bool.
+
+    Stability: provisional.
+    """
     items = subtopics.items
     of_entry = items.take_rows(interactions.indices)  # one row per interaction
     found = np.zeros((interactions.n_rows, items.n_cols), dtype=bool)
@@ -244,7 +269,7 @@ def _incidence(matrix: Any) -> Incidence | None:
 
 
 def _as_subtopics(matrix: Any) -> Subtopics | None:
-    """From a Subtopics, an Incidence, or items x subtopics weights, dense or sparse; None where there is none."""
+    """Convert an Incidence or items x subtopics weights, dense or sparse; None stays None."""
     if matrix is None or isinstance(matrix, Subtopics):
         return matrix or None
     if isinstance(matrix, Incidence):

@@ -1,8 +1,8 @@
-"""How different the items of one list are: by their subtopics, or by the distance between their vectors.
+"""Diversity of a list: by the subtopics of its items, or by the distances between their vectors.
 
-Membership in a subtopic is yes or no for alpha-nDCG and coverage; weights decide how an item's one unit is shared among
-its subtopics in ``subtopic_coverage_shared`` and ``subtopic_entropy``, and the direction of subtopic vectors. The
-functions take and give (n_users,) arrays.
+alpha-nDCG and coverage ignore weights of subtopics. In ``subtopic_coverage_shared`` and ``subtopic_entropy``, each item
+counts 1, and weights divide it among its subtopics. Weights also give the direction of subtopic vectors. The functions
+take and return ``(n_users,)`` arrays.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ PAPER_DEPTH = 20
 
 
 def alpha_ndcg(dcg: Tensor, best: Tensor) -> Tensor:
-    """alpha-DCG over that of an ideal list, 0 where the ideal gains nothing; above 1 where a greedy ideal is beaten."""
+    """alpha-DCG over that of an ideal list, or 0 if that is 0; above 1 if the list is better than a greedy ideal."""
     return torch.where(best > 0, dcg / best, 0.0)
 
 
 def subtopic_coverage(covered: Tensor, n_subtopics: int) -> Tensor:
-    """covered: (n_users,) subtopics, whole or in parts, that the list covers; (n_users,) share of all subtopics."""
+    """Share of all subtopics, from the ``(n_users,)`` number of subtopics, whole or in parts, that the list covers."""
     return covered / max(n_subtopics, 1)
 
 
 def subtopic_entropy(nats: Tensor, n_subtopics: int) -> Tensor:
-    """nats: (n_users,) entropy of the list's spread over subtopics; (n_users,) over that of an even spread over all."""
+    """Entropy of the list's distribution over subtopics, ``(n_users,)`` nats, over that of equal shares."""
     return nats / math.log(max(n_subtopics, 2))
 
 
 def mean_distance(distance_sums: Tensor, lengths: Tensor, *, halved: bool = False) -> Tensor:
-    """Mean over pairs of items; 0 for lists of fewer than two.
+    """Mean distance over pairs of items; 0 for lists of fewer than two.
 
-    distance_sums: (n_users,) over each pair once; lengths: (n_users,) items in the list
-    halved: divide by n (n - 1) instead of n (n - 1) / 2, as the paper's tables do
+    Args:
+        distance_sums: ``(n_users,)`` sum of distances, each pair once.
+        lengths: ``(n_users,)`` number of items in the list.
+        halved: Divide by n (n - 1) instead of n (n - 1) / 2, as the paper's tables do.
     """
     pairs = lengths * (lengths - 1) / (1 if halved else 2)
     return distance_sums / pairs.clamp(min=1)
@@ -57,11 +59,15 @@ def _alpha_ndcg(
     gated: bool = False,
     ideal_depth: int | None = None,
 ) -> Tensor:
-    """alpha: how much of a subtopic's worth is lost each time it comes up again.
+    """Return alpha-nDCG.
 
-    ideal: the greedy list over the whole catalogue, or the greedy re-ordering of the list itself
-    gated: only the user's own subtopics count, above and below the line
-    ideal_depth: places that the "list" ideal re-orders; the cut k unless given
+    Args:
+        lists: The lists.
+        context: What the lists are evaluated against.
+        alpha: The share of a subtopic's worth that is lost each time it is repeated.
+        ideal: "catalogue" is the greedy list over the whole catalogue, "list" the greedy order of the list itself.
+        gated: Whether only the user's own subtopics count, in the list and in the ideal.
+        ideal_depth: Number of places that the "list" ideal re-orders; by default the cut k.
     """
     if not 0 <= alpha <= 1:
         raise InputError(f"alpha must lie between 0 (repetition is free) and 1 (worth nothing), got {alpha}")
@@ -83,7 +89,7 @@ def _list_ideal(lists: Lists, context: Context, alpha: float, gated: bool, depth
 
 
 def _catalogue_ideal(lists: Lists, context: Context, alpha: float, gated: bool, depth: int) -> Tensor:
-    """Greedy beginnings do not depend on the depth, so one search as deep as the lists serves every cut."""
+    """The beginning of a greedy list does not depend on its depth, so one search serves every cut."""
     depth = max(depth, lists.depth)
 
     def compute() -> Tensor:
@@ -106,7 +112,7 @@ ALPHA_NDCG = register(
         "alpha_ndcg",
         _alpha_ndcg,
         summary="New subtopics early in the list, repeated ones discounted, over the greedy ideal of the catalogue.",
-        bounds=(0.0, math.inf),  # the ideal is greedy, and greedy can be beaten
+        bounds=(0.0, math.inf),  # a list can be better than the greedy ideal
         needs=("subtopics",),
         empties=_BY_SUBTOPIC,
         options={"alpha": 0.5, "ideal": "catalogue", "gated": False, "ideal_depth": None},

@@ -1,4 +1,4 @@
-"""What an evaluation leaves behind: one row per metric, and the value of every user behind it."""
+"""The result of an evaluation: one row per metric, and the values of every user."""
 
 from __future__ import annotations
 
@@ -21,12 +21,18 @@ if TYPE_CHECKING:
 class Score:
     """One row: a metric at one cut.
 
-    mean: over ``n_users`` users, or the one value of all lists together
-    low, high: ends of the bootstrap interval; None without one
-    n_users: users the mean is over (for a value of all lists together, the number of lists)
-    left_out: users who could not be judged
-    higher_is_better: None where neither direction is better
-    popularity: the same metric for lists of the most popular items; None where popularity is not known
+    Attributes:
+        metric: Name of the metric.
+        k: The cut.
+        mean: Mean over ``n_users`` users, or the value of all lists together.
+        low: Lower end of the bootstrap interval, or None.
+        high: Upper end of the bootstrap interval, or None.
+        n_users: Number of users in the mean; for a value of all lists together, the number of lists.
+        left_out: Number of users that could not be evaluated.
+        higher_is_better: None if neither direction is better.
+        popularity: The same metric for lists of the most popular items; None if popularity is not known.
+
+    Stability: stable.
     """
 
     metric: str
@@ -48,11 +54,15 @@ class Score:
 class Evaluation:
     """Scores of one set of lists.
 
-    scores: the rows, in the order they were asked for
-    values: name -> (n_users,) float64, NaN for users left out, for metrics that have a value per user
-    users: (n_users,) the ids of the rows
-    notes: what a reader must know beside the figures: who was left out and why, and what was skipped
-    bootstrap, level: resamples and coverage of the intervals
+    Attributes:
+        scores: The rows, in the order of the request.
+        values: Name -> ``(n_users,)`` float64, NaN for users left out; for metrics with a value per user.
+        users: ``(n_users,)`` ids of the rows.
+        notes: Sentences about the users that were left out and the metrics that were skipped.
+        bootstrap: Number of resamples of the intervals.
+        level: Coverage of the intervals.
+
+    Stability: stable.
     """
 
     scores: tuple[Score, ...]
@@ -63,7 +73,7 @@ class Evaluation:
     level: float
 
     def __getitem__(self, name: str) -> Score:
-        """The row of a name such as "ndcg@10"."""
+        """Return the row of a name such as "ndcg@10"."""
         rows = {score.name: score for score in self.scores}
         if name not in rows:
             metric, k = parse(name)
@@ -75,13 +85,13 @@ class Evaluation:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def beside(self, baseline: Evaluation) -> Evaluation:
-        """The same rows, each with what lists of the most popular items reach."""
+    def with_popularity(self, baseline: Evaluation) -> Evaluation:
+        """Return the same rows, each with the value of ``baseline``, the lists of the most popular items."""
         reached = {score.name: score.mean for score in baseline.scores}
         return replace(self, scores=tuple(replace(it, popularity=reached.get(it.name)) for it in self.scores))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON; NaN becomes None."""
+        """Return plain values for JSON; NaN becomes None."""
         return {
             "scores": [plain_row(score) for score in self.scores],
             "level": self.level,
@@ -90,23 +100,23 @@ class Evaluation:
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per score, one column per field of Score."""
+        """Return one row per score, with one column per field of :class:`Score`."""
         return frame_of(Score, self.scores)
 
     def per_user_frame(self) -> pl.DataFrame:
-        """One row per user, one column per metric that has a value per user; null where the user was left out."""
+        """Return one row per user, with one column per metric with a value per user; null for users left out."""
         import polars as pl
 
         return pl.DataFrame({"user": self.users, **self.values}).with_columns(pl.selectors.float().fill_nan(None))
 
 
 def plain_row(row: Any) -> dict[str, Any]:
-    """A row's fields as JSON knows them: no NaN, no infinity."""
+    """Return the fields of a row for JSON; NaN and infinity become None."""
     return {key: None if _is_no_number(value) else value for key, value in asdict(row).items()}
 
 
 def frame_of(kind: type, rows: Sequence[Any]) -> pl.DataFrame:
-    """Rows of one dataclass as a table; the column types follow the fields, so that a column of None keeps its type."""
+    """Return rows of a dataclass as a table; column types follow the fields, so that a column of None has one."""
     import polars as pl
 
     columns = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}

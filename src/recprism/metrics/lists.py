@@ -1,4 +1,4 @@
-"""Ranked lists under judgement, with the work that several metrics share done once for all cuts."""
+"""Ranked lists to evaluate; results that several metrics need are computed once for all cuts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,23 @@ T = TypeVar("T")
 class Lists:
     """One ranked list per user.
 
-    items: (n_users, k) item numbers, best first; -1 is an empty place
-    check: look for items outside the catalogue and items named twice; lists from a trusted source can do without
-
     What is computed for one cut is kept for the others: ``lists.at(10)`` and ``lists.at(20)`` share it.
+
+    Args:
+        items: ``(n_users, k)`` item numbers, best first; -1 is an empty place.
+        context: What the lists are evaluated against.
+        check: Whether to check for items outside the catalogue and repeated items.
+
+    Raises:
+        InputError: The shape does not fit, or the check fails.
 
     >>> lists = Lists([[2, 0, 1], [1, -1, -1]], Context(relevant=[[1, 0, 0], [0, 0, 1]]))
     >>> lists.hits.tolist()
     [[False, True, False], [False, False, False]]
     >>> lists.at(1).items.tolist()
     [[2], [1]]
+
+    Stability: stable.
     """
 
     def __init__(self, items: ArrayLike | Tensor, context: Context, *, check: bool = True) -> None:
@@ -47,7 +54,7 @@ class Lists:
                 raise _fault(self._full[user].tolist(), user, context.n_items)
 
     def at(self, k: int) -> Lists:
-        """The first k places; what is computed on either is kept for both."""
+        """Return the first k places; both objects share what is computed."""
         if not 1 <= k <= self.depth:
             raise InputError(f"a cut at {k} is not possible: the lists have {self.depth} places")
         cut = copy(self)
@@ -56,7 +63,7 @@ class Lists:
 
     @property
     def depth(self) -> int:
-        """Places of the uncut lists."""
+        """Number of places of the uncut lists."""
         return self._full.shape[1]
 
     @property
@@ -65,36 +72,36 @@ class Lists:
 
     @property
     def items(self) -> Tensor:
-        """(n_users, k) int64."""
+        """``(n_users, k)`` int64."""
         return self._full[:, : self.k]
 
     @property
     def real(self) -> Tensor:
-        """(n_users, k) bool: the place holds an item."""
+        """``(n_users, k)`` bool: whether the place has an item."""
         return self.items >= 0
 
     @property
     def hits(self) -> Tensor:
-        """(n_users, k) bool: the item is held out for the user."""
+        """``(n_users, k)`` bool: whether the item is held out for the user."""
         return self._keep("hits", lambda: are_entries(self._full, self.context.relevant))[:, : self.k]
 
     @property
     def found(self) -> Hits:
-        """What the lists found of the held-out items; (n_users,) each."""
+        """Hits of held-out items; ``(n_users,)`` each."""
         return self.found_of("all", self.context.relevant)
 
     def found_of(self, key: Any, relevant: Rows) -> Hits:
-        """What the lists found of other wanted items, (n_users,) each; kept under ``key``."""
+        """Return hits of other items, ``(n_users,)`` each; kept under ``key``."""
         found = self._keep(("found", key), lambda: self._kernels.found(self._full, relevant))
         return Hits(*(self._at_cut(running) for running in found))
 
     @property
     def lengths(self) -> Tensor:
-        """(n_users,) float64 items in each list."""
+        """``(n_users,)`` float64 number of items in each list."""
         return self.totals("lengths", torch.ones(self.context.n_items, device=self.context.device))
 
     def totals(self, key: Any, of_item: Tensor) -> Tensor:
-        """(n_users,) float64: sum over each list of a property of its items, (n_items,); kept under ``key``."""
+        """``(n_users,)`` float64: sum over each list of a property of items, ``(n_items,)``; kept under ``key``."""
 
         def compute() -> Tensor:
             values = of_item.to(torch.float64)
@@ -104,11 +111,14 @@ class Lists:
 
     @property
     def exposure(self) -> Tensor:
-        """(n_items,) float64: in how many lists each item stands."""
+        """``(n_items,)`` float64: number of lists with each item."""
         return self._keep(("exposure", self.k), lambda: self._kernels.exposure(self.items, None, self.context.n_items))
 
     def weighted_exposure(self, key: Any, of_user: Tensor) -> Tensor:
-        """(n_items,) float64: sum of a property of users, (n_users,), over the lists with it; kept under ``key``."""
+        """``(n_items,)`` float64: sum of a property of users, ``(n_users,)``, over the lists with the item.
+
+        The result is kept under ``key``.
+        """
 
         def compute() -> Tensor:
             return self._kernels.exposure(self.items, of_user.to(torch.float64), self.context.n_items)
@@ -117,12 +127,12 @@ class Lists:
 
     @property
     def growth(self) -> CoverageStats:
-        """What the lists cover of the subtopics; (n_users,) each."""
+        """Coverage of subtopics; ``(n_users,)`` each."""
         growth = self._keep("growth", lambda: self._kernels.growth(self._full, self.context.topics))
         return CoverageStats(*(self._at_cut(running) for running in growth))
 
     def divergence(self, alpha: float) -> Tensor:
-        """(n_users,) float64: Kullback-Leibler divergence of each list's subtopics from the user's own of training."""
+        """``(n_users,)`` float64: Kullback-Leibler divergence of each list's subtopics from those of training."""
 
         def compute() -> Tensor:
             return self._kernels.divergence(self._full, self.context.topics, self.context.history, alpha)
@@ -130,19 +140,19 @@ class Lists:
         return self._at_cut(self._keep(("divergence", alpha), compute))
 
     def distance_sums(self, vectors: Vectors) -> Tensor:
-        """(n_users,) float64: sum of the cosine distances between the items of each list, each pair once."""
+        """``(n_users,)`` float64: sum of the cosine distances between the items of each list, each pair once."""
         return self._at_cut(self._keep(("sums", vectors), lambda: self._kernels.distance_sums(self._full, vectors)))
 
     def nearest(self, vectors: Vectors) -> Tensor:
-        """(n_users,) float64: the smallest of these distances, 0 where there is none."""
+        """``(n_users,)`` float64: the smallest of these distances, 0 if there is none."""
         return self._at_cut(self._keep(("nearest", vectors), lambda: self._kernels.nearest(self._full, vectors)))
 
     def alpha_dcg(self, alpha: float, *, gated: bool) -> Tensor:
-        """(n_users,) float64: gains from subtopics, repeated ones worth less each time, discounted by place."""
+        """``(n_users,)`` float64: alpha-DCG, where a subtopic is worth less each time it is repeated."""
         return self._at_cut(self._alpha_dcg(alpha, gated))
 
     def best_alpha_dcg(self, alpha: float, *, gated: bool, depth: int) -> Tensor:
-        """(n_users,) float64: the same, the first ``depth`` places of the uncut lists put into greedy order."""
+        """``(n_users,)`` float64: alpha-DCG of the first ``depth`` places of the uncut lists in greedy order."""
         if depth > self.depth:
             raise InputError(f"an ideal over {depth} places needs lists that long; these have {self.depth}")
         items, topics = self._full[:, :depth], self.context.topics
@@ -157,9 +167,9 @@ class Lists:
         return best.index_copy(0, users, self._at_cut(best_behind_gate))
 
     def _behind_gate(self, alpha: float, depth: int) -> tuple[Tensor, Tensor]:
-        """The users for whom the gate closes a subtopic of their list, and their greedy order's running alpha-DCG.
+        """Return the users whose gate excludes a subtopic of their list, and the alpha-DCG of their greedy order.
 
-        For all others, the most of them as a rule, the gate changes nothing.
+        For all other users, usually most of them, the gate changes nothing.
         """
         open_to_all, behind_gate = (self._alpha_dcg(alpha, gated)[depth - 1] for gated in (False, True))
         users = (behind_gate < open_to_all).nonzero().squeeze(1)
@@ -198,7 +208,7 @@ def _require_list_shape(items: Tensor, context: Context) -> None:
 
 
 def _fault(items: list[int], user: int, n_items: int) -> InputError:
-    """What is wrong with the list of one user."""
+    """Return an error that says what is wrong with the list of one user."""
     outside = [item for item in items if not -1 <= item < n_items]
     if outside:
         return InputError(

@@ -1,4 +1,4 @@
-"""What a metric is, and the one place where names find metrics."""
+"""The class of metrics, and the registry of their names."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ MetricFunction = Callable[..., Tensor]  # f(lists, context, **options)
 
 @dataclass(frozen=True)
 class Metric:
-    """A named judgement of lists and the facts a reader of its figures must know.
+    """A named function of lists, and the facts that its readers need.
 
-    name: how users ask for it, without the cut: "ndcg" in "ndcg@10"
-    function: f(lists, context, **options) -> (n_users,) if per_user, NaN for users it cannot judge; else one number
-    summary: one sentence that says what it measures
-    higher_is_better: None where neither direction is better
-    bounds: smallest and largest possible value
-    needs: what the context must hold, keys of HOW_TO_GIVE
-    per_user: a value for each user (averaged, with an interval), or one for all lists together
-    min_places: places the lists must have, whatever the cut
-    empties: what happens to users without held-out items, empty lists, items without subtopics
-    options: keyword arguments for ``function``
+    Attributes:
+        name: The name without the cut: "ndcg" in "ndcg@10".
+        function: f(lists, context, **options) -> ``(n_users,)`` if ``per_user``, else one number. NaN for users that
+            cannot be evaluated.
+        summary: One sentence that says what it measures.
+        higher_is_better: None if neither direction is better.
+        bounds: Smallest and largest possible value.
+        needs: What the context must have: keys of ``HOW_TO_GIVE``.
+        per_user: Whether there is a value for each user (averaged, with an interval), or one for all lists together.
+        min_places: Smallest length of the lists, whatever the cut.
+        empties: What happens to users without held-out items, empty lists and items without subtopics.
+        options: Keyword arguments for ``function``.
+
+    Stability: stable.
     """
 
     name: str
@@ -44,11 +48,11 @@ class Metric:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __call__(self, lists: Lists, context: Context | None = None) -> Tensor:
-        """The values for all places of ``lists``; take ``lists.at(k)`` for a cut."""
+        """Return the values for all places of ``lists``; pass ``lists.at(k)`` for a cut."""
         return self.function(lists, lists.context if context is None else context, **self.options)
 
     def variant(self, name: str, options: Mapping[str, Any], **facts: Any) -> Metric:
-        """The same metric under other options and a name of its own; ``facts`` are fields that change with them."""
+        """Return the metric with other options and another name; ``facts`` are fields that change with them."""
         return replace(self, name=name, options={**self.options, **options}, **facts)
 
 
@@ -62,7 +66,20 @@ ALIASES = {
 
 
 def register(metric: Metric, *, replace: bool = False) -> Metric:
-    """Make a metric known by its name; ``replace`` allows a name that is taken."""
+    """Register a metric by its name.
+
+    Args:
+        metric: The metric.
+        replace: Whether the name may belong to a registered metric.
+
+    Returns:
+        The metric.
+
+    Raises:
+        InputError: The name is taken or malformed.
+
+    Stability: stable.
+    """
     if "@" in metric.name or metric.name != _plain(metric.name):
         raise InputError(f"a metric's name is lower case, with _ between words and without @, not {metric.name!r}")
     if not replace and (metric.name in METRICS or metric.name in ALIASES):
@@ -72,7 +89,13 @@ def register(metric: Metric, *, replace: bool = False) -> Metric:
 
 
 def parse(text: str) -> tuple[Metric, int | None]:
-    """The metric and the cut that a name such as "ndcg@10" stands for; the cut is None where none is named.
+    """Return the metric and the cut of a name such as "ndcg@10"; the cut is None if the name has none.
+
+    Args:
+        text: The name; case, spaces and hyphens do not matter.
+
+    Raises:
+        InputError: The metric is unknown, or the cut is not a whole number above 0.
 
     >>> metric, k = parse("ndcg@10")
     >>> metric.name, k
@@ -81,6 +104,8 @@ def parse(text: str) -> tuple[Metric, int | None]:
     Traceback (most recent call last):
         ...
     recprism.errors.InputError: unknown metric 'ndgc'; did you mean 'ndcg'?
+
+    Stability: stable.
     """
     name, at, cut = text.strip().partition("@")
     metric = find(name)
@@ -92,7 +117,7 @@ def parse(text: str) -> tuple[Metric, int | None]:
 
 
 def canonical(name: str) -> str:
-    """The registered name behind an alias; other names as they are.
+    """Return the registered name of an alias; other names are returned as they are.
 
     >>> canonical("sc"), canonical("alpha_ndcg")
     ('subtopic_coverage', 'alpha_ndcg')
@@ -102,7 +127,7 @@ def canonical(name: str) -> str:
 
 
 def find(name: str) -> Metric:
-    """The metric of that name; case, spaces and hyphens do not matter."""
+    """Return the metric of that name; case, spaces and hyphens do not matter."""
     plain = canonical(name)
     if plain not in METRICS:
         close = get_close_matches(plain, [*METRICS, *ALIASES], n=3)
@@ -115,5 +140,5 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
-# Metrics register themselves when their module is imported. A new one is a file and its name here.
+# Metrics register themselves when their module is imported. A new metric needs a file and its name here.
 from recprism.metrics import accuracy, calibration, catalogue, diversity, strata  # noqa: E402, F401

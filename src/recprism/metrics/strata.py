@@ -1,4 +1,4 @@
-"""Accuracy among popular, middling and rare items apart: a mean over all of them is mostly one over the popular."""
+"""Accuracy for popular, middle and rare items separately: the mean over all is dominated by popular items."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ NAMES: tuple[Stratum, ...] = ("head", "mid", "tail")
 
 
 def strata(popularity: Tensor) -> Tensor:
-    """(n_items,) int64: 0 for the head, the most popular items that make a third of all training interactions; 1 for
-    the middle, those that make the next third; 2 for the tail. The item in which a third ends belongs to it.
+    """``(n_items,)`` int64: 0 for the head, 1 for the middle, 2 for the tail.
+
+    The head are the most popular items, with a third of all training interactions; the middle has the next third. The
+    item in which a third ends belongs to it.
 
     >>> import torch
     >>> strata(torch.tensor([2.0, 3.0, 1.0, 3.0, 0.0])).tolist()
@@ -28,7 +30,7 @@ def strata(popularity: Tensor) -> Tensor:
 
 
 def _ndcg(lists: Lists, context: Context, *, stratum: Stratum = "head") -> Tensor:
-    """NDCG in which only held-out items of the stratum count; what else the list holds still takes its places."""
+    """Return NDCG in which only held-out items of the stratum are hits; other items still occupy their places."""
     of_item = context.keep("strata", lambda: strata(context.popularity))
     number = NAMES.index(stratum)
     wanted = context.keep(("stratum", number), lambda: context.relevant.only(of_item == number))

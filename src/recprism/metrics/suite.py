@@ -1,4 +1,4 @@
-"""From names such as "ndcg@10" to a value for every user, a mean and an interval."""
+"""Evaluation of lists by metrics with names such as "ndcg@10"."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_METRICS = tuple(
         *("catalogue_coverage", "gini", "tail_share", "novelty", "personalisation"),
     )
 )
-"""What ``evaluate`` computes unless told otherwise, as far as the context allows."""
+"""What ``evaluate`` computes by default, as far as the context allows."""
 
 PAPER_METRICS = tuple(
     f"{name}@{k}"
@@ -46,15 +46,21 @@ class Request(NamedTuple):
 
     @property
     def places(self) -> int:
-        """How long lists must be."""
+        """The length that lists must have."""
         return max(self.k, self.metric.min_places)
 
 
 def deepest_cut(metrics: Iterable[str | tuple[Metric, int]] | None = None, default: int = 10) -> int:
-    """How long lists must be for all metrics; a name without a cut speaks of the default length.
+    """Return the length that lists must have for all of the metrics.
+
+    Args:
+        metrics: Names ("ndcg@10"), or pairs of a metric and a cut; None for the default metrics.
+        default: The cut of names without one.
 
     >>> deepest_cut(["ndcg@5", "recall"]), deepest_cut(["alpha_ndcg_paper@10"])
     (10, 20)
+
+    Stability: stable.
     """
     requests = _requests(DEFAULT_METRICS if metrics is None else metrics, default)
     return max((request.places for request in requests), default=default)
@@ -71,13 +77,25 @@ def evaluate(
     missing: Literal["raise", "skip"] = "raise",
     users: ArrayLike | None = None,
 ) -> Evaluation:
-    """Judge lists by any number of metrics.
+    """Evaluate lists by any number of metrics.
 
-    lists: a Lists, or (n_users, k) item numbers with -1 in empty places
-    metrics: names ("ndcg@10"; without a cut the whole list counts) or (Metric, k); if None, the possible defaults
-    bootstrap: resamples of users for the intervals of means, 0 for none; values of all lists together have no interval
-    missing: raise an error where a metric needs what the context does not hold, or skip it and say so
-    users: ids of the rows, to tell whose value is whose
+    Args:
+        lists: A :class:`Lists`, or ``(n_users, k)`` item numbers with -1 in empty places.
+        context: What lists are evaluated against; not needed for a :class:`Lists`.
+        metrics: Names ("ndcg@10"; without a cut the whole list counts), or pairs of a metric and a cut. None computes
+            the default metrics that the context allows.
+        bootstrap: Resamples of users for the intervals of means; 0 for none. Metrics of all lists together have no
+            interval.
+        level: Coverage of the intervals.
+        seed: Seed of the resamples.
+        missing: If a metric needs something that the context lacks: "raise" an error, or "skip" the metric and note it.
+        users: ``(n_users,)`` ids of the rows.
+
+    Returns:
+        A row per metric, and the values of every user.
+
+    Raises:
+        InputError: A metric is unknown, or the lists or the context do not fit it.
 
     >>> context = Context(relevant=[[1, 0, 1, 0], [0, 1, 0, 0]], subtopics=[[1, 0], [1, 0], [0, 1], [0, 1]])
     >>> names = ["recall@2", "subtopic_coverage@2", "catalogue_coverage@2"]
@@ -86,6 +104,8 @@ def evaluate(
     [('recall@2', 0.75), ('subtopic_coverage@2', 1.0), ('catalogue_coverage@2', 1.0)]
     >>> result.values["recall@2"].tolist()
     [0.5, 1.0]
+
+    Stability: stable.
     """
     if not isinstance(lists, Lists):
         if context is None:
@@ -107,7 +127,7 @@ def evaluate(
 
 
 def _requests(metrics: Iterable[str | tuple[Metric, int]], depth: int) -> list[Request]:
-    """Distinct requests in the order they were asked for."""
+    """Return the distinct requests, in order."""
     asked = [parse(entry) if isinstance(entry, str) else entry for entry in metrics]
     requests = [Request(metric, depth if k is None else k) for metric, k in asked]
     return list({request.name: request for request in requests}.values())
@@ -133,11 +153,11 @@ def _skipped(requests: Sequence[Request], context: Context, missing: str) -> dic
 
 
 def _computed(requests: Sequence[Request], lists: Lists) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
-    """By name: values of all lists together, and (n_users,) values per user."""
+    """Return by name the values of all lists together, and the ``(n_users,)`` values per user."""
     cuts = {k: lists.at(k) for k in {request.k for request in requests}}
     single = {r.name: _value(r, cuts[r.k], ()) for r in requests if not r.metric.per_user}
     per_user = {r.name: _value(r, cuts[r.k], (lists.n_users,)) for r in requests if r.metric.per_user}
-    # all is under way before the first value is waited for
+    # Every metric is queued before the first value is waited for.
     return (
         {name: float(value) for name, value in single.items()},
         {name: value.cpu().numpy() for name, value in per_user.items()},
@@ -147,9 +167,12 @@ def _computed(requests: Sequence[Request], lists: Lists) -> tuple[dict[str, floa
 def _require_no_infinity(
     single: dict[str, float], per_user: dict[str, NDArray[np.float64]], ids: NDArray[Any] | None
 ) -> None:
-    """NaN says that a user cannot be judged; infinity says that a function is wrong.
+    """Raise an error for infinite values. NaN means that a user cannot be evaluated; infinity is a wrong function.
 
-    ids: of the users, None where nobody named them
+    Args:
+        single: Values of all lists together.
+        per_user: Values per user.
+        ids: Ids of the users, None if the caller gave none.
     """
     rule = "a metric gives finite numbers, and NaN for a user it cannot judge"
     for name, value in single.items():
@@ -197,7 +220,7 @@ def _score(
 
 
 def _mean_of_judged(values: NDArray[np.float64]) -> tuple[float, int]:
-    """The mean over users with a value, and how many they are."""
+    """Return the mean over users with a value, and the number of these users."""
     judged = values[~np.isnan(values)]
     return (float(judged.mean()) if len(judged) else math.nan), len(judged)
 

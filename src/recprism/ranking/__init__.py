@@ -1,6 +1,6 @@
 """Exact ranking: the best unseen items of every user.
 
-``topk`` ranks vectors, ``topk_blocks`` more of them than memory holds, and ``rank_scores`` any scores.
+``topk`` ranks vectors, ``topk_blocks`` ranks more vectors than memory holds, and ``rank_scores`` ranks any scores.
 """
 
 from recprism._lazy import attach

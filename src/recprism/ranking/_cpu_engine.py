@@ -1,10 +1,11 @@
-"""Top-k on the CPU, compiled: scores are made in registers, and only those above a user's bar are looked at again.
+"""Top-k on the CPU, compiled: scores are computed in registers, and only those above a user's bar are kept.
 
-Users come in groups of GROUP, items in panels of PANEL. A tile, one group against one panel, is GROUP x PANEL sums that
-fit the vector registers; a panel and the vectors of a block of users fit the first cache. An item that scores above the
-user's bar is held as one int64 key; when a user's keys fill their room the worst are dropped and the bar rises. Where
-many users are ranked their bars start at a guess; whoever is left with fewer than k items is ranked again without one.
-A score is one chain of multiply-adds over the factors: its bits depend on neither the threads nor the users beside it.
+Users come in groups of GROUP, items in panels of PANEL. A tile is one group against one panel: GROUP x PANEL sums that
+fit the vector registers. A panel and the vectors of a block of users fit the first cache. An item that scores above the
+user's bar is held as one int64 key. When the buffer of a user is full, the worst keys are dropped and the bar rises.
+
+If there are many users, their bars start at a guess, and users with fewer than k items are ranked again without one. A
+score is one chain of multiply-adds over the factors, so its bits depend neither on threads nor on other users.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from recprism.ranking._threads import share_work
 
 USERS_PER_BLOCK = 64
 BLOCKS_PER_TASK = 4
-SAMPLE = 128  # users whose lists show where the bars of the others may start
+SAMPLE = 128  # users whose lists show where the bars of the others can start
 SAMPLE_PAYS_FROM = 16  # in samples: with fewer users it costs more than it saves
 
 Floats = NDArray[np.float32]
@@ -32,7 +33,7 @@ Longs = NDArray[np.int64]
 
 
 def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
-    """Items (n_users, k) int64 and scores (n_users, k) float32; -1 and -inf where a user has no item left."""
+    """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if no item is left."""
     users, factors = user.numpy(), item.numpy()
     n_users, n_items = len(users), len(factors)
     seen = Incidence.empty((n_users, n_items)) if exclude is None else exclude
@@ -53,7 +54,7 @@ def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: i
 def _sorted_keys(
     user: Floats, seen: Incidence, guess: Guess, *, panels: Floats, n_items: int, k: int, block: int
 ) -> Longs:
-    """(n_users, k) keys of the best items above the users' bars, rising; NO_KEY first where there are fewer than k."""
+    """``(n_users, k)`` keys of the best items above the users' bars, rising; NO_KEY first if there are fewer."""
     keys = np.empty((len(user), k), np.int64)
     seen_from, seen_items = np.ascontiguousarray(seen.indptr), np.ascontiguousarray(seen.indices)
     rows = -(-min(block, len(user)) // GROUP) * GROUP

@@ -1,7 +1,7 @@
-"""Lists from an index of FAISS: approximate, and never chosen unless asked for by name.
+"""Approximate lists from a FAISS index. The engine "auto" never chooses it.
 
-Items are put into cells, and of each user only the cells that look best are searched. What is lost are items of cells
-that were not looked into. Nothing else is: seen items are left out, and a list that would be short is ranked exactly.
+Items are divided into cells, and for each user only the best cells are searched. Items of other cells are missed. Seen
+items are left out, and a list that would be short is ranked exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.ranking._torch_engine import decode, keys_of
 
-MOST_FETCHED = 2048  # items asked of the index for one user; whoever has seen more is ranked exactly
+MOST_FETCHED = 2048  # items fetched for one user; users who need more are ranked exactly
 FETCHED_AT_A_TIME = 2**22
 TRAINED_ON_PER_CELL = 64
 SEED = 1234
@@ -29,10 +29,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Probing:
-    """How finely items are parted, and how much of them is looked at: more probes find more and take longer.
+    """How many cells there are and how many are searched; more probes find more items and take longer.
 
-    cells: None for four times the root of the number of items
-    probes: cells that are searched for a user; None for an eighth of them
+    Attributes:
+        cells: Number of cells; None for four times the square root of the number of items.
+        probes: Number of cells searched for a user; None for an eighth of them.
     """
 
     cells: int | None = None
@@ -46,9 +47,13 @@ class Probing:
 
 
 class ItemIndex:
-    """An inverted file over item vectors, for any number of searches; ``topk(..., engine="faiss")`` makes one a call.
+    """An inverted file over item vectors, for any number of searches.
 
-    item: (n_items, d) float32, on the CPU
+    ``topk(..., engine="faiss")`` builds one per call.
+
+    Args:
+        item: ``(n_items, d)`` float32, on the CPU.
+        probing: Number of cells and probes.
     """
 
     def __init__(self, item: NDArray[np.float32] | Tensor, probing: Probing | None = None) -> None:
@@ -62,7 +67,7 @@ class ItemIndex:
     def rank(
         self, user: NDArray[np.float32] | Tensor, k: int, *, exclude: Incidence | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Items (n_users, k) int64 and scores (n_users, k) float32, as ``topk`` gives them."""
+        """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32, as ``topk`` does."""
         from recprism.ranking.exact import topk
 
         users = torch.as_tensor(user, dtype=torch.float32).contiguous()
@@ -73,7 +78,7 @@ class ItemIndex:
         wanted = np.minimum(k + seen.row_counts, n_items)
         for rows, depth in _of_like_depth(wanted):
             items[rows], scores[rows] = self._fetched(users[rows], k, depth, seen.take_rows(rows))
-        there = np.minimum(k, n_items - seen.row_counts)  # as many items as a list can have
+        there = np.minimum(k, n_items - seen.row_counts)  # the largest possible length of a list
         short = np.flatnonzero((items >= 0).sum(1).numpy() < there)
         if len(short):
             log.debug("%d of %d lists were short and are ranked exactly", len(short), len(users))
@@ -81,23 +86,23 @@ class ItemIndex:
         return items, scores
 
     def _fetched(self, user: Tensor, k: int, depth: int, seen: Incidence) -> tuple[Tensor, Tensor]:
-        """The best k of ``depth`` items that the index gives, without those seen."""
+        """Return the best k of ``depth`` items of the index, without those seen."""
         found_scores, found = self._index.search(user.numpy(), max(depth, k))
         pairs = np.arange(len(found))[:, None] * seen.n_cols + found
-        known = np.append(seen.keys, -1)  # one more, so that the last place can be looked at
+        known = np.append(seen.keys, -1)  # one more, so that a search beyond the last key finds an entry
         found_scores[(found < 0) | (known[np.searchsorted(seen.keys, pairs)] == pairs)] = -np.inf
         keys = keys_of(torch.from_numpy(found_scores), torch.from_numpy(np.maximum(found, 0)))
         return decode(keys.topk(k, dim=1).values)
 
 
 def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
-    """As the exact engines, with an index made for this call; ``block`` has no meaning here."""
+    """Rank as the exact engines do, with an index built for this call; ``block`` is not used."""
     del block
     return ItemIndex(item).rank(user, k, exclude=exclude)
 
 
 def _of_like_depth(wanted: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], int]]:
-    """Row numbers of users who need about as many items, and how many; those who need too many are left out."""
+    """Group users who need about the same number of items; users who need too many are left out."""
     doubling = np.ceil(np.log2(np.maximum(wanted, 1))).astype(np.int64)
     groups = []
     for power in np.unique(doubling[wanted <= MOST_FETCHED]):
@@ -114,7 +119,7 @@ def _filled(item: NDArray[np.float32], cells: int, probes: int) -> Any:
     faiss.omp_set_num_threads(torch.get_num_threads())
     index = faiss.IndexIVFFlat(faiss.IndexFlatIP(item.shape[1]), item.shape[1], cells, faiss.METRIC_INNER_PRODUCT)
     index.cp.seed = SEED
-    index.cp.min_points_per_centroid = 1  # few items are no reason to write to stderr
+    index.cp.min_points_per_centroid = 1  # no warning on stderr if there are few items
     index.cp.max_points_per_centroid = TRAINED_ON_PER_CELL
     index.train(item)
     index.add(item)

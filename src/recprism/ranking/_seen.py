@@ -1,4 +1,4 @@
-"""What users have seen, on the device that ranks: moved there once for all calls with the same matrix."""
+"""Seen items on the device that ranks, moved there once for all calls with the same matrix."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from recprism.data.incidence import Incidence
 class SeenPairs:
     """An Incidence on a device.
 
-    starts: (n_users + 1,) int64; items: (n_entries,) int32, rising inside each row
-    bits: a bit for each user and item, where an engine has packed them so and they are small enough to be kept
+    Attributes:
+        starts: ``(n_users + 1,)`` int64.
+        items: ``(n_entries,)`` int32, rising inside each row.
+        host_starts: ``starts`` on the processor.
+        bits: One bit for each user and item, if an engine has packed them and they are small enough to keep.
     """
 
     starts: Tensor
@@ -27,7 +30,7 @@ class SeenPairs:
     bits: Tensor | None = None
 
     def mask(self, scores: Tensor, start: int, stop: int) -> None:
-        """Put -inf where users start .. stop must not be given an item; scores: (stop - start, n_items)."""
+        """Set the scores of seen items of users start .. stop - 1 to -inf; scores: ``(stop - start, n_items)``."""
         first, last = int(self.host_starts[start]), int(self.host_starts[stop])
         counts = torch.diff(self.starts[start : stop + 1])
         rows = torch.repeat_interleave(counts, output_size=last - first)
@@ -38,7 +41,7 @@ _MOVED: WeakKeyDictionary[Incidence, dict[torch.device, SeenPairs]] = WeakKeyDic
 
 
 def seen_pairs(exclude: Incidence, device: torch.device) -> SeenPairs:
-    """The pairs on the device; a matrix that was there before is not moved again."""
+    """Return the pairs on the device; a matrix is moved once."""
     moved = _MOVED.setdefault(exclude, {})
     if device not in moved:
         starts, items = (torch.from_numpy(np.array(part)) for part in (exclude.indptr, exclude.indices))

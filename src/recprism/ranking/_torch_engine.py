@@ -1,4 +1,4 @@
-"""Top-k with torch alone, on any device: score a block of users, select, and settle ties by item number."""
+"""Top-k with torch alone, on any device: score a block of users, select, and break ties by item number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recprism.data._memory import require_room
 from recprism.data.incidence import Incidence
 from recprism.ranking._seen import seen_pairs
 
-# Scores held at a time: 16 MiB on the CPU; a GPU needs many users at once to be busy.
+# Scores held at a time: 16 MiB on the CPU; a GPU needs many users at a time.
 SCORES_AT_A_TIME = {"cpu": 2**22}
 SCORES_AT_A_TIME_ELSEWHERE = 2**26
 KEYS_AT_A_TIME = 2**21
@@ -19,11 +19,11 @@ LOW_HALF = 0xFFFFFFFF
 
 
 def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
-    """Items (n_users, k) int64 and scores (n_users, k) float32; -1 and -inf where a user has no item left."""
+    """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if no item is left."""
     n_users, n_items = len(user), len(item)
     rows = min(block or users_at_a_time(n_items, user.device), n_users)
     require_room(
-        2 * rows * n_items * 4,  # scores, and what is selected from
+        2 * rows * n_items * 4,  # scores, and the copy that is selected from
         f"the scores of {rows:,} users x {n_items:,} items",
         lambda free: f"at most block={max(1, free // (8 * n_items)):,} users at a time fit",
         device=str(user.device),
@@ -44,7 +44,7 @@ def rank_blocks(
     rows: int,
     device: torch.device,
 ) -> tuple[Tensor, Tensor]:
-    """As ``rank``, for scores that ``score(start, stop)`` makes, (stop - start, n_items); they are overwritten."""
+    """As ``rank``, for scores ``(stop - start, n_items)`` that ``score(start, stop)`` returns; they are overwritten."""
     best = torch.empty((n_users, k), dtype=torch.int64, device=device)
     excluded = None if exclude is None else seen_pairs(exclude, device)
     for start in range(0, n_users, rows):
@@ -57,17 +57,17 @@ def rank_blocks(
 
 
 def users_at_a_time(n_items: int, device: torch.device) -> int:
-    """How many users' scores are held at a time."""
+    """Return how many users' scores are held at a time."""
     return max(1, SCORES_AT_A_TIME.get(device.type, SCORES_AT_A_TIME_ELSEWHERE) // max(1, n_items))
 
 
 def _best_keys(scores: Tensor, k: int) -> Tensor:
-    """(n, n_items) scores -> (n, k) keys of the best items, in any order."""
+    """Turn ``(n, n_items)`` scores into ``(n, k)`` keys of the best items, in any order."""
     n_items = scores.shape[1]
     top, items = scores.topk(min(k + 1, n_items), dim=1)
     keys = keys_of(top[:, :k], items[:, :k])
     if k < n_items:
-        # Among equal scores topk takes any; that matters only where the tie reaches over the end of the list.
+        # Among equal scores topk takes any. That matters only if the tie crosses the end of the list.
         torn = ((top[:, k - 1] == top[:, k]) & (top[:, k] > -torch.inf)).nonzero().flatten()
         every_item = torch.arange(n_items, device=scores.device)
         for rows in torch.split(torn, max(1, KEYS_AT_A_TIME // n_items)):
@@ -76,8 +76,8 @@ def _best_keys(scores: Tensor, k: int) -> Tensor:
 
 
 def keys_of(scores: Tensor, items: Tensor) -> Tensor:
-    """int64 numbers that sort as (score, then lower item number) does: score bits above, item number below."""
-    bits = (scores + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0, its equal
+    """Return int64 keys that sort by score, then by lower item number: score bits above, item number below."""
+    bits = (scores + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0
     return (_in_order(bits).to(torch.int64) << 32) | (LOW_HALF - items)
 
 
@@ -87,5 +87,5 @@ def decode(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _in_order(bits: Tensor) -> Tensor:
-    """Float bits as integers of the same order, and back: in negative numbers all bits but the sign are flipped."""
+    """Turn float bits into integers of the same order, and back: all bits but the sign of negative numbers flip."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)

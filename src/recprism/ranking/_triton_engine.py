@@ -1,9 +1,9 @@
-"""Top-k on a GPU without a matrix of scores: half precision finds the items that can matter, float32 decides.
+"""Top-k on a GPU without a matrix of scores: half precision finds the candidates, float32 decides.
 
-Tensor cores score everything in float16 twice. The first time only the maximum of every group of items is kept, seen
-items left out, and from these maxima follows a bar below the end of each list. The second time every item is marked
-that may lie above it, by a proven bound on what half precision can be wrong by; only marked items are scored in
-float32. Lists are those of float32 scores whatever the vectors are: where the bound is wide, more items are looked at.
+Tensor cores compute all scores in float16 twice. The first pass keeps the maximum of every group of unseen items; these
+maxima give a bar below the end of each list. The second pass marks every item that may lie above the bar, by a proven
+bound on the error of half precision. Only marked items are scored in float32. The lists are those of float32 scores for
+any vectors: a wide bound only means more marked items.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from recprism.ranking._triton_kernels import (
 USERS, ITEMS = 128, 128  # of a tile
 DIMS = 64  # factors at a time
 LONGEST = 512  # places of a list
-ROWS = 32  # vectors a program brings to half precision
+ROWS = 32  # vectors that a program converts to half precision
 STEP = 32  # marked items scored at a time
-WORDS = 256  # of marks, looked through at a time
+WORDS = 256  # of marks, read at a time
 BITS = 18  # of the bar
 BYTES_AT_A_TIME = 1 << 30
 BYTES_KEPT = 1 << 30  # of packed seen items, for the next call
@@ -41,7 +41,13 @@ PROGRAMS_PER_PROCESSOR = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """How items are grouped: ``group`` items each, ``bins`` bins of groups, ``room`` items a user may hold."""
+    """How items are grouped.
+
+    Attributes:
+        group: Items in a group.
+        bins: Number of bins of groups.
+        room: Items that a user may hold.
+    """
 
     group: int
     bins: int
@@ -49,7 +55,7 @@ class Plan:
 
 
 def plan_for(n_items: int, k: int) -> Plan | None:
-    """None where lists are so long, or items so few, that groups single nothing out."""
+    """Return a plan, or None if lists are too long or items too few for groups to help."""
     if 2 * k > n_items // 8 or k > LONGEST:
         return None
     group = next((size for size in (32, 16) if n_items // size >= 4 * k), 8)
@@ -58,7 +64,14 @@ def plan_for(n_items: int, k: int) -> Plan | None:
 
 
 class Halved(NamedTuple):
-    """Items for both passes: half (rows, D) float16, wide (rows, D) float32; ``largest`` and ``sizes`` of them."""
+    """Items for both passes.
+
+    Attributes:
+        half: ``(rows, D)`` float16.
+        wide: ``(rows, D)`` float32.
+        largest: The largest magnitude.
+        sizes: ``(2,)`` the largest length of a scaled item, and of its rounding error.
+    """
 
     half: Tensor
     wide: Tensor
@@ -67,7 +80,7 @@ class Halved(NamedTuple):
 
 
 def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
-    """Items (n_users, k) int64 and scores (n_users, k) float32; -1 and -inf where a user has no item left."""
+    """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if no item is left."""
     n_users, n_items = len(user), len(item)
     plan = plan_for(n_items, k)
     if plan is None:
@@ -88,9 +101,9 @@ def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: i
 def _seen_bits(
     exclude: Incidence | None, start: int, stop: int, n_items: int, n_columns: int, device: torch.device
 ) -> Tensor:
-    """(stop - start, n_columns / 32) int32, a bit for each item; one row for all users where nothing is seen.
+    """``(stop - start, n_columns / 32)`` int32, one bit for each item; a single row if nothing is seen.
 
-    Columns behind the last item count as seen.
+    Columns after the last item count as seen.
     """
     if exclude is None:
         return _no_bits(1, n_items, n_columns, device)
@@ -162,17 +175,17 @@ def _rank_block(user: Tensor, item: Halved, seen: Tensor, plan: Plan, items: Ten
 
 
 def whole_parts(whole: int, part: int) -> int:
-    """How many parts cover the whole; triton's own word for it takes microseconds."""
+    """Return how many parts cover the whole; triton's ``cdiv`` takes microseconds."""
     return -(-whole // part)
 
 
 def power_of_two(number: int) -> int:
-    """The smallest one not below ``number``."""
+    """Return the smallest power of two not below ``number``."""
     return 1 << (number - 1).bit_length()
 
 
 def _width(dim: int) -> int:
-    """Columns of the padded vectors: a power of two."""
+    """Return the number of columns of the padded vectors, a power of two."""
     return max(16, power_of_two(dim))
 
 

@@ -1,7 +1,7 @@
-"""What the fused engine runs on a GPU: two passes of half-precision scores, and float32 lists from what they leave.
+"""Kernels of the triton engine: two passes of half-precision scores, and float32 lists of the marked items.
 
 A group is ``G`` items whose scores one thread holds: in each run of 4 G items, group q of four owns columns 2 q and
-2 q + 1 of every eight. So a maximum over a group needs no exchange between threads.
+2 q + 1 of every eight. So a maximum over a group needs no communication between threads.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
@@ -21,13 +21,13 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 LOW_HALF = tl.constexpr(0xFFFFFFFF)
 NO_KEY = tl.constexpr(-(1 << 63))
-MINUS_INFINITY_IN_ORDER = tl.constexpr(0x007FFFFF)  # what ``_ranks`` makes of -inf
+MINUS_INFINITY_IN_ORDER = tl.constexpr(0x007FFFFF)  # -inf as a rank of ``_low_kth``
 CAREFUL = tl.constexpr(1.001)  # covers the rounding of the norms in an error bound
 
 
 @kernel
 def _power_below(largest):
-    """A power of two that brings ``largest`` to [0.5, 1), or as near as float32 has powers."""
+    """Return a power of two that scales ``largest`` to [0.5, 1), or as near as float32 allows."""
     exponent = (largest.to(tl.int32, bitcast=True) >> 23) & 255
     bits = tl.minimum(tl.maximum(253 - exponent, 1), 253) << 23
     return bits.to(tl.float32, bitcast=True)
@@ -35,7 +35,7 @@ def _power_below(largest):
 
 @kernel
 def pack_seen(starts, items, words, first_row, stride, STEP: tl.constexpr):
-    """Set the bit of every seen item in the row of its user; words: (rows, stride) int32."""
+    """Set the bit of every seen item in the row of its user; words: ``(rows, stride)`` int32."""
     row = tl.program_id(0)
     start = tl.load(starts + first_row + row)
     stop = tl.load(starts + first_row + row + 1)
@@ -48,9 +48,10 @@ def pack_seen(starts, items, words, first_row, stride, STEP: tl.constexpr):
 
 @kernel
 def halve_items(item, largest, half, wide, sizes, n, d, D: tl.constexpr, ROWS: tl.constexpr):
-    """Items (n, d) -> half (rows, D) float16 of one scale for all, wide (rows, D) float32 as they are.
+    """Convert items ``(n, d)`` to half precision, with one scale for all.
 
-    sizes: (2,) the largest length of a scaled item, and of what float16 takes off one; zero before
+    The kernel fills ``half`` ``(rows, D)`` float16 with the scaled items and ``wide`` ``(rows, D)`` float32 with the
+    items. ``sizes`` ``(2,)``, initially 0, receives the largest length of a scaled item, and of its rounding error.
     """
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dims = tl.arange(0, D)[None, :]
@@ -77,10 +78,11 @@ def halve_users(
     D: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Users (n, d) -> half (rows, D) float16, each row of a scale of its own.
+    """Convert users ``(n, d)`` to half precision, each with a scale of its own.
 
-    error: (rows,) how far a half-precision score can lie from the float32 one, both in the scale of ``half``
-    unit: (rows,) what takes a score of that scale to the vectors' own
+    The kernel fills ``half`` ``(rows, D)`` float16 with the scaled users. ``error`` ``(rows,)`` receives the largest
+    error of a half-precision score in the scale of ``half``, and ``unit`` ``(rows,)`` the factor from that scale to the
+    scale of the vectors.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     rows, dims = row[:, None], tl.arange(0, D)[None, :]
@@ -91,14 +93,14 @@ def halve_users(
     kept = rounded.to(tl.float32)
     lost = scaled - kept
     tl.store(half + rows.to(tl.int64) * D + dims, rounded)
-    # s - s~ = lost_u . v + kept_u . lost_v, by Cauchy and Schwarz; and sums of D products, each rounded or cut off.
+    # s - s~ = lost_u . v + kept_u . lost_v, bounded by Cauchy-Schwarz, plus the rounding of sums of D products.
     kept_size = tl.sqrt(tl.sum(kept * kept, 1))
     item_size, item_lost = tl.load(sizes), tl.load(sizes + 1)
     rounding = (D + 16) * (1.0 / (1 << 22)) * (kept_size + tl.sqrt(tl.sum(lost * lost, 1))) * (item_size + item_lost)
     bound = (tl.sqrt(tl.sum(lost * lost, 1)) * item_size + kept_size * item_lost + rounding) * CAREFUL
     exponent = 254 - ((power.to(tl.int32, bitcast=True) >> 23) & 255)
     exponent -= (_power_below(tl.load(largest)).to(tl.int32, bitcast=True) >> 23) & 255
-    # Beyond these scales products leave the range of float32: then nothing is known, and every item is looked at.
+    # Beyond these scales products leave the range of float32: the bound is infinite, and every item is marked.
     sane = (exponent > -100) & (exponent < 100)
     tl.store(error + row, tl.where(sane, bound, float("inf")))
     tl.store(unit + row, (tl.where(sane, exponent + 127, 127) << 23).to(tl.float32, bitcast=True))
@@ -106,7 +108,7 @@ def halve_users(
 
 @kernel
 def _tile(user, item, rows, columns, u, D: tl.constexpr, CHUNK: tl.constexpr):
-    """(USERS, ITEMS) half-precision scores; u: the first CHUNK factors of the users."""
+    """``(USERS, ITEMS)`` half-precision scores; u: the first CHUNK factors of the users."""
     dims = tl.arange(0, CHUNK)
     scores = tl.dot(u, tl.load(item + columns[None, :] * D + dims[:, None]))
     if D > CHUNK:
@@ -132,9 +134,10 @@ def group_maxima(
     ITEMS: tl.constexpr,
     G: tl.constexpr,
 ):
-    """The best half-precision score of every user in every group of items, seen items left out.
+    """Find the best half-precision score of every user in every group of unseen items.
 
-    user, item: (rows, D) float16; seen: bits, rows ``seen_stride`` words apart; maxima: (rows, n_tiles * ITEMS / G)
+    ``user`` and ``item`` are ``(rows, D)`` float16. ``seen`` has the bits of seen items, in rows ``seen_stride`` words
+    apart. The kernel fills ``maxima`` ``(rows, n_tiles * ITEMS / G)`` float32.
     """
     RUNS: tl.constexpr = ITEMS // (4 * G)
     WORDS: tl.constexpr = G // 8
@@ -172,9 +175,10 @@ def mark_hits(
     USERS: tl.constexpr,
     ITEMS: tl.constexpr,
 ):
-    """A bit for every item, not seen, whose half-precision score is not below the user's bar.
+    """Set a bit for every unseen item whose half-precision score is not below the user's bar.
 
-    As ``group_maxima``; bars: (rows,); hits: (rows, n_tiles * ITEMS / 32) int32
+    The arguments are those of ``group_maxima`` and ``bars`` ``(rows,)``. The kernel fills ``hits``
+    ``(rows, n_tiles * ITEMS / 32)`` int32.
     """
     WORDS: tl.constexpr = ITEMS // 32
     rows = (tl.program_id(0) * USERS + tl.arange(0, USERS)).to(tl.int64)
@@ -196,13 +200,13 @@ def mark_hits(
 
 @kernel
 def _in_order(bits):
-    """Float bits as integers of the same order, and back: in negative numbers all bits but the sign are flipped."""
+    """Turn float bits into integers of the same order, and back: all bits but the sign of negative numbers flip."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
 @kernel
 def _low_kth(values, k, BITS: tl.constexpr):
-    """The k-th largest of the values, cut down to its first bits; -inf where there are fewer."""
+    """Return the k-th largest of the values, truncated to its first bits; -inf if there are fewer."""
     ranks = _in_order(values.to(tl.int32, bitcast=True)).to(tl.uint32, bitcast=True) ^ 0x80000000
     found = tl.min(ranks, 0) * 0
     for place in tl.static_range(BITS):
@@ -214,16 +218,17 @@ def _low_kth(values, k, BITS: tl.constexpr):
 
 @kernel
 def _key(score, column):
-    """int64 numbers that sort as (score, then lower item number) does: score bits above, item number below."""
+    """Return int64 keys that sort by score, then by lower item number: score bits above, item number below."""
     return (_in_order(score.to(tl.int32, bitcast=True)).to(tl.int64) << 32) | (LOW_HALF - column.to(tl.int64))
 
 
 @kernel
 def set_bars(maxima, error, unit, half_bars, bars, n_groups, k, BINS: tl.constexpr, BITS: tl.constexpr):
-    """Bars that no item of a list lies below: half_bars (rows,) for scores of half precision, bars for float32 ones.
+    """Fill bars that every item of a list reaches: ``half_bars`` for half-precision scores, ``bars`` for float32.
 
-    Groups fall into BINS bins. Each of the k best bins holds an item of at least the k-th bin's maximum. So with errors
-    E of half precision no list ends below that maximum less E, and an item of a list has at least that less 2 E.
+    Groups are divided into BINS bins. Each of the k best bins holds an item of at least the k-th bin's maximum. With an
+    error of at most E, no list ends below that maximum minus E in float32. So the half-precision score of an item of a
+    list is at least that maximum minus 2 E.
     """
     row = tl.program_id(0)
     bins = tl.arange(0, BINS)
@@ -238,7 +243,7 @@ def set_bars(maxima, error, unit, half_bars, bars, n_groups, k, BINS: tl.constex
 
 @kernel
 def _count_bits(words):
-    """Of uint32."""
+    """Count the set bits of uint32."""
     words = words - ((words >> 1) & 0x55555555)
     words = (words & 0x33333333) + ((words >> 2) & 0x33333333)
     words = (words + (words >> 4)) & 0x0F0F0F0F
@@ -265,10 +270,10 @@ def best_of_hits(  # noqa: PLR0915 - a kernel cannot hand its state to another
     STEP: tl.constexpr,
     ROOM: tl.constexpr,
 ):
-    """Lists (n_users, k) from the float32 scores of the items that are marked.
+    """Fill lists ``(n_users, k)`` from the float32 scores of the marked items.
 
-    user: (n_users, d), item: (rows, D) float32; waiting: (programs, STEP + 32 * WORDS) and held: (programs, ROOM), to
-    work in
+    ``user`` is ``(n_users, d)`` and ``item`` ``(rows, D)`` float32. ``waiting`` ``(programs, STEP + 32 * WORDS)`` and
+    ``held`` ``(programs, ROOM)`` are work space.
     """
     program = tl.program_id(0)
     words, steps, places, dims = tl.arange(0, WORDS), tl.arange(0, STEP), tl.arange(0, ROOM), tl.arange(0, CHUNK)
@@ -305,7 +310,7 @@ def best_of_hits(  # noqa: PLR0915 - a kernel cannot hand its state to another
                         v = tl.load(item + column[:, None] * D + more + dims[None, :], mask=real[:, None], other=0.0)
                         part = tl.load(row_user + more + dims, mask=more + dims < d, other=0.0)
                         score += tl.sum(v * part[None, :], 1)
-                    score += 0.0  # turns -0.0 into 0.0, its equal
+                    score += 0.0  # turns -0.0 into 0.0
                     key = _key(score, column)
                     keeps = real & (score >= bar) & (key > worst)
                     tl.store(held + count + tl.cumsum(keeps.to(tl.int32), 0) - 1, key, mask=keeps)

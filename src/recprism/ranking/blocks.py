@@ -1,4 +1,4 @@
-"""Exact lists for more users and items than memory holds: blocks of users against blocks of items, merged."""
+"""Exact lists for more users and items than memory holds: blocks of users against blocks of items."""
 
 from __future__ import annotations
 
@@ -29,16 +29,29 @@ def topk_blocks(
     items_at_a_time: int = ITEMS_AT_A_TIME,
     engine: str = "auto",
 ) -> Iterator[Block]:
-    """The lists of ``topk``, some users at a time: their rows, (n, k) items and (n, k) scores.
+    """Yield the lists of :func:`topk`, some users at a time.
 
-    user, item: arrays of vectors that may lie in memory-mapped files (``Factors.load(path, mapped=True)``): what is
-        held is a block of each and the lists of one block of users
-    exclude, engine: as for ``topk``
+    Vectors may be memory-mapped (``Factors.load(path, mapped=True)``). Only one block of users, one block of items and
+    the lists of one block of users are in memory.
+
+    Args:
+        user: ``(n_users, d)`` vectors.
+        item: ``(n_items, d)`` vectors.
+        k: Length of the lists.
+        exclude: Users x items, the pairs never to be returned.
+        users_at_a_time: Number of users in a block.
+        items_at_a_time: Number of items in a block.
+        engine: As for :func:`topk`.
+
+    Yields:
+        The rows of a block of users, their items ``(n, k)`` and scores ``(n, k)``.
 
     >>> import numpy as np
     >>> item = np.array([[1], [3], [2]])
     >>> [(rows.start, items.tolist()) for rows, items, _ in topk_blocks(np.ones((3, 1)), item, 2, users_at_a_time=2)]
     [(0, [[1, 2], [1, 2]]), (2, [[1, 2]])]
+
+    Stability: stable.
     """
     seen = None if exclude is None else Incidence.coerce(exclude)
     for start in range(0, len(user), users_at_a_time):
@@ -51,7 +64,7 @@ def topk_blocks(
 def _over_items(
     user: NDArray[np.float32], item: NDArray[Any], k: int, seen: Incidence | None, step: int, engine: str
 ) -> tuple[Tensor, Tensor]:
-    """The lists of a block of users over all blocks of items."""
+    """Return the lists of a block of users over all blocks of items."""
     users, n_items = torch.from_numpy(user), len(item)
     best: tuple[Tensor, Tensor] | None = None
     for start in range(0, n_items, step) or [0]:
@@ -65,7 +78,7 @@ def _over_items(
 
 
 def _merged(earlier: tuple[Tensor, Tensor], later: tuple[Tensor, Tensor], k: int) -> tuple[Tensor, Tensor]:
-    """The best k of both; a stable sort leaves the lower item numbers, which came earlier, in front of their equals."""
+    """Return the best k of both; a stable sort puts lower item numbers, which came earlier, first among equals."""
     items, scores = (torch.cat(pair, 1) for pair in zip(earlier, later, strict=True))
     order = scores.sort(dim=1, descending=True, stable=True).indices[:, :k]
     return items.gather(1, order), scores.gather(1, order)

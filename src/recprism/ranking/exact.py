@@ -1,4 +1,4 @@
-"""Exact top-k lists from user and item vectors: the contract, its checks, and the choice of engine."""
+"""Exact top-k lists from user and item vectors: checks of the input, and the choice of the engine."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _faiss_engine(device: torch.device) -> Engine:
     if device.type != "cpu":
         raise InputError(f"engine 'faiss' got vectors on {device}; move them with .cpu(), or use engine='auto'")
     try:
-        import faiss  # noqa: F401  # says now, and not in the middle, that it is not there
+        import faiss  # noqa: F401  # a missing package is reported before any work
     except ImportError:
         raise MissingDependencyError("engine 'faiss' needs faiss-cpu; `pip install recprism[ann]`") from None
     from recprism.ranking import _faiss_engine as faiss_engine
@@ -124,26 +124,35 @@ def topk(
     block: int | None = None,
     check: bool = True,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | tuple[Tensor, Tensor]:
-    """The k items with the largest ``user @ item.T`` of every user, best first; equal scores go by lower item number.
+    """Return the k items with the largest ``user @ item.T`` for every user, best first.
 
-    user: (n_users, d) numpy array or torch tensor, taken as float32
-    item: (n_items, d) likewise, on the same device
-    exclude: n_users x n_items, the pairs never to be returned: an Incidence, or any SciPy sparse matrix (converted at
-        every call: who ranks often does ``Incidence.coerce`` once)
-    engine: "cpu" (compiled), "triton" (NVIDIA GPUs, needs triton), "torch" (any device), or "auto": the
-        fastest of these that can be had. "faiss" (needs faiss-cpu) is approximate: it looks at a part of the items
-    block: how many users are scored at a time; memory grows with it and not with n_users x n_items
-    check: look for scores that float32 cannot hold; vectors from a trusted source can do without, which on a GPU spares
-        waiting for the answer
+    Equal scores are ordered by lower item number.
 
-    Returns items (n_users, k) int64, so that they index numpy and torch alike, and scores (n_users, k) float32: numpy
-    arrays for numpy users, tensors on the same device for torch users. Where a user has no item left the item is -1 and
-    the score -inf.
+    Args:
+        user: ``(n_users, d)`` numpy array or torch tensor, converted to float32.
+        item: ``(n_items, d)`` likewise, on the same device.
+        k: Length of the lists.
+        exclude: Users x items, the pairs never to be returned: an Incidence, or any SciPy sparse matrix. A SciPy matrix
+            is converted at every call; convert it once with ``Incidence.coerce`` if you rank often.
+        engine: "cpu" (compiled), "triton" (NVIDIA GPUs, needs triton), "torch" (any device), or "auto", the fastest of
+            these that is available. "faiss" (needs faiss-cpu) is approximate: it searches a part of the items.
+        block: Number of users to score at a time. Memory grows with it, and not with n_users x n_items.
+        check: Whether to check for scores that float32 cannot hold. Without the check, a GPU need not be waited for.
+
+    Returns:
+        Items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32. They are numpy arrays if ``user`` is one, else
+        tensors on the same device. If a user has no item left, the item is -1 and the score -inf.
+
+    Raises:
+        InputError: Shapes or devices do not fit, or a vector or score is not finite.
+        MissingDependencyError: The engine needs a package that is not installed.
 
     >>> import numpy as np
     >>> items, scores = topk(np.eye(2, dtype=np.float32), np.array([[1, 0], [3, 5], [2, 5]]), 2)
     >>> items.tolist(), scores.tolist()
     ([[1, 2], [1, 2]], [[3.0, 2.0], [5.0, 5.0]])
+
+    Stability: stable.
     """
     choose = _known_engine(engine)
     users = _as_matrix(user, "user", torch.device("cpu"))
@@ -160,14 +169,14 @@ def topk(
         items, scores = choose(users.device)(users, factors, width, seen, block)
     else:
         items, scores = _nothing(len(users), width, users.device)
-    if check and users.device.type != "cpu":  # after the lists: a GPU is busy with them while it is asked
+    if check and users.device.type != "cpu":  # after the lists, so that a GPU computes them meanwhile
         _require_finite_scores(users, factors)
     items, scores = _padded(items, k, -1), _padded(scores, k, -torch.inf)
     return (items, scores) if isinstance(user, Tensor) else (items.numpy(), scores.numpy())
 
 
 def _require_room_for_lists(n_users: int, k: int, device: torch.device) -> None:
-    """Keys to sort, then items and scores."""
+    """Raise an error if the keys, items and scores of the lists do not fit."""
     each = 28
     require_room(
         n_users * k * each,
@@ -184,12 +193,12 @@ def _known_engine(name: str) -> Callable[[torch.device], Engine]:
 
 
 def _as_matrix(values: NDArray[Any] | Tensor, side: str, device: torch.device) -> Tensor:
-    """The vectors as a contiguous float32 tensor: a tensor stays where it is, an array goes to ``device``."""
+    """Return vectors as a contiguous float32 tensor; a tensor stays on its device, an array goes to ``device``."""
     require_real(values, f"{side} vectors")
     if isinstance(values, Tensor):
         matrix = values.detach().to(torch.float32).contiguous()
     else:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is reported as such
+        with np.errstate(over="ignore"):  # values that float32 cannot hold become infinite and are reported
             array = np.ascontiguousarray(values, np.float32)
         matrix = torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
     if matrix.ndim != 2:
@@ -232,7 +241,7 @@ def _seen_pairs(exclude: Incidence | Any, shape: tuple[int, int]) -> Incidence:
 
 
 def _require_finite_scores(user: Tensor, item: Tensor) -> None:
-    """One cheap pass over the vectors proves all scores finite; only where it cannot are they looked at one by one."""
+    """Prove in one pass over the vectors that all scores are finite; only if that fails, check them one by one."""
     if not (user.numel() and item.numel()):
         return
     if bool(user.shape[1] * _largest_magnitude(user) * _largest_magnitude(item) <= LARGEST_SCORE):
@@ -249,8 +258,8 @@ def _require_finite_scores(user: Tensor, item: Tensor) -> None:
 
 
 def _largest_magnitude(matrix: Tensor) -> float | Tensor:
-    """NaN if there is one; on a GPU the number stays there."""
-    if matrix.device.type == "cpu":  # in one thread: to wake the others takes longer
+    """Return the largest magnitude, or NaN if there is one; on a GPU the number stays there."""
+    if matrix.device.type == "cpu":  # in one thread: waking others takes longer
         values = matrix.numpy()
         return float(np.maximum(-values.min(), values.max()))
     largest: Tensor = torch.linalg.vector_norm(matrix, torch.inf)

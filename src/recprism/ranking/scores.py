@@ -1,4 +1,4 @@
-"""Exact top-k lists for models that are no dot product: from blocks of scores, whoever made them."""
+"""Exact top-k lists from blocks of scores, for models that are not dot products."""
 
 from __future__ import annotations
 
@@ -22,17 +22,30 @@ def rank_scores(
     block: int | None = None,
     device: torch.device | str = "cpu",
 ) -> tuple[Tensor, Tensor]:
-    """The k best items of every user, under the same rules as ``topk``.
+    """Return the k best items of every user by any scores, with the rules of :func:`topk`.
 
-    score: ``score(first, last)`` gives the (last - first, n_items) scores of users first .. last - 1
-    shape: (n_users, n_items)
+    Args:
+        score: ``score(first, last)`` returns the ``(last - first, n_items)`` scores of users first .. last - 1.
+        shape: ``(n_users, n_items)``.
+        k: Length of the lists.
+        exclude: Users x items, the pairs never to be returned.
+        block: Number of users to score at a time.
+        device: Device of the scores.
+
+    Returns:
+        Items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if a user has no item left.
+
+    Raises:
+        InputError: The scores have another shape or are not finite.
+
+    Stability: stable.
     """
     n_users, n_items = shape
     width = min(k, n_items)
     rows = block or users_at_a_time(n_items, torch.device(device))
 
     def checked(first: int, last: int) -> Tensor:
-        # A copy: the scorer may keep what it gave, and excluded pairs are about to be overwritten.
+        # A copy, because excluded pairs are overwritten and the scorer may keep its array.
         scores = score(first, last).detach().to(torch.float32, copy=True)
         if scores.shape != (last - first, n_items):
             raise InputError(

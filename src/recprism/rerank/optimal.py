@@ -16,7 +16,7 @@ from torch import Tensor
 
 from recprism.errors import InputError
 from recprism.metrics._ideal import catalogue_alpha_dcg
-from recprism.metrics._operations import discounts
+from recprism.metrics._operations import discounts, worth_of_repeats
 from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
@@ -124,7 +124,7 @@ class _Terms:
             _directions(goals, features),
             np.array(prices),
             discount.numpy(),
-            (1 - ALPHA) ** np.arange(k + 1.0),
+            worth_of_repeats(ALPHA, k).numpy(),
             features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
             np.log1p(np.arange(k + 2.0)) / math.log1p(k),
         )

@@ -10,13 +10,13 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from recprism.data._files import readable, write_text
-from recprism.data.shares import CONFIDENCE, parse_share
+from recprism.data.shares import CONFIDENCE, share
 from recprism.errors import InputError
 
 
 def _share(low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> BeforeValidator:
     """0.05 and "5%" alike; a number outside is refused with our sentence."""
-    return BeforeValidator(lambda value: parse_share(value, low, high, ends=ends))
+    return BeforeValidator(lambda value: share(value, low=low, high=high, ends=ends))
 
 
 AnyShare = Annotated[float, _share()]

@@ -1,4 +1,7 @@
-"""Synthetic worlds whose answers are known, for tests and benchmarks."""
+"""Conformance suites for metrics and re-rankers, and synthetic data whose answers are known.
+
+The suites raise an ``AssertionError``; call them from a test of any framework.
+"""
 
 from recprism._lazy import attach
 

@@ -1,13 +1,12 @@
-"""A made world where it is known which factors diversity hangs on, to hold explanations against.
+"""Synthetic vectors in which it is known which factors diversity depends on, to test explanations.
 
-How it is made. Every factor has mean 0 and variance 1 over users and over items, up to a small random stretch that
-knows nothing of what is planted: neither norm nor variance gives a planted factor away. The factors differ in form. A
-user or an item has its home on one end of one planted factor and lies close to 0 on the other planted ones; along all
-other factors it is spread like a bell. An item's subtopic is its home. So users get lists full of their own home's
-subtopic, through the planted factors alone, while the other factors carry most of the relevance and none of the
-subtopics. The columns are then shuffled.
+Every factor has mean 0 and variance 1 over users and over items, up to a small random scale that is independent of what
+is planted. So neither norm nor variance identifies a planted factor; only the distributions differ. A user or an item
+has its home at one end of one planted factor, and is close to 0 on the other planted ones. On all other factors it is
+normally distributed. An item's subtopic is its home. So the planted factors alone fill a user's list with the subtopic
+of the user's home. The other factors carry most of the relevance and no subtopic. The columns are then shuffled.
 
-With nothing planted all factors are bells and the subtopics are drawn without a look at them.
+With nothing planted, all factors are normally distributed and the subtopics are independent of them.
 """
 
 from __future__ import annotations
@@ -27,17 +26,23 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Unrelated = Literal["half", "one"]
 
-AWAY_FROM_HOME = 0.3  # standard deviation of a planted factor around its home, or around 0 elsewhere
+AWAY_FROM_HOME = 0.3  # standard deviation of a planted factor around its home, or around 0
 STRETCH = 0.05  # standard deviation of the logarithm of a factor's scale
 SHARES = (0.8, 0.1, 0.1)  # of the labels: train, validation, test
 
 
 @dataclass(frozen=True, eq=False)
 class Planted:
-    """Vectors of a recommender that knows the truth, labels drawn from it, and the numbers of the planted factors.
+    """The true vectors of a synthetic recommender, labels drawn from them, and the planted factors.
 
-    user: (n_users, d), item: (n_items, d) float32; their dot products are the scores
-    planted: the factors that subtopics hang on, rising; empty where nothing is planted
+    Attributes:
+        user: ``(n_users, d)`` float32.
+        item: ``(n_items, d)`` float32; the dot products are the scores.
+        subtopics: Subtopics of the items.
+        split: Labels drawn from the scores.
+        planted: The factors that subtopics depend on, rising; empty if nothing is planted.
+
+    Stability: provisional.
     """
 
     user: NDArray[np.float32]
@@ -47,7 +52,7 @@ class Planted:
     planted: IntArray
 
     def precision(self, sizes: NDArray[np.floating]) -> float:
-        """Share of planted factors among the largest of ``sizes`` (d,), as many as are planted."""
+        """Return the share of planted factors among the largest of ``sizes`` ``(d,)``, as many as are planted."""
         if not len(self.planted):
             raise InputError("nothing is planted in this world; there is no precision to measure")
         top = np.argsort(-sizes, kind="stable")[: len(self.planted)]
@@ -64,16 +69,30 @@ def make_planted(
     unrelated: Unrelated = "half",
     seed: int = 0,
 ) -> Planted:
-    """A world with ``n_planted`` of ``dim`` factors planted, two subtopics each; 0 for a world with nothing planted.
+    """Make vectors and labels with planted factors.
 
-    takes: about how many items a user takes, training, validation and test together
-    unrelated: what subtopics are where nothing is planted. "half": each item has a random half of eight subtopics, so
-        that nearly every list has them all and nothing can be gained. "one": each item has one of eight at random; a
-        learner gains on the lists that it sees, and hardly at all on those of other users.
+    Args:
+        n_users: Number of users.
+        n_items: Number of items.
+        dim: Number of factors.
+        n_planted: Number of planted factors, with two subtopics each; 0 plants nothing.
+        takes: About how many items a user takes, in training, validation and test together.
+        unrelated: The subtopics if nothing is planted. "half": each item has a random half of eight subtopics, so that
+            nearly every list has them all and nothing can be gained. "one": each item has one of eight at random; a
+            learner gains on the lists that it sees, and hardly at all on those of other users.
+        seed: Seed of the world.
+
+    Returns:
+        The vectors, the labels and the planted factors.
+
+    Raises:
+        InputError: The sizes do not fit together.
 
     >>> world = make_planted(50, 40, takes=5, seed=1)
     >>> len(world.planted), world.user.shape, len(world.subtopics)
     (4, (50, 20), 8)
+
+    Stability: provisional.
     """
     if min(n_users, n_items, dim) < 1 or not 0 <= n_planted <= dim or not 0 < takes < n_items / 4:
         raise InputError(
@@ -93,12 +112,12 @@ def make_planted(
 
 
 def _with_homes(n: int, dim: int, n_planted: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """(n, dim) vectors of variance 1 per column, planted ones first; (n,) homes, two per planted factor."""
+    """Return ``(n, dim)`` vectors of variance 1 per column, planted ones first, and ``(n,)`` homes."""
     vectors = generator.standard_normal((n, dim))
     if not n_planted:
         return vectors, np.zeros(n, np.int64)
     home = generator.integers(0, 2 * n_planted, n)
-    # One column in n_planted is a home: this distance makes up for the variance missing elsewhere.
+    # One column in n_planted is a home: this distance gives each planted column the variance 1.
     distance = np.sqrt(n_planted * (1 - AWAY_FROM_HOME**2))
     vectors[:, :n_planted] *= AWAY_FROM_HOME
     vectors[np.arange(n), home // 2] += np.where(home % 2, distance, -distance)
@@ -122,7 +141,7 @@ def _names(numbers: IntArray) -> NDArray[np.str_]:
 
 
 def _labels(scores: FloatArray, takes: float, generator: np.random.Generator) -> Split:
-    """Who takes what, the more likely the higher the score, cut into three parts at random."""
+    """Draw labels, more likely for higher scores, and divide them at random into three parts."""
     n_users, n_items = scores.shape
     threshold = np.quantile(scores, 1 - takes / n_items)
     user, item = np.nonzero(generator.random(scores.shape) < 1 / (1 + np.exp(threshold - scores)))

@@ -1,7 +1,7 @@
-"""A made world where the truth is known: who would take what with which probability, so what lists are really worth.
+"""Synthetic data with known probabilities that a user takes an item, and exact expected values of metrics.
 
-Labels drawn from the probabilities play the held-out items. What a list is worth in expectation is computed exactly,
-normalisers and all, so a claim made from one draw can be held against the truth.
+Labels drawn from the probabilities serve as held-out items. The expectation of a metric, with its normaliser, is exact.
+So a statement made from one draw can be compared with the truth.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ BLOCK = 2000  # users at a time where an array has a cell for every user and ite
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Users take items independently of each other: P(u takes i) = sigmoid(user[u] . item[i] + appeal[i]), at most 1/2.
+    """Users who take items independently: P(u takes i) = sigmoid(user[u] . item[i] + appeal[i]), at most 1/2.
 
-    user: (n_users, d) tastes; item: (n_items, d); appeal: (n_items,) popularity
-    subtopics: one or two per item; items of one subtopic lie close together, so diversity has its price
-    probability: (n_users, n_items) float32
+    Attributes:
+        user: ``(n_users, d)`` tastes.
+        item: ``(n_items, d)``.
+        appeal: ``(n_items,)`` popularity.
+        subtopics: One or two per item. Items of one subtopic are close to each other, so diversity costs accuracy.
+        probability: ``(n_users, n_items)`` float32.
+
+    Stability: provisional.
     """
 
     user: FloatArray
@@ -50,12 +55,12 @@ class World:
         return len(self.item)
 
     def labels(self, users: IntArray, generator: np.random.Generator) -> NDArray[np.bool_]:
-        """(n, n_items) what the n users (row numbers, any of them more than once) take this time."""
+        """Draw ``(n, n_items)`` labels of n users, given by row numbers that may repeat."""
         chance = generator.random((len(users), self.n_items), np.float32)
         return chance < self.probability[users]
 
     def model(self, noise: float = 0.3, *, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """User vectors, item vectors and item biases of a recommender that knows the truth up to noise."""
+        """Return user vectors, item vectors and item biases of a recommender: the true ones plus noise."""
         generator = np.random.default_rng(seed)
         user, item, appeal = (
             true + noise * generator.standard_normal(true.shape) for true in (self.user, self.item, self.appeal)
@@ -63,10 +68,17 @@ class World:
         return user, item, appeal
 
     def expected(self, metric: str, lists: IntArray) -> FloatArray:
-        """(n_users,) expectation of a metric such as "ndcg@10", exactly; a user who takes nothing counts as 0.
+        """Return the exact expectation of a metric; a user who takes nothing counts as 0.
 
-        lists: (n_users, at least k) item numbers. The loss of one set of lists against another is one minus the ratio
-        of the two sums: users who cannot be judged are missing from both.
+        The loss of one set of lists against another is one minus the ratio of the two sums. Users without labels are
+        missing from both sums.
+
+        Args:
+            metric: Such as "ndcg@10".
+            lists: ``(n_users, at least k)`` item numbers.
+
+        Returns:
+            ``(n_users,)`` expectations.
         """
         name, k = _parsed(metric)
         shown = lists[:, :k]
@@ -80,7 +92,7 @@ class World:
         return gained
 
     def dataset(self, *, seed: int = 0) -> Dataset:
-        """One draw of everybody's items as a data set ready to be split; users u000000, ..., items i000000, ..."""
+        """Draw labels of all users as a data set ready to be split; ids are u000000, ... and i000000, ..."""
         import polars as pl
 
         from recprism.data.dataset import Dataset, Preparation
@@ -95,13 +107,27 @@ class World:
 def make_world(
     n_users: int = 2000, n_items: int = 300, n_subtopics: int = 12, dim: int = 8, *, takes: float = 8.0, seed: int = 0
 ) -> World:
-    """A world of clustered items, users with two favourite subtopics, and a few items that many take.
+    """Make a world of clustered items, users with two favourite subtopics, and a few items that many users take.
 
-    takes: mean number of items a user takes
+    Args:
+        n_users: Number of users.
+        n_items: Number of items.
+        n_subtopics: Number of subtopics.
+        dim: Length of the vectors.
+        takes: Mean number of items a user takes.
+        seed: Seed of the world.
+
+    Returns:
+        The world.
+
+    Raises:
+        InputError: The sizes do not fit together.
 
     >>> world = make_world(50, 40, 4, takes=5, seed=1)
     >>> round(float(world.probability.sum(axis=1).mean()), 3)
     5.0
+
+    Stability: provisional.
     """
     if min(n_users, n_items, n_subtopics, dim) < 1 or not 0 < takes < n_items / 4:
         raise InputError(
@@ -125,9 +151,17 @@ def make_world(
 
 
 def diversified(scores: FloatArray, subtopics: Subtopics, strength: float, k: int = 20, pool: int = 60) -> IntArray:
-    """(n_users, k) lists: the next item has the best score less ``strength`` for each earlier item of its subtopics.
+    """Make lists: the next item has the best score minus ``strength`` for each earlier item of its subtopics.
 
-    scores: (n_users, n_items); strength 0 gives the best k as they are; only the best ``pool`` items are looked at
+    Args:
+        scores: ``(n_users, n_items)``.
+        subtopics: Subtopics of the items.
+        strength: 0 gives the k items with the best scores.
+        k: Length of the lists.
+        pool: Number of candidates: the items with the best scores.
+
+    Returns:
+        ``(n_users, k)`` item numbers.
     """
     pool = min(pool, scores.shape[1])
     best = np.argsort(-scores, axis=1, kind="stable")[:, :pool]
@@ -146,9 +180,21 @@ def diversified(scores: FloatArray, subtopics: Subtopics, strength: float, k: in
 def with_loss(
     world: World, ladder: Sequence[IntArray], metric: str, loss: float, generator: np.random.Generator
 ) -> IntArray:
-    """Lists whose true relative loss of ``metric`` is ``loss``, or more by less than one user's share.
+    """Mix lists so that their true relative loss of a metric is ``loss``, or more by less than one user's share.
 
-    ladder: lists of growing loss, the base first; some users get those of one rung and the others those of the next
+    Args:
+        world: The world.
+        ladder: Lists of increasing loss, the base first. Some users get those of one step, the others those of the
+            next.
+        metric: Such as "ndcg@10".
+        loss: The relative loss.
+        generator: Chooses the users.
+
+    Returns:
+        ``(n_users, k)`` item numbers.
+
+    Raises:
+        InputError: No step of the ladder loses so much.
     """
     values = np.stack([world.expected(metric, lists) for lists in ladder])
     wanted = (1 - loss) * values[0].sum()
@@ -171,23 +217,24 @@ def with_loss(
 def draw_values(
     world: World, points: Sequence[IntArray], metrics: Sequence[str], n_users: int, generator: np.random.Generator
 ) -> list[dict[str, FloatArray]]:
-    """Fresh users with fresh labels, and for each set of lists the (n_users,) values of each metric."""
+    """Draw new users with new labels; return for each set of lists the ``(n_users,)`` values of each metric."""
     users = generator.integers(0, world.n_users, n_users)
     labels = world.labels(users, generator)
     return [measured(lists[users], labels, metrics) for lists in points]
 
 
 def measured(lists: IntArray, labels: NDArray[np.bool_], metrics: Sequence[str]) -> dict[str, FloatArray]:
-    """metric -> (n,) values of (n, at least k) lists on (n, n_items) labels; NaN for users who took nothing."""
+    """Return metric -> ``(n,)`` values of lists on ``(n, n_items)`` labels; NaN for users without labels."""
     counts = labels.sum(axis=1)
     hits = np.take_along_axis(labels, lists, axis=1)
     return {metric: np.where(counts > 0, _value(metric, hits, counts), np.nan) for metric in metrics}
 
 
 def expected_gains(probability: NDArray[Any], normaliser: Callable[[IntArray], FloatArray]) -> FloatArray:
-    """(n_users, n_items) E[label / normaliser(number of the user's labels)], by the law of the number of labels.
+    """``(n_users, n_items)`` E[label / normaliser(number of the user's labels)].
 
-    The law of all labels but one follows from that of all of them in a recursion that is stable up to probability 1/2.
+    The distribution of the number of all labels but one follows from that of all of them, in a recursion that is stable
+    up to probability 1/2.
     """
     gains = np.empty(probability.shape)
     for start in range(0, len(probability), BLOCK):
@@ -206,7 +253,7 @@ def expected_gains(probability: NDArray[Any], normaliser: Callable[[IntArray], F
 
 
 def _law_of_count(p: FloatArray) -> FloatArray:
-    """(n_users, m) P(the user takes 0, 1, ... items), as far as there is any chance of it."""
+    """``(n_users, m)`` P(the user takes 0, 1, ... items), up to numbers of negligible probability."""
     mean = float(p.sum(axis=1).max())
     law = np.zeros((len(p), min(p.shape[1], int(mean + 10 * np.sqrt(mean) + 10)) + 1))
     law[:, 0] = 1
@@ -229,7 +276,7 @@ def _place_weights(name: str, k: int) -> FloatArray:
 
 
 def _normaliser(name: str, k: int, counts: IntArray) -> FloatArray:
-    """What the weights of the hits are divided by, for users with that many labels (at least 1)."""
+    """Return what the weights of the hits are divided by, for users with that many labels (at least 1)."""
     best = np.cumsum(_place_weights(name, k))[np.minimum(counts, k) - 1] if name == "ndcg" else counts
     return np.asarray(best, np.float64)
 
@@ -246,9 +293,9 @@ def _ids(letter: str, size: int) -> NDArray[Any]:
 
 
 def _shift_for(affinity: FloatArray, takes: float) -> float:
-    """What must be added to all logits for users to take so many items on average."""
+    """Return what must be added to all logits so that users take so many items on average."""
     shift = 0.0
-    for _ in range(40):  # small probabilities grow like exp(shift), so each step leaves a fraction of the error
+    for _ in range(40):  # small probabilities grow like exp(shift), so each step reduces the error
         shift += float(np.log(takes / _probability(affinity + shift).sum(axis=1, dtype=np.float64).mean()))
     return shift
 

@@ -1,4 +1,4 @@
-"""Which nouns and noun phrases are product aspects: frequent, used as nouns, no names, spoken of with opinions."""
+"""Product aspects: frequent nouns and noun phrases that are not names and occur with opinions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ LONGEST = 3  # words of a noun phrase
 
 @dataclass(frozen=True, kw_only=True)
 class AspectSettings:
-    """What makes a noun an aspect."""
+    """Which nouns are aspects."""
 
     top: int = 100
-    """How many aspects are kept: those with most mentions in clauses that hold an opinion word."""
+    """Number of aspects to keep: those with most mentions in clauses with an opinion word."""
     min_mentions: int = 5
     """Rarer phrases are left out."""
     max_share: float = 0.3
-    """What stands in a larger share of the reviews is what they are all about (guitar, phone): no feature."""
+    """Phrases in a larger share of the reviews are their topic (guitar, phone), and not features."""
     min_opinion: float = 0.35
-    """Smallest share of its mentions in clauses with an opinion word."""
+    """Smallest share of mentions in clauses with an opinion word."""
     max_capitalised: float = 0.5
-    """Largest share of mentions with a capital inside a sentence: beyond it, the phrase is a name."""
+    """Largest share of mentions with a capital inside a sentence; above it, the phrase is a name."""
     min_in_place: float = 0.5
-    """Smallest share of mentions that follow an article, an adjective or the like: below it, it is a verb."""
+    """Smallest share of mentions that follow an article, an adjective or the like; below it, it is a verb."""
     min_cohesion: float = 0.1
-    """A phrase has at least this share of the mentions of its rarest word; looser ones are counted as single words."""
+    """Smallest number of mentions of a phrase, as a share of those of its rarest word."""
 
     def __post_init__(self) -> None:
         for name in ("top", "min_mentions"):
@@ -44,7 +44,7 @@ class AspectSettings:
 
 @dataclass
 class Evidence:
-    """How often each noun or noun phrase was met, and in what company."""
+    """Counts of each noun and noun phrase, and of how it was used."""
 
     reviews: int = 0
     mentions: Counter[str] = field(default_factory=Counter)
@@ -62,7 +62,7 @@ class Evidence:
                     phrase = " ".join(words)
                     met.add(phrase)
                     self.mentions[phrase] += 1
-                    # The phrase's own words are no opinion about it: "gain" is praise elsewhere, here it is a knob.
+                    # The words of the phrase are not opinions about it: "gain" can be praise, or a knob.
                     self.with_opinion[phrase] += not opinions.issubset(words)
                     self.capitalised[phrase] += any(run.capitalised[start : start + len(words)])
                     self.in_place[phrase] += run.in_place or start > 0
@@ -70,7 +70,7 @@ class Evidence:
         self.reviews += 1
 
     def choose(self, settings: AspectSettings) -> list[str]:
-        """The aspects, those with most opinions first."""
+        """Return the aspects, those with most opinions first."""
         fit = [phrase for phrase in self.mentions if self._fits(phrase, settings)]
         return sorted(fit, key=lambda phrase: (-self.with_opinion[phrase], phrase))[: settings.top]
 
@@ -88,14 +88,14 @@ class Evidence:
 
 
 def phrases(run: Run) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Every phrase inside a run of nouns, with the place of its first word."""
+    """Yield every phrase in a run of nouns, with the position of its first word."""
     for start in range(len(run.words)):
         for end in range(start + 1, min(start + LONGEST, len(run.words)) + 1):
             yield start, run.words[start:end]
 
 
 def aspects_in(run: Run, aspects: Collection[str]) -> list[str]:
-    """The aspects a run mentions: from the left, the longest phrase first; no word counts twice."""
+    """Return the aspects in a run: from the left, the longest phrase first; no word counts twice."""
     found, start = [], 0
     while start < len(run.words):
         for length in range(min(LONGEST, len(run.words) - start), 0, -1):

@@ -1,4 +1,4 @@
-"""A text in clauses: what stands between two commas is usually one statement about one thing."""
+"""Splits a text into clauses: the words between two commas are usually one statement about one thing."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ CONTRACTIONS = tuple(
 CLAUSE_ENDS = frozenset({",", ";", ":", ".", "!", "?", "(", ")", "-", "--"})
 TURNS = frozenset({"but", "although", "though", "however", "while", "whereas", "except", "yet"})
 WORD = re.compile(r"[A-Za-z]{2,}")
-# What can stand before a noun. A verb that was taken for a noun ("it works", "I use") follows none of these.
+# Tags of words that can precede a noun. A verb tagged as a noun ("it works", "I use") follows none of these.
 BEFORE_A_NOUN = ("DT", "PRP$", "JJ", "IN", "CD", "POS", "NN", "VBG", "WP$")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbouring nouns, in lower case and the singular.
+    """Adjacent nouns, in lower case and singular.
 
-    words: as in ("sound", "quality")
-    capitalised: for each word, whether it is written with a capital where a sentence does not begin
-    in_place: whether an article, an adjective or the like stands before the run, as before any true noun
+    Attributes:
+        words: Such as ("sound", "quality").
+        capitalised: For each word, whether it has a capital and is not the first word of a sentence.
+        in_place: Whether an article, an adjective or the like precedes the run.
     """
 
     words: tuple[str, ...]
@@ -45,14 +46,19 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """text: its words, parted by blanks; runs: the nouns in it."""
+    """One clause.
+
+    Attributes:
+        text: Its words, separated by spaces.
+        runs: Its nouns.
+    """
 
     text: str
     runs: tuple[Run, ...]
 
 
 def clauses(text: str) -> list[Clause]:
-    """The clauses of a text, in order."""
+    """Return the clauses of a text, in order."""
     found = []
     for sentence in parser()(_plain(text), chunks=False).split("\n"):
         tokens = [tuple(token.rsplit("/", 1)) for token in sentence.split(" ") if "/" in token]
@@ -60,7 +66,7 @@ def clauses(text: str) -> list[Clause]:
         for end, (word, _) in enumerate(tokens):
             if word in CLAUSE_ENDS or word.lower() in TURNS:
                 found.append(_clause(tokens, start, end))
-                # A word such as "but" belongs to neither side: what it turns from must not colour what follows.
+                # A word such as "but" belongs to neither clause, so that it does not affect their sentiment.
                 start = end + 1
         found.append(_clause(tokens, start, len(tokens)))
     return [clause for clause in found if clause.text]

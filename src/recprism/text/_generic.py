@@ -1,6 +1,6 @@
-"""Nouns that name no feature of any product: they are about time, people, buying, or about nothing in particular.
+"""Nouns that are not features of products: words about time, people and buying, and vague words.
 
-The list is about English, not about a shop: words that are a feature somewhere (case, level, set, delivery) stay out.
+The list does not depend on a kind of product: words that can be a feature (case, level, set, delivery) are not in it.
 """
 
 from __future__ import annotations

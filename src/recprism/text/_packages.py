@@ -1,4 +1,4 @@
-"""The two packages that read English, loaded on first use: both carry their word lists, nothing is downloaded."""
+"""The two packages that analyse English, loaded on first use. Both contain their word lists; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from recprism.errors import InputError
 
 @cache
 def parser() -> Callable[..., str]:
-    """textblob's parser: text to lines of ``word/TAG``, one line a sentence."""
+    """Return textblob's parser: text to lines of ``word/TAG``, one line per sentence."""
     parse: Callable[..., str] = _load("textblob.en").parse
     with warnings.catch_warnings():
-        # Its first call reads word lists and leaves their files for the garbage collector to close.
+        # Its first call reads word lists and does not close their files.
         warnings.simplefilter("ignore", ResourceWarning)
         parse("A first sentence.", chunks=False)
     return parse
@@ -24,12 +24,12 @@ def parser() -> Callable[..., str]:
 
 @cache
 def singular(noun: str) -> str:
-    """``strings`` to ``string``."""
+    """Return the singular: ``string`` for ``strings``."""
     return str(_load("textblob.en.inflect").singularize(noun))
 
 
 def sentiment_analyzer() -> Any:
-    """A fresh vaderSentiment analyzer, whose lexicon the caller may change."""
+    """Return a new vaderSentiment analyzer, whose lexicon the caller may change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _load("vaderSentiment.vaderSentiment").SentimentIntensityAnalyzer()

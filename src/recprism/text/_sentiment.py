@@ -1,4 +1,4 @@
-"""How a clause speaks of what it mentions: vaderSentiment's word list, with its rules for negation and emphasis."""
+"""Sentiment of a clause: vaderSentiment's word list, with its rules for negation and emphasis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from recprism.text._packages import sentiment_analyzer
 
 @cache
 def opinion_words() -> frozenset[str]:
-    """Words that praise or blame."""
+    """Return the words that praise or blame."""
     return frozenset(sentiment_analyzer().lexicon)
 
 
 class ClauseSentiment:
-    """Sentiment of clauses, from -1 to 1; 0 where nothing is praised or blamed.
+    """Sentiment of clauses, from -1 to 1; 0 if nothing is praised or blamed.
 
-    The aspects themselves are neutral here: "distortion" and "noise" are no complaints about a pedal, and "gain" is no
+    The aspects themselves are neutral: "distortion" and "noise" are not complaints about a pedal, and "gain" is not
     praise.
     """
 

@@ -1,8 +1,8 @@
-"""Subtopics for items that have only reviews: clusters of aspects that are spoken of together.
+"""Subtopics for items that have only reviews: clusters of aspects that occur together.
 
-Reviews carry no categories. Aspects that stand in the same reviews (string, neck, bridge; mic, recording, voice) form a
-cluster, and an item belongs to the clusters that its reviews speak of more than reviews usually do. It is a stand-in
-for a catalogue's categories, made from the same mentions as the features.
+Aspects that occur in the same reviews (string, neck, bridge; mic, recording, voice) form a cluster. An item belongs to
+the clusters that its reviews mention more often than other reviews do. The clusters replace the categories of a
+catalogue; they are made from the same mentions as the features.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ NAMED_BY = 3  # aspects in the name of a cluster
 
 @dataclass(frozen=True, eq=False)
 class AspectTopics:
-    """clusters: feature, subtopic; items: item_id, subtopic (long, as other subtopic tables)."""
+    """Clusters of aspects.
+
+    Attributes:
+        clusters: The columns feature, subtopic.
+        items: A long table item_id, subtopic.
+
+    Stability: experimental.
+    """
 
     clusters: pl.DataFrame
     items: pl.DataFrame
@@ -32,10 +39,19 @@ class AspectTopics:
 def aspect_topics(
     mentions: pl.DataFrame, n_clusters: int = N_CLUSTERS, *, lift: float = 1.5, min_mentions: int = 2, seed: int = 0
 ) -> AspectTopics:
-    """Cluster the features of mentions (user_id, item_id, feature), and give each item its clusters.
+    """Cluster the features of mentions, and assign clusters to items.
 
-    An item has a subtopic when its reviews mention the cluster at least ``min_mentions`` times and ``lift`` times as
-    often, in share, as all reviews do. An item that would have none gets the cluster it mentions most above the usual.
+    An item without a cluster gets the one with the largest lift.
+
+    Args:
+        mentions: The columns user_id, item_id, feature.
+        n_clusters: Number of clusters.
+        lift: The share of the cluster in the item's mentions must be at least this many times its share in all.
+        min_mentions: The item's reviews must mention the cluster at least this often.
+        seed: Seed of the clustering.
+
+    Raises:
+        InputError: There are fewer features than clusters.
     """
     names, vectors = cooccurrence(mentions)
     if not 2 <= n_clusters <= len(names):
@@ -53,9 +69,9 @@ def aspect_topics(
 
 
 def cooccurrence(mentions: pl.DataFrame) -> tuple[list[str], NDArray[np.float64]]:
-    """Features, and (d, d) unit rows: how much more often two features share a review than chance would have it.
+    """Return the features, and ``(d, d)`` unit rows: how much more often than by chance two share a review.
 
-    The measure is log(p(a, b) / (p(a) p(b))), and 0 where that is negative. A review is a user and an item.
+    The measure is log(p(a, b) / (p(a) p(b))), or 0 if that is negative. A review is a user and an item.
     """
     from scipy.sparse import csr_array
 
@@ -73,7 +89,7 @@ def cooccurrence(mentions: pl.DataFrame) -> tuple[list[str], NDArray[np.float64]
 
 
 def spherical_kmeans(vectors: NDArray[np.float64], n_clusters: int, seed: int = 0) -> NDArray[np.int64]:
-    """(n, d) unit rows to (n,) cluster numbers; the best of some starts. Same seed, same clusters; none is empty."""
+    """Cluster ``(n, d)`` unit rows: ``(n,)`` cluster numbers, the best of several starts. No cluster is empty."""
     generator = np.random.default_rng(seed)
     best, best_fit = np.zeros(len(vectors), np.int64), -np.inf
     for _ in range(RESTARTS):
@@ -84,7 +100,7 @@ def spherical_kmeans(vectors: NDArray[np.float64], n_clusters: int, seed: int = 
 
 
 def _spread_start(vectors: NDArray[np.float64], n_clusters: int, generator: np.random.Generator) -> list[int]:
-    """k-means++: each further centre is drawn in proportion to its distance from those there are."""
+    """k-means++: draw each next centre in proportion to its distance from those before."""
     chosen = [int(generator.integers(len(vectors)))]
     while len(chosen) < n_clusters:
         distance = (1 - vectors @ vectors[chosen].T).min(1).clip(min=0)
@@ -100,7 +116,7 @@ def _converge(vectors: NDArray[np.float64], centres: NDArray[np.float64]) -> tup
         closeness = vectors @ centres.T
         moved = closeness.argmax(1)
         for empty in np.setdiff1d(np.arange(len(centres)), moved):
-            # The vector that fits its cluster worst starts one of its own, where it leaves company behind.
+            # The vector that fits its cluster worst moves to the empty one, unless it is alone.
             crowded = np.bincount(moved, minlength=len(centres))[moved] > 1
             moved[np.where(crowded, closeness.max(1), np.inf).argmin()] = empty
         if (moved == cluster).all():

@@ -1,4 +1,4 @@
-"""The matrices of the Explicit Factor Model (Zhang et al., 2014): what users care about, how items are spoken of."""
+"""Matrices of the Explicit Factor Model (Zhang et al., 2014): attention of users, quality of items."""
 
 from __future__ import annotations
 
@@ -16,39 +16,84 @@ SCALE = 5  # N: the best mark
 
 
 def attention(count: ArrayLike, scale: float = SCALE) -> NDArray[np.float64]:
-    """1 + (N - 1) (2 / (1 + exp(-count)) - 1): from above 1 after one mention towards N; 0 where never mentioned.
+    """Return 1 + (N - 1) (2 / (1 + exp(-count)) - 1), or 0 without a mention.
+
+    Args:
+        count: Numbers of mentions.
+        scale: N, the best mark.
+
+    Returns:
+        An array of the shape of ``count``.
 
     >>> attention([0, 1, 10]).round(3).tolist()
     [0.0, 2.848, 5.0]
+
+    Stability: provisional.
     """
     count = np.asarray(count, np.float64)
     return np.where(count > 0, 1 + (scale - 1) * (2 * _logistic(count) - 1), 0.0)
 
 
 def quality(count: ArrayLike, mean_sentiment: ArrayLike, scale: float = SCALE) -> NDArray[np.float64]:
-    """1 + (N - 1) / (1 + exp(-count * mean sentiment)): 1 is all blame, N all praise; 0 where never mentioned.
+    """Return 1 + (N - 1) / (1 + exp(-count * mean sentiment)), or 0 without a mention.
+
+    Args:
+        count: Numbers of mentions.
+        mean_sentiment: Mean sentiment of the mentions, from -1 to 1.
+        scale: N, the best mark.
+
+    Returns:
+        An array of the shape of ``count``, from 1 (blame) to N (praise).
 
     >>> quality([0, 2, 2], [0.0, 0.0, 1.0]).round(3).tolist()
     [0.0, 3.0, 4.523]
+
+    Stability: provisional.
     """
     count = np.asarray(count, np.float64)
     return np.where(count > 0, 1 + (scale - 1) * _logistic(count * np.asarray(mean_sentiment, np.float64)), 0.0)
 
 
 def user_attention(mentions: pl.DataFrame, names: tuple[str, ...] | None = None) -> FeatureMatrix:
-    """X, users x features, from mentions (user_id, feature): how much each user speaks of each feature."""
+    """Return the matrix X of the model: how much each user mentions each feature.
+
+    Args:
+        mentions: The columns user_id, feature.
+        names: The features; by default all that are mentioned, sorted.
+
+    Returns:
+        Users x features.
+
+    Raises:
+        InputError: There are no mentions.
+
+    Stability: provisional.
+    """
     matrix, count, _ = _counted(mentions, "user_id", names)
     return FeatureMatrix(matrix.ids, matrix.names, attention(count).astype(np.float32))
 
 
 def item_quality(mentions: pl.DataFrame, names: tuple[str, ...] | None = None) -> FeatureMatrix:
-    """Y, items x features, from mentions (item_id, feature, sentiment): how well each item does on each feature."""
+    """Return the matrix Y of the model: how good each item is in each feature.
+
+    Args:
+        mentions: The columns item_id, feature, sentiment.
+        names: The features; by default all that are mentioned, sorted.
+
+    Returns:
+        Items x features.
+
+    Raises:
+        InputError: There are no mentions.
+
+    Stability: provisional.
+    """
     matrix, count, total = _counted(mentions, "item_id", names)
     return FeatureMatrix(matrix.ids, matrix.names, quality(count, total / np.maximum(count, 1)).astype(np.float32))
 
 
 def mentions_of_pairs(mentions: pl.DataFrame, users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
-    """The mentions of the given (user, item) pairs: those of the training part, say, so that no test review is read."""
+    """Keep the mentions of the given pairs, such as those of the training part, so that no test review is used."""
     if not len(users):
         return mentions.clear()
     pairs = pl.DataFrame({"user_id": users.tolist(), "item_id": items.tolist()})
@@ -57,7 +102,7 @@ def mentions_of_pairs(mentions: pl.DataFrame, users: NDArray[Any], items: NDArra
 
 
 def _require_same_types(mentions: pl.DataFrame, pairs: pl.DataFrame) -> None:
-    """Numbers never equal texts, and polars does not compare them."""
+    """Raise an error if one side has numbers and the other text: they never match."""
     for side in ("user_id", "item_id"):
         kinds = ["text" if it[side].dtype == pl.String else "numbers" for it in (mentions, pairs)]
         if kinds[0] != kinds[1]:
@@ -67,7 +112,7 @@ def _require_same_types(mentions: pl.DataFrame, pairs: pl.DataFrame) -> None:
 def _counted(
     mentions: pl.DataFrame, side: str, names: tuple[str, ...] | None
 ) -> tuple[FeatureMatrix, NDArray[np.float64], NDArray[np.float64]]:
-    """Ids and names of the matrix, and (n, d) numbers of mentions and sums of sentiment."""
+    """Return ids and names of the matrix, and ``(n, d)`` numbers of mentions and sums of sentiment."""
     if mentions.is_empty():
         raise InputError("there are no mentions of features; a matrix needs at least one")
     ids, row = number_ids(mentions[side])
@@ -85,5 +130,5 @@ def _counted(
 
 
 def _logistic(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    # By tanh: exp(-values) would overflow for strong blame.
+    # With tanh, because exp(-values) overflows for strong blame.
     return 0.5 * (1 + np.tanh(values / 2))

@@ -1,4 +1,4 @@
-"""Features found by other tools: tuples (user, item, feature, sentiment) and plain attribute tables."""
+"""Features from other tools: tuples (user, item, feature, sentiment) and attribute tables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,21 @@ SEPARATOR = "|"
 
 
 def read_mentions(path: str | Path, columns: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Tuples user_id, item_id, feature, sentiment (-1 to 1) from CSV, TSV, Parquet or JSON lines, plain or .gz.
+    """Read mentions of features from CSV, TSV, Parquet or JSON lines, plain or compressed.
 
-    The columns may be called user, item and aspect as well; columns: our name -> the file's, for any other.
+    The columns are user_id (or user), item_id (or item), feature (or aspect) and sentiment, from -1 to 1.
+
+    Args:
+        path: The file.
+        columns: Our name -> the name in the file, for columns with other names.
+
+    Returns:
+        The columns user_id, item_id, feature, sentiment.
+
+    Raises:
+        InputError: A column is missing, or a value is empty or out of range.
+
+    Stability: provisional.
     """
     where = str(path)
     table = read_table(path, columns)
@@ -46,7 +58,14 @@ def read_mentions(path: str | Path, columns: Mapping[str, str] | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """features: the matrix; left_out: columns of text with too many values to be a category, with how many."""
+    """Features of an attribute table.
+
+    Attributes:
+        features: Items x features.
+        left_out: Columns with too many values to be a category -> number of values.
+
+    Stability: provisional.
+    """
 
     features: FeatureMatrix
     left_out: dict[str, int]
@@ -55,17 +74,30 @@ class Attributes:
 def read_attributes(
     path: str | Path, *, max_values: int = MAX_VALUES, columns: Mapping[str, str] | None = None
 ) -> Attributes:
-    """An item table (item_id and any columns) as numbers between 0 and 1.
+    """Read an item table as numbers between 0 and 1.
 
-    A column of numbers is scaled to its smallest and largest value (missing ones get the mean). Any other is a
-    category: one feature ``column=value`` for each value; several values of one item are parted by ``|``.
+    A column of numbers is scaled to its smallest and largest value; missing values get the mean. Any other column is a
+    category with one feature ``column=value`` per value; ``|`` separates several values of one item.
+
+    Args:
+        path: A table with item_id and any other columns.
+        max_values: Categories with more values are left out.
+        columns: Our name -> the name in the file.
+
+    Returns:
+        The features, and the columns that are left out.
+
+    Raises:
+        InputError: An item has several rows, or no column can be used.
+
+    Stability: provisional.
     """
     where = str(path)
     table = read_table(path, columns)
     require_column(table, "item_id", where)
     item_ids, order = number_ids(interpret_ids(table, "item_id", where))
     if len(item_ids) < table.height:
-        raise InputError(f"{where}: an item stands in more than one row; keep one row each")
+        raise InputError(f"{where}: an item has more than one row; keep one row each")
     blocks: list[tuple[list[str], NDArray[np.float64]]] = []
     left_out = {}
     for name in (column for column in table.columns if column not in ("item_id", ROW)):
@@ -81,7 +113,9 @@ def read_attributes(
         else:
             blocks.append(([f"{name}={label}" for label in labels], _one_hot(sets, labels)))
     if not blocks:
-        raise InputError(f"{where}: no column beside item_id is a number or a category of at most {max_values} values")
+        raise InputError(
+            f"{where}: no column other than item_id is a number or a category of at most {max_values} values"
+        )
     matrix = np.hstack([block for _, block in blocks])
     by_id = np.empty_like(matrix)
     by_id[order] = matrix
@@ -90,14 +124,24 @@ def read_attributes(
 
 
 def _values(column: pl.Series) -> list[list[str]]:
-    """The values of each item: those of a list, or text parted by ``|``."""
+    """Return the values of each item: those of a list, or text separated by ``|``."""
     if isinstance(column.dtype, pl.List):
         return [[str(one) for one in own or []] for own in column.to_list()]
     return column.cast(pl.String).fill_null("").str.split(SEPARATOR).to_list()
 
 
 def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.DataFrame:
-    """A wide table: the ids, then one column a feature."""
+    """Return a wide table: a column ``side`` of ids, then one column per feature.
+
+    Args:
+        features: The features.
+        side: Name of the column of ids.
+
+    Raises:
+        InputError: A feature has the name of the column of ids.
+
+    Stability: provisional.
+    """
     if side in features.names:
         raise InputError(f"a feature is called {side}, as the column of the ids is; give it another name")
     columns = {name: features.values[:, number] for number, name in enumerate(features.names)}
@@ -105,7 +149,17 @@ def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.Data
 
 
 def features_from_file(path: str | Path, side: str = "item_id") -> FeatureMatrix:
-    """Read what :func:`features_to_frame` wrote to a file."""
+    """Read a file with the table of :func:`features_to_frame`.
+
+    Args:
+        path: The file.
+        side: Name of the column of ids.
+
+    Raises:
+        InputError: The column of ids is missing, or a value is not a finite number.
+
+    Stability: provisional.
+    """
     where = str(path)
     table = read_table(path)
     require_column(table, side, where)
@@ -121,7 +175,7 @@ def _named(table: pl.DataFrame, where: str) -> pl.Series:
     name = table["feature"].cast(pl.String).str.strip_chars().str.to_lowercase()
     empty = (name.is_null() | (name == "")).arg_true()
     if len(empty):
-        raise InputError(f"{where}, row {table[ROW][empty[0]]}: feature is empty; mend or remove it")
+        raise InputError(f"{where}, row {table[ROW][empty[0]]}: feature is empty; fix or remove it")
     return name
 
 

@@ -1,4 +1,4 @@
-"""Everything that mentions of features give, as tables in one folder: what ``train`` and a feature-aware model need."""
+"""The tables that training a feature-aware model needs, in one folder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from recprism.text.reviews import Extraction, Follow, extract_features, read_rev
 
 @dataclass(frozen=True, eq=False)
 class FeatureTables:
-    """Tables by the name of their file.
+    """Tables about features.
 
-    features: feature, mentions, reviews, positive, example; the most mentioned first
-    tables: mentions, interactions, item_features, user_features and, where there are features enough to cluster,
-        subtopics (of items) and clusters (of features)
+    Attributes:
+        features: The columns feature, mentions, reviews, positive, example; the most mentioned first.
+        tables: Name -> table: mentions, interactions, item_features, user_features. If there are enough features to
+            cluster, also subtopics (of items) and clusters (of features).
+
+    Stability: experimental.
     """
 
     features: pl.DataFrame
     tables: dict[str, pl.DataFrame]
 
     def write(self, folder: str | Path) -> dict[str, Path]:
-        """Write each table as Parquet; the files by their name."""
+        """Write each table as Parquet; returns name -> path."""
         return write_tables({"features": self.features, **self.tables}, folder)
 
 
@@ -63,9 +66,15 @@ def tables_of_tuples(
     clusters: int = N_CLUSTERS,
     columns: Mapping[str, str] | None = None,
 ) -> FeatureTables:
-    """Read (user, item, feature, sentiment) tuples of another tool; ``top`` keeps the most mentioned features.
+    """Read (user, item, feature, sentiment) tuples of another tool.
 
     Every pair of a user and an item counts as one review and one interaction.
+
+    Args:
+        path: The file; see :func:`read_mentions`.
+        top: Keep this many of the most mentioned features; None keeps all.
+        clusters: Largest number of clusters of features.
+        columns: Our name -> the name in the file.
     """
     mentions = read_mentions(path, columns)
     if top is not None:
@@ -86,7 +95,7 @@ def _tables(found: Extraction, interactions: pl.DataFrame, clusters: int) -> Fea
         "item_features": features_to_frame(item_quality(found.mentions), "item_id"),
         "user_features": features_to_frame(user_attention(found.mentions), "user_id"),
     }
-    # A cluster of one feature says nothing; with few features there are fewer clusters, or none.
+    # A cluster needs at least two features: with few features there are fewer clusters, or none.
     n_clusters = min(clusters, found.features.height // 2)
     if n_clusters >= 2:
         topics = aspect_topics(found.mentions, n_clusters)

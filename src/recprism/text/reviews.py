@@ -1,4 +1,4 @@
-"""From review text to named features: who spoke of which feature of what, and how."""
+"""Features from review text: which user mentions which feature of which item, and with what sentiment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recprism.text._clauses import Clause, clauses
 from recprism.text._sentiment import ClauseSentiment, opinion_words
 
 Follow = Callable[[int, int], None]
-"""Told how many reviews are done, of how many."""
+"""Receives how many reviews are done, and how many there are."""
 REVIEW_SCHEMA = {
     ROW: pl.UInt32,
     "user_id": pl.String,
@@ -28,16 +28,19 @@ REVIEW_SCHEMA = {
     "text": pl.String,
 }
 MENTION_SCHEMA = {"user_id": pl.String, "item_id": pl.String, "feature": pl.String, "sentiment": pl.Float64}
-EXAMPLE_WORDS = range(4, 16)  # an example is a clause neither too short to understand nor too long for a table
+EXAMPLE_WORDS = range(4, 16)  # lengths of a clause that can serve as an example
 
 
 @dataclass(frozen=True, eq=False)
 class Extraction:
-    """What was found in reviews.
+    """Features found in reviews.
 
-    mentions: user_id, item_id, feature, sentiment (-1 to 1); one row a mention
-    features: feature, mentions, reviews, positive (share of praise among praise and blame; null where there is
-        neither), example; the most mentioned first
+    Attributes:
+        mentions: The columns user_id, item_id, feature, sentiment (-1 to 1); one row per mention.
+        features: The columns feature, mentions, reviews, positive, example; the most mentioned first. "positive" is
+            the share of praise among praise and blame, or null without either.
+
+    Stability: provisional.
     """
 
     mentions: pl.DataFrame
@@ -45,19 +48,42 @@ class Extraction:
 
 
 def read_reviews(path: str | Path) -> pl.DataFrame:
-    """Amazon reviews, one JSON object a line, plain or .gz: user_id, item_id, rating, timestamp, text.
+    """Read Amazon reviews, one JSON object per line, plain or compressed.
 
-    The summary is the first sentence of ``text``.
+    Args:
+        path: The file.
+
+    Returns:
+        The columns user_id, item_id, rating, timestamp, text. The summary is the first sentence of ``text``.
+
+    Raises:
+        InputError: A row is not a review.
+
+    Stability: provisional.
     """
     rows = [_review(row, entry, str(path)) for row, entry in read_json_lines(path)]
-    with readable(path, "not a file of reviews", "mend or remove what is out of range"):
+    with readable(path, "not a file of reviews", "fix or remove what is out of range"):
         return pl.DataFrame(rows, schema=REVIEW_SCHEMA, orient="row")
 
 
 def extract_features(
     reviews: pl.DataFrame, settings: AspectSettings | None = None, *, follow: Follow | None = None
 ) -> Extraction:
-    """Find the aspects that reviews (user_id, item_id, text) speak of, and the sentiment of each mention."""
+    """Find the aspects in reviews, and the sentiment of each mention.
+
+    Args:
+        reviews: The columns user_id, item_id, text.
+        settings: Which nouns are aspects.
+        follow: Receives how many reviews are done, and how many there are.
+
+    Returns:
+        The mentions and the features.
+
+    Raises:
+        InputError: No aspect was found.
+
+    Stability: provisional.
+    """
     texts = reviews["text"].to_list()
     evidence, opinions, parsed = Evidence(), opinion_words(), []
     for done, text in enumerate(texts, start=1):
@@ -81,9 +107,9 @@ def _review(row: int, entry: dict[str, Any], where: str) -> tuple[Any, ...]:
     except KeyError as missing:
         raise InputError(f"{where}, row {row}: no field {missing}; is it an Amazon review file?") from None
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{where}, row {row}: overall or unixReviewTime is not a number; mend the row") from None
+        raise InputError(f"{where}, row {row}: overall or unixReviewTime is not a number; fix the row") from None
     if not user or not item:
-        raise InputError(f"{where}, row {row}: reviewerID or asin is empty; mend or remove the row")
+        raise InputError(f"{where}, row {row}: reviewerID or asin is empty; fix or remove the row")
     return row, str(user), str(item), rating, time, f"{entry.get('summary') or ''}. {text or ''}"
 
 
@@ -102,7 +128,7 @@ def _with_sentiment(reviews: pl.DataFrame, parsed: Sequence[list[Clause]], aspec
 
 
 def summarised(found: pl.DataFrame) -> pl.DataFrame:
-    """One row a feature, from mentions with the number of their review and their clause; see :class:`Extraction`."""
+    """Return the features of an :class:`Extraction` from mentions with their review and clause."""
     praise, blame = (pl.col("sentiment") > 0).sum(), (pl.col("sentiment") < 0).sum()
     positive = pl.when(praise + blame > 0).then(praise / (praise + blame))
     length = pl.col("clause").str.split(" ").list.len()

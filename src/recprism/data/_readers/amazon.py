@@ -30,7 +30,7 @@ FORMS = (
 
 
 def load_category(source: Source, category: str | None) -> Tables:
-    """One product category; None where the folder holds exactly one."""
+    """Load one product category; None loads the only category of the folder."""
     category = category or _only_category(source)
     name = _find(source, category)
     if name is None:
@@ -46,7 +46,7 @@ def load_category(source: Source, category: str | None) -> Tables:
 
 
 def load_cds_2014(source: Source) -> Tables:
-    """interactions.csv (user_id, item_id, order; all are positives) and subtopics.csv (item_id, subtopic)."""
+    """Load interactions.csv (user_id, item_id, order; all are positives) and subtopics.csv (item_id, subtopic)."""
     interactions = read_delimited(source.read("interactions.csv"), source.where("interactions.csv"))
     subtopics = read_delimited(source.read("subtopics.csv"), source.where("subtopics.csv"))
     return Tables(
@@ -55,7 +55,7 @@ def load_cds_2014(source: Source) -> Tables:
 
 
 def categories(source: Source) -> list[str]:
-    """Categories whose interactions lie in the folder."""
+    """List the categories whose interactions are in the folder."""
     found = set()
     for name in source.names():
         match = re.fullmatch(
@@ -67,9 +67,9 @@ def categories(source: Source) -> list[str]:
 
 
 def frequent_categories(paths: dict[str, list[list[str]]], n: int = N_SUBTOPICS) -> pl.DataFrame:
-    """The n categories that most items have, as a long table.
+    """Return the n most frequent categories as a long table.
 
-    A path runs from the department downwards; the department itself is the same for every item and is no subtopic.
+    A path begins with the department. The department is the same for every item, so it is not a subtopic.
     """
     labels = {item: sorted({label for path in item_paths for label in path[1:]}) for item, item_paths in paths.items()}
     counts = Counter(label for own in labels.values() for label in own)
@@ -79,7 +79,7 @@ def frequent_categories(paths: dict[str, list[list[str]]], n: int = N_SUBTOPICS)
 
 
 def holds(source: Source, category: str | None) -> bool:
-    """Whether the folder has the category, or any at all where none is named."""
+    """Whether the folder has the category, or any category if none is named."""
     return bool(categories(source)) if category is None else _find(source, category) is not None
 
 
@@ -101,7 +101,7 @@ def _present(source: Source, name: str) -> str | None:
 
 
 def _read_ratings(source: Source, name: str) -> pl.DataFrame:
-    """Ratings without a header. In 2014 the user comes first, in 2018 the item: product codes tell which is which."""
+    """Read ratings without a header. In 2014 the user comes first, in 2018 the item: product codes decide."""
     where = source.where(name)
     frame = read_delimited(source.read(name), where, header=("first", "second", "rating", "timestamp"))
     is_item = {
@@ -136,7 +136,7 @@ def _read_reviews(source: Source, name: str) -> pl.DataFrame:
 
 
 def _read_metadata(source: Source, name: str) -> tuple[pl.DataFrame, dict[str, list[list[str]]]]:
-    """Titles and brands, and each item's category paths (2014: a list of paths; 2018: one path)."""
+    """Read titles, brands and the category paths of each item (2014: a list of paths; 2018: one path)."""
     where = source.where(name)
     rows: dict[str, tuple[str, str | None, str | None]] = {}
     paths: dict[str, list[list[str]]] = {}
@@ -156,7 +156,7 @@ def _text(value: Any) -> str | None:
 
 
 def _json_lines(content: bytes, where: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """One object a line. The 2014 metadata is written as Python literals (single quotes), not as JSON."""
+    """Yield one object per line. The 2014 metadata are Python literals (single quotes), not JSON."""
     for row, line in numbered_lines(content, where):
         try:
             value = json.loads(line)

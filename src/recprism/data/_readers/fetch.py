@@ -1,4 +1,4 @@
-"""Downloads, on explicit request only: from the publisher, whole, and checked, or not at all."""
+"""Downloads from the publisher, on explicit request only. An incomplete or wrong file is not kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class Download:
-    """One file of a data set: where it comes from, and where its publisher gives the checksum (None: nowhere)."""
+    """One file of a data set: its address, and the address of the publisher's checksum, or None."""
 
     address: str
     checksum_address: str | None
@@ -34,7 +34,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A file that arrived. ``verified`` says whether the publisher's checksum was there to compare with."""
+    """A downloaded file; ``verified`` if the publisher's checksum was compared."""
 
     path: Path
     size: int
@@ -42,7 +42,7 @@ class Fetched:
 
 
 def downloads(name: str, *, mirror: str | None = None) -> list[Download]:
-    """The files of a named set; ``mirror`` replaces the publisher's address up to the file name."""
+    """List the files of a named set; ``mirror`` replaces the publisher's address up to the file name."""
     base, _, variant = name.partition(":")
     known = find_named(base)
     if not known.downloads:
@@ -54,13 +54,13 @@ def downloads(name: str, *, mirror: str | None = None) -> list[Download]:
 
 
 def size_of(download: Download) -> int | None:
-    """Bytes, as the server announces them, or None."""
+    """Return the number of bytes that the server announces, or None."""
     with _open(urllib.request.Request(download.address, method="HEAD")) as answer:
         return _announced(answer)
 
 
 def fetch(download: Download, folder: Path, progress: Progress | None = None) -> Fetched:
-    """Download into ``folder``; the file takes its name only when it is complete and any published checksum agrees."""
+    """Download into ``folder``; the file gets its name only if it is complete and a published checksum agrees."""
     expected = _published_md5(download)
     target = folder / download.file_name
     digest = hashlib.md5(usedforsecurity=False)

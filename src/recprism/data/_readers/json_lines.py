@@ -1,4 +1,4 @@
-"""One JSON object a line: reviews, and tuples written by other tools."""
+"""Files with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recprism.errors import InputError
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects with their row numbers, from a plain or packed file; a broken row is an error that names it."""
+    """Yield row numbers and objects of a plain or compressed file; a broken row raises an error that names it."""
     path = Path(path)
     content = read_bytes(path)
     if not content.strip():
@@ -21,12 +21,12 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def json_objects(content: bytes, where: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of JSON lines with their row numbers; ``where`` names the file in errors."""
+    """Yield row numbers and objects of JSON lines; ``where`` names the file in errors."""
     for row, line in numbered_lines(content, where):
         try:
             value = json.loads(line)
         except ValueError as broken:
-            raise InputError(f"{where}, row {row}: not JSON ({broken}); mend or remove the row") from None
+            raise InputError(f"{where}, row {row}: not JSON ({broken}); fix or remove the row") from None
         if not isinstance(value, dict):
             raise InputError(f"{where}, row {row}: not a JSON object; one object a line is needed")
         yield row, value

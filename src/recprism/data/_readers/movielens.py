@@ -1,4 +1,4 @@
-"""The MovieLens sets as their publisher packs them."""
+"""The MovieLens data sets in the publisher's formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_GENRE = "(no genres listed)"
 
 
 def load_dat(source: Source) -> Tables:
-    """ml-1m and ml-10m: fields apart by ``::``, titles in Latin-1 (1M) or UTF-8 (10M), half stars in the 10M set."""
+    """Load ml-1m or ml-10m: fields separated by ``::``, titles in Latin-1 (1M) or UTF-8 (10M)."""
     ratings = _read_double_colon(source, "ratings.dat", ("user_id", "item_id", "rating", "timestamp"))
     movies = _read_titles(source)
     tags = _read_tags_dat(source) if source.has("tags.dat") else None
@@ -24,7 +24,7 @@ def load_dat(source: Source) -> Tables:
 
 
 def load_csv(source: Source) -> Tables:
-    """ml-latest-small and its larger sisters: CSV files with a header."""
+    """Load ml-latest-small or a larger set of the same form: CSV files with a header."""
     ratings = _read_csv(source, "ratings.csv").rename({"userId": "user_id", "movieId": "item_id"})
     movies = _read_csv(source, "movies.csv").rename({"movieId": "item_id"})
     tags = _read_csv(source, "tags.csv").rename({"movieId": "item_id"}) if source.has("tags.csv") else None
@@ -32,7 +32,7 @@ def load_csv(source: Source) -> Tables:
 
 
 def load_embedded() -> Tables:
-    """ml-latest-small as it ships inside the package."""
+    """Load the copy of ml-latest-small in the package."""
     frames = {}
     for name in ("ratings", "movies", "tags"):
         with as_file(files("recprism.data") / "embedded" / f"{name}.parquet") as path:
@@ -41,7 +41,7 @@ def load_embedded() -> Tables:
 
 
 def embedded_readme() -> str:
-    """The publisher's own description and licence of the embedded set."""
+    """Return the publisher's description and licence of the embedded set."""
     return (files("recprism.data") / "embedded" / "README.txt").read_text(encoding="utf-8")
 
 
@@ -55,7 +55,7 @@ def _tables(ratings: pl.DataFrame, movies: pl.DataFrame, tags: pl.DataFrame | No
 
 
 def _with_tags(items: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
-    """One column of distinct tags in lower case, joined by ``|``."""
+    """Add a column of distinct tags in lower case, joined by ``|``."""
     tag = pl.col("tag").str.strip_chars().str.to_lowercase()
     joined = tags.group_by("item_id").agg(tag.drop_nulls().unique().sort().str.join("|").alias("tags"))
     return items.join(joined, on="item_id", how="left", maintain_order="left")
@@ -66,7 +66,7 @@ def _read_csv(source: Source, name: str) -> pl.DataFrame:
 
 
 def _read_double_colon(source: Source, name: str, header: tuple[str, ...]) -> pl.DataFrame:
-    """``a::b::c`` read as colon-separated text whose every second column is empty."""
+    """Read ``a::b::c`` as colon-separated text in which every second column is empty."""
     positions = list(range(0, 2 * len(header), 2))
     content, where = source.read(name), source.where(name)
     if not content.strip():
@@ -77,7 +77,7 @@ def _read_double_colon(source: Source, name: str, header: tuple[str, ...]) -> pl
 
 
 def _read_titles(source: Source) -> pl.DataFrame:
-    """movies.dat has single colons inside its titles, so it is cut line by line."""
+    """Read movies.dat line by line: its titles contain single colons."""
     where = source.where("movies.dat")
     rows = []
     for number, line in enumerate(_decode(source.read("movies.dat")).splitlines(), start=1):
@@ -91,7 +91,7 @@ def _read_titles(source: Source) -> pl.DataFrame:
 
 
 def _read_tags_dat(source: Source) -> pl.DataFrame:
-    """tags.dat of the 10M set: a tag may hold colons, so the first two and the last field are cut off around it."""
+    """Read tags.dat of the 10M set. A tag may contain colons: it is what remains between the other fields."""
     rows = []
     for line in _decode(source.read("tags.dat")).splitlines():
         _, item, rest = line.split("::", 2)

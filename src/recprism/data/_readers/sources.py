@@ -1,4 +1,4 @@
-"""Where the bytes come from: a plain, gzip or zstd file, a folder or a zip archive, all read the same way."""
+"""Bytes of plain, gzip or zstd files, of folders and of zip archives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 @dataclass(frozen=True)
 class Source:
-    """Files below one folder, or inside one zip archive; a member is found by its bare name, at any depth."""
+    """Files below a folder or in a zip archive; a member is found by its file name, at any depth."""
 
     path: Path
 
@@ -26,18 +26,18 @@ class Source:
         return self.path.is_file()
 
     def names(self) -> list[str]:
-        """Bare names of all members."""
+        """List the file names of all members."""
         return sorted({PurePosixPath(member).name for member in self._members()})
 
     def has(self, name: str) -> bool:
         return name in self.names()
 
     def where(self, name: str) -> str:
-        """How to call a member in an error message."""
+        """Name a member for an error message."""
         return f"{self.path}!{name}" if self._is_zip else str(self.path / self._locate(name))
 
     def read(self, name: str) -> bytes:
-        """The whole member, unpacked where it is a gzip or zstd file."""
+        """Return a whole member, decompressed if it is a gzip or zstd file."""
         if not self._is_zip:
             return read_bytes(self.path / self._locate(name))
         with self._open_zip() as archive:
@@ -67,7 +67,7 @@ class Source:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A whole file, unpacked where its first bytes are those of gzip or zstd, whatever its name."""
+    """Return a whole file, decompressed if its first bytes are those of gzip or zstd, whatever its name."""
     try:
         return unpacked(path.read_bytes(), str(path))
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def numbered_lines(content: bytes, where: str) -> Iterator[tuple[int, str]]:
-    """Non-empty lines with their row numbers, from 1."""
+    """Yield non-empty lines with their row numbers, from 1."""
     for row, line in enumerate(content.split(b"\n"), start=1):
         if line.strip():
             yield row, _decode(line, row, where)
@@ -93,7 +93,7 @@ def _decode(line: bytes, row: int, where: str) -> str:
 
 
 def unpacked(content: bytes, where: str) -> bytes:
-    """The content of a gzip or zstd file, found by its first bytes; anything else as it is."""
+    """Decompress gzip or zstd, recognised by the first bytes; anything else is returned as it is."""
     if content.startswith(GZIP):
         return _gunzip(content, where)
     return _unzstd(content, where) if content.startswith(ZSTD) else content
@@ -108,7 +108,7 @@ def _gunzip(content: bytes, where: str) -> bytes:
 
 
 def _unzstd(content: bytes, where: str) -> bytes:
-    """Through the CSV reader of polars, one column of whole lines: Python before 3.14 has no zstd of its own."""
+    """Decompress with the CSV reader of polars, as one column of lines: Python before 3.14 has no zstd."""
     import polars as pl
 
     try:

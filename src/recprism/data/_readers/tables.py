@@ -1,4 +1,4 @@
-"""Tables from files: one reader per format, all giving a polars frame whose ids are not yet interpreted."""
+"""Tables from files, one reader per format. Ids are not interpreted yet."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
 PACKED = (".gz", ".zst", ".zstd")
 RECBOLE = (".inter", ".item")
 SAMPLED_ROWS = 200
-ROW = "__row__"  # the file's own row numbers, counted from 1 with the header; dropped when the table is interpreted
+ROW = "__row__"  # row numbers of the file, from 1 with the header; dropped when the table is interpreted
 
 
 def read_table(
     path: str | Path, columns: Mapping[str, str] | None = None, *, required: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Read a table of text, Parquet or JSON, plain or packed.
+    """Read a table of text, Parquet or JSON, plain or compressed.
 
-    The content tells the format: gzip, zstd, Parquet, JSON (lines or one array of objects), and for text the delimiter
-    (comma, tab, semicolon or pipe) and a byte-order mark. RecBole's .inter and .item files are known by their ending.
+    The content decides the format: gzip, zstd, Parquet, JSON (lines or one array of objects) or text. For text it also
+    decides the delimiter (comma, tab, semicolon or pipe) and the encoding, if there is a byte-order mark. RecBole's
+    .inter and .item files are recognised by their ending.
 
     Args:
-        path: the file.
-        columns: our name -> the file's name; the frame comes back with our names.
-        required: our names that must be there.
+        path: The file.
+        columns: Our name -> the name in the file; the table has our names.
+        required: Our names that the table must have.
 
     Returns:
-        The table; text columns stay text, so that ids such as 007 survive.
+        The table; text columns stay text, so that ids such as 007 are kept.
 
     Raises:
-        InputError: the file cannot be read, or a column is missing; the sentence shows what was found.
+        InputError: The file cannot be read, or a column is missing; the message shows what was found.
     """
     reader = TableReader(columns or {})
     frame = reader.read(path, required=required)
@@ -52,9 +53,10 @@ def read_table(
 
 @dataclass
 class TableReader:
-    """Reads several files under one map of column names; each file has some of the names.
+    """Reads several files with one map of column names; each file has some of the names.
 
-    columns: our name -> the files' name
+    Attributes:
+        columns: Our name -> the name in the files.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class TableReader:
     _seen: list[str] = field(default_factory=list)
 
     def read(self, path: str | Path, *, required: Sequence[str] = ()) -> pl.DataFrame:
-        """One file, with our names where the map has them; see :func:`read_table`."""
+        """Read one file; see :func:`read_table`."""
         path = Path(path)
         content = read_bytes(path)
         if not content.strip():
@@ -82,7 +84,7 @@ class TableReader:
         return frame
 
     def require_used(self) -> None:
-        """Refuse a mapped name that no file has had; call it after the last file."""
+        """Raise an error for a mapped name that no file had; call it after the last file."""
         unused = [name for name in self.columns if name not in self._used]
         if unused:
             name = unused[0]
@@ -92,7 +94,7 @@ class TableReader:
             )
 
     def _renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A column of ours that another one replaces stays, under ``NAME_original``."""
+        """Rename columns; a column that another one replaces is kept as ``NAME_original``."""
         names = {theirs: ours for ours, theirs in self.columns.items() if theirs in frame.columns}
         self._used.update(names.values())
         replaced = {ours: f"{ours}_original" for ours in names.values() if ours in frame.columns and ours not in names}
@@ -101,7 +103,7 @@ class TableReader:
 
 
 def _read_content(content: bytes, path: Path) -> tuple[pl.DataFrame, str]:
-    """The table, and in words how it was read."""
+    """Return the table, and how it was read, in words."""
     where = str(path)
     ending = _ending(path)
     if content.startswith(b"PAR1") or ending == ".parquet":
@@ -121,21 +123,26 @@ def _read_content(content: bytes, path: Path) -> tuple[pl.DataFrame, str]:
 
 
 def _ending(path: Path) -> str:
-    """The ending in lower case, below .gz and .zst."""
+    """Return the ending in lower case, without .gz or .zst."""
     return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
 def _utf8(content: bytes) -> bytes:
-    """Without a byte-order mark; UTF-16, which always has one, becomes UTF-8."""
+    """Remove a byte-order mark; UTF-16, which always has one, becomes UTF-8."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace").encode()
     return content.removeprefix(b"\xef\xbb\xbf")
 
 
 def _guess_delimiter(content: bytes, usual: str) -> str | None:
-    """The delimiter that parts the header and, as often, the first rows; None where there is a single column.
+    """Find the delimiter that gives the header and most of the first rows the same number of fields.
 
-    usual: the one to take among equals
+    Args:
+        content: The file.
+        usual: The delimiter to prefer among equals.
+
+    Returns:
+        The delimiter; None if there is a single column.
     """
     sample = content[: 1 << 20].decode("utf-8", errors="ignore")
 
@@ -163,10 +170,15 @@ def read_delimited(
     columns: list[int] | None = None,
     quote: str | None = '"',
 ) -> pl.DataFrame:
-    """Text with one row per line; every column stays text, so that ids such as 007 survive.
+    """Read text with one row per line; every column stays text, so that ids such as 007 are kept.
 
-    header: column names where the file has no header row
-    columns: positions to read, where not all are wanted
+    Args:
+        content: The file.
+        where: What errors call the file.
+        separator: The text between two fields.
+        header: Column names, if the file has no header row.
+        columns: Positions of the columns to read; None reads all.
+        quote: The quotation mark, or None.
     """
     _require_utf8(content, where)
     try:
@@ -191,12 +203,12 @@ def read_delimited(
         raise InputError(f"{where}: {frame.width} columns where {len(header)} are needed ({', '.join(header)})")
     else:
         frame.columns = list(header)
-    # A blank line is read as a row of nulls: it is no row. The true row number stays for later messages.
+    # polars reads a blank line as a row of nulls. Row numbers are assigned before such rows are dropped.
     return frame.with_row_index(ROW, offset=1 if header else 2).filter(~pl.all_horizontal(pl.exclude(ROW).is_null()))
 
 
 def read_recbole(content: bytes, where: str) -> pl.DataFrame:
-    """RecBole's atomic files: tabs, and a type behind each column name, as in ``item_id:token``."""
+    """Read RecBole's atomic files: tabs, and a type after each column name, as in ``item_id:token``."""
     frame = read_delimited(content, where, separator="\t", quote=None)
     untyped = [name for name in frame.columns if name != ROW and ":" not in name]
     if untyped:
@@ -204,7 +216,7 @@ def read_recbole(content: bytes, where: str) -> pl.DataFrame:
     names = [name.partition(":")[0] for name in frame.columns if name != ROW]
     twice = [name for name in names if names.count(name) > 1 or name == ROW]
     if twice:
-        raise InputError(f"{where}: column {twice[0]!r} stands twice in the header")
+        raise InputError(f"{where}: column {twice[0]!r} occurs twice in the header")
     return frame.rename(dict(zip((name for name in frame.columns if name != ROW), names, strict=True)))
 
 
@@ -214,7 +226,7 @@ def read_parquet(content: bytes, where: str) -> pl.DataFrame:
 
 
 def read_json(content: bytes, where: str) -> pl.DataFrame:
-    """One JSON object a line, or one array of objects; lists in it stay lists."""
+    """Read one JSON object per line, or one array of objects; lists in it stay lists."""
     if content.lstrip()[:1] == b"[":
         with readable(where, "not a JSON array of objects", "write one array of objects, or one object a line"):
             rows = [(row, dict(value)) for row, value in enumerate(json.loads(content), start=1)]
@@ -237,13 +249,13 @@ def _require_utf8(content: bytes, where: str) -> None:
 def _require_distinct_header(frame: pl.DataFrame, where: str) -> None:
     doubled = [name for name in frame.columns if name.endswith("_duplicated_0")]
     if doubled:
-        raise InputError(f"{where}: column {doubled[0].removesuffix('_duplicated_0')!r} stands twice in the header")
+        raise InputError(f"{where}: column {doubled[0].removesuffix('_duplicated_0')!r} occurs twice in the header")
     if ROW in frame.columns:
         raise InputError(f"{where}: a column is named {ROW!r}, which counts rows here; give it another name")
 
 
 def _ragged(content: bytes, where: str, separator: str, quote: str | None) -> InputError | None:
-    """Find the first row with more fields than the header: slow, and only on the way to an error."""
+    """Find the first row with more fields than the header. It is slow, and called only before an error."""
     text = io.StringIO(content.decode("utf-8"), newline="")
     reader = csv.reader(text, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE)
     try:
@@ -252,7 +264,7 @@ def _ragged(content: bytes, where: str, separator: str, quote: str | None) -> In
             if len(fields) > width:
                 return InputError(
                     f"{where}, row {reader.line_num}: {len(fields)} fields where the header has {width}"
-                    f" ({DELIMITERS.get(separator, repr(separator))} between columns); mend it"
+                    f" ({DELIMITERS.get(separator, repr(separator))} between columns); fix it"
                 )
     except (csv.Error, StopIteration):
         return None

@@ -1,9 +1,8 @@
-"""Loops over users, compiled: an item has few subtopics, so walking them beats any dense array.
+"""Compiled loops over users. An item has few subtopics, so a loop over them is faster than dense arrays.
 
-A loop handles the users from ``first`` up to ``last`` and lets go of the interpreter meanwhile. Indexing by hand and
-reused scratch arrays are on purpose: slicing inside the loops costs more than the arithmetic. Apart from
-``first_fault`` they trust the lists: an item number outside the catalogue is not caught here. See Kernels for what each
-one computes.
+A loop handles the users from ``first`` up to ``last`` and releases the interpreter lock. The loops index by hand and
+reuse work arrays, because slices inside them cost more than the arithmetic. Apart from ``first_fault`` they do not
+check item numbers. See :class:`recprism.metrics._operations.Kernels` for what each one computes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from recprism._compile import compiled, compiled_loosely
 
 SIDE_BY_SIDE = 4
-SAME_DIRECTION = np.float32(1.0 - 2e-7)  # as far as float32 can tell; nothing can be nearer
+SAME_DIRECTION = np.float32(1.0 - 2e-7)  # equal within float32; no pair can be nearer
 
 
 @compiled
@@ -33,7 +32,7 @@ def first_fault(items: Any, n_items: int) -> int:
     return -1
 
 
-# An empty place, -1, finds the last entry of a table: the blank one.
+# The index -1 of an empty place finds the last entry of a table, which is blank.
 
 
 @compiled
@@ -73,7 +72,7 @@ def found(first: int, last: int, items: Any, indptr: Any, indices: Any, n_items:
 def alpha_dcg(
     first: int, last: int, items: Any, indptr: Any, indices: Any, open_to: Any, worth: Any, discount: Any, out: Any
 ) -> None:
-    """worth: what a subtopic adds, by how often it came before; nothing from k + 1 on, where closed ones begin."""
+    """``worth`` is indexed by how often a subtopic came before; it is 0 from k + 1 on, where closed ones start."""
     times = np.empty(open_to.shape[1], np.int64)
     for user in range(first, last):
         for subtopic in range(len(times)):
@@ -102,10 +101,11 @@ def best_alpha_dcg(
     parts: Any,
     out: Any,
 ) -> None:
-    """``offers`` holds what each item would add now; taking one lowers the offers that share a subtopic with it.
+    """``offers`` holds what each item would add; taking one lowers the offers of items that share a subtopic with it.
 
-    parts: ``worth`` in whole numbers. With the place in their lowest bits, one maximum over the offers finds the best
-    item and, among equals, the earliest. Some users run side by side: while one waits for its maximum, another works.
+    ``parts`` is ``worth`` in whole numbers. With the place in their lowest bits, one maximum over the offers finds the
+    best item and, among equals, the earliest. Several users are interleaved, so that the processor need not wait for a
+    maximum.
     """
     n_subtopics, k = open_to.shape[1], items.shape[1]
     place_bits = np.int64(np.ceil(np.log2(k)))
@@ -182,13 +182,13 @@ def growth(
 def divergence(
     first: int, last: int, items: Any, indptr: Any, indices: Any, shares: Any, wanted: Any, alpha: float, out: Any
 ) -> None:
-    """Between places where nothing with subtopics comes, the value stands; else all logarithms are taken anew."""
+    """An item with subtopics changes all logarithms; other items leave the value as it is."""
     amount = np.empty(wanted.shape[1])
     for user in range(first, last):
         amount[:] = 0.0
         n_items, value = 0, 0.0  # items with subtopics; their shares add up to 1 each
         for subtopic in range(len(amount)):
-            value -= wanted[user, subtopic] * np.log(alpha)  # nothing but the mixed part yet
+            value -= wanted[user, subtopic] * np.log(alpha)  # only the mixed part so far
         for place in range(items.shape[1]):
             item = items[user, place]
             if item >= 0 and indptr[item] < indptr[item + 1]:
@@ -222,7 +222,7 @@ def distance_sums(first: int, last: int, items: Any, unit: Any, known: Any, out:
 
 @compiled_loosely
 def nearest(first: int, last: int, items: Any, unit: Any, known: Any, out: Any) -> None:
-    """Four earlier items at a time: the item's own vector is then loaded once for all of them."""
+    """Compare with four earlier items at a time, so that the item's own vector is loaded once for all of them."""
     earlier = np.empty(items.shape[1] + 4, np.int64)
     for user in range(first, last):
         n_earlier, all_known = 0, True
@@ -231,7 +231,7 @@ def nearest(first: int, last: int, items: Any, unit: Any, known: Any, out: Any) 
             item = items[user, place]
             if item >= 0:
                 if n_earlier == 0:
-                    earlier[:] = item  # the last four of a list are filled up with its first item: it changes nothing
+                    earlier[:] = item  # the last four are filled with the first item, which changes nothing
                 for i in range(0, n_earlier if highest < SAME_DIRECTION else 0, 4):
                     a, b, c, d = earlier[i], earlier[i + 1], earlier[i + 2], earlier[i + 3]
                     cos_a, cos_b, cos_c, cos_d = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)

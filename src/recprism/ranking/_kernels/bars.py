@@ -1,4 +1,4 @@
-"""Where a user's bar may start so that the best k items pass it and few others: a guess, tried and never trusted."""
+"""A guess of where a user's bar can start, so that the best k items pass it and few others; results are checked."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from recprism._compile import compiled_unchecked as compiled
 from recprism.ranking._kernels.registers import GROUP, PANEL, fill_groups, panels_of, tile_scores
 
 ITEMS_TO_LEARN_FROM = 1024
-LISTS_MISSED = 0.005  # share of the sampled lists that a bar may cut short: such users are ranked once more
+LISTS_MISSED = 0.005  # share of the sampled lists that a bar may cut short: such users are ranked again
 
 Floats = NDArray[np.float32]
 
 
 class Guess(NamedTuple):
-    """Bars lie ``height`` spreads above the mean of a user's scores.
+    """Bars are ``height`` standard deviations above the mean of a user's scores.
 
-    moments: panels of d + 1 vectors, the covariance of the items and their mean: a user's products with them give both
+    Attributes:
+        moments: Panels of d + 1 vectors: the covariance of the items and their mean. The products of a user with them
+            give the variance and the mean of the user's scores.
+        height: Number of standard deviations.
     """
 
     moments: Floats
@@ -30,10 +33,10 @@ NO_GUESS = Guess(np.empty((0, 0, PANEL), np.float32), np.float32(-np.inf))
 
 
 def learn_guess(item: Floats, user: Floats, last_scores: Floats) -> Guess:
-    """From the vectors of the items and of some users, and the scores at the end of those users' lists."""
+    """Learn from the item vectors, the vectors of some users, and the scores at the end of these users' lists."""
     some = np.ascontiguousarray(item[:: -(-len(item) // ITEMS_TO_LEARN_FROM)])
     centre = some.mean(axis=0)
-    with np.errstate(all="ignore"):  # where numbers are too large nothing is learned
+    with np.errstate(all="ignore"):  # overflow: nothing is learned
         covariance = _second_moments(some) / np.float32(len(some)) - np.outer(centre, centre)
         moments = panels_of(np.vstack([covariance, centre]))
         mean, above = (_bars_of(user, Guess(moments, np.float32(height))) for height in (0, 1))
@@ -44,7 +47,7 @@ def learn_guess(item: Floats, user: Floats, last_scores: Floats) -> Guess:
 
 @compiled
 def fill_bars(vectors: Floats, guess: Guess, bars: Floats) -> None:
-    """Bars (block,) of the users in vectors (block / GROUP, d, GROUP); -inf where nothing can be said."""
+    """Fill ``bars`` ``(block,)`` for the users in ``vectors`` ``(block / GROUP, d, GROUP)``; -inf if unknown."""
     if guess.height == -np.inf:
         bars[:] = -np.inf
         return
@@ -67,7 +70,7 @@ def fill_bars(vectors: Floats, guess: Guess, bars: Floats) -> None:
 
 @compiled
 def _bars_of(user: Floats, guess: Guess) -> Floats:
-    """(n_users, d) -> (n_users,)."""
+    """``(n_users, d)`` -> ``(n_users,)``."""
     n_users, dim = user.shape
     n_groups = (n_users + GROUP - 1) // GROUP
     vectors = np.zeros((n_groups, dim, GROUP), np.float32)
@@ -79,7 +82,7 @@ def _bars_of(user: Floats, guess: Guess) -> Floats:
 
 @compiled
 def _second_moments(item: Floats) -> Floats:
-    """(n_items, d) -> (d, d), the sum of the outer products."""
+    """``(n_items, d)`` -> ``(d, d)``, the sum of the outer products."""
     dim = item.shape[1]
     moments = np.zeros((dim, dim), np.float32)
     for row in range(item.shape[0]):

@@ -1,6 +1,6 @@
-"""The few words the CPU engine needs and numba has not: sums in vector registers, the bits of a float, the lowest bit.
+"""Operations that numba lacks: sums in vector registers, the bits of a float, the lowest bit of a mask.
 
-Each is a sequence of instructions that numba puts into the functions that use it.
+Each is a sequence of instructions that numba inserts into the functions that use it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from recprism._compile import compiled_unchecked as compiled
 
-# Users in a group, and vectors of items in a panel. Their sums are GROUP * VECTORS registers and leave some for the
-# operands: 24 of 32 with AVX-512 and with NEON, 12 of 16 with AVX2. The scores are the same bits in any of these.
+# Users in a group, and vectors of items in a panel. Their sums use GROUP * VECTORS registers and leave some for the
+# operands: 24 of 32 with AVX-512 and with NEON, 12 of 16 with AVX2. The bits of the scores are the same in all cases.
 _FEATURES = getattr(config, "CPU_FEATURES", None) or binding.get_host_cpu_features().flatten()
 _NEON = platform.machine().lower() in ("aarch64", "arm64")
 LANES, GROUP, VECTORS = (4, 4, 6) if _NEON else (16, 8, 3) if "+avx512f" in _FEATURES else (8, 4, 3)
@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 
 
 def panels_of(item: Floats) -> Floats:
-    """(n_items, d) -> (n_panels, d, PANEL), zeros behind the last item."""
+    """``(n_items, d)`` -> ``(n_panels, d, PANEL)``, with zeros after the last item."""
     n_items, dim = item.shape
     panels = np.zeros((-(-n_items // PANEL), dim, PANEL), np.float32)
     _fill_panels(item, panels)
@@ -48,7 +48,7 @@ def _fill_panels(item: Floats, panels: Floats) -> None:
 
 @compiled
 def fill_groups(user: Floats, vectors: Floats) -> None:
-    """(n_users, d) -> (n_groups, d, GROUP)."""
+    """``(n_users, d)`` -> ``(n_groups, d, GROUP)``."""
     for slot in range(user.shape[0]):
         for factor in range(user.shape[1]):
             vectors[slot // GROUP, factor, slot % GROUP] = user[slot, factor]
@@ -58,9 +58,9 @@ def _scores_type(_context: Any, vectors: Any, panels: Any, scores: Any, _group: 
     """Score a group of users against a panel of items.
 
     Args:
-        vectors: (block / GROUP, dim, GROUP) float32.
-        panels: (n_panels, dim, PANEL) float32.
-        scores: (GROUP, PANEL) float32, filled.
+        vectors: ``(block / GROUP, dim, GROUP)`` float32.
+        panels: ``(n_panels, dim, PANEL)`` float32.
+        scores: ``(GROUP, PANEL)`` float32, filled.
     """
     return types.void(vectors, panels, scores, *[types.intp] * 3), _emit_scores
 
@@ -86,18 +86,18 @@ def _tile_type(
     _dim: Any,
     _block: Any,
 ) -> Any:
-    """Find the items that a group of users may be given and that score above the users' bars.
+    """Find the allowed items that score above the bars of a group of users.
 
     Args:
-        vectors: (block / GROUP, dim, GROUP) float32.
-        panels: (n_panels, dim, PANEL) float32.
-        allowed: (n_panels, block) uint64. Bit i: the user may be given item i of the panel.
-        bars: (block,) float32.
-        scores: (GROUP, PANEL) float32, filled for the users with a hit.
-        hits: (GROUP,) uint64, filled for the users with a hit. Bit i: item i is allowed and above the user's bar.
+        vectors: ``(block / GROUP, dim, GROUP)`` float32.
+        panels: ``(n_panels, dim, PANEL)`` float32.
+        allowed: ``(n_panels, block)`` uint64. Bit i: item i of the panel is allowed for the user.
+        bars: ``(block,)`` float32.
+        scores: ``(GROUP, PANEL)`` float32, filled for the users with a hit.
+        hits: ``(GROUP,)`` uint64, filled for the users with a hit. Bit i: item i is allowed and above the user's bar.
 
     Returns:
-        uint64, bit r: user r of the group has a hit.
+        A uint64. Bit r: user r of the group has a hit.
     """
     arrays = vectors, panels, allowed, bars, scores, hits
     return types.uint64(*arrays, *[types.intp] * 4), _emit_tile
@@ -114,12 +114,12 @@ def _emit_tile(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _data_of(context: Any, builder: Any, signature: Any, args: Any, count: int) -> list[Any]:
-    """The data pointers of the first arguments, which are arrays."""
+    """Return the data pointers of the first arguments, which are arrays."""
     return [context.make_array(signature.args[at])(context, builder, args[at]).data for at in range(count)]
 
 
 def _emit_sums(builder: Any, all_vectors: Any, panels: Any, group: Any, panel_number: Any, dim: Any) -> Any:
-    """One register for every user and vector of items: the chain of multiply-adds over the factors."""
+    """Compute one register for every user and vector of items: a chain of multiply-adds over the factors."""
     vectors = _at(builder, all_vectors, builder.mul(builder.mul(group, _WORD(GROUP)), dim))
     panel = _at(builder, panels, builder.mul(builder.mul(panel_number, dim), _WORD(PANEL)))
     shape = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
@@ -141,7 +141,7 @@ def _emit_sums(builder: Any, all_vectors: Any, panels: Any, group: Any, panel_nu
 
 
 def _emit_hits(builder: Any, sums: Any, bars: Any, allowed: Any, scores: Any, hits: Any) -> Any:
-    """Write scores and masks; the result has a bit for every user with a hit."""
+    """Write scores and masks; return a bit for every user with a hit."""
     users_with_hits = _WORD(0)
     for row in range(GROUP):
         bar = _in_all_lanes(builder, bars, row)
@@ -158,7 +158,7 @@ def _emit_hits(builder: Any, sums: Any, bars: Any, allowed: Any, scores: Any, hi
 
 
 def _emit_hits_neon(builder: Any, sums: Any, bars: Any, allowed: Any, scores: Any, hits: Any) -> Any:
-    """As ``_emit_hits``. To make a mask of a vector takes NEON long, so only users with a score above the bar get one.
+    """As ``_emit_hits``. A mask of a vector is slow with NEON, so only users with a score above the bar get one.
 
     The comparisons of all users of the group fill one register: LANES bytes for each user, all ones or all zeros.
     """
@@ -186,7 +186,7 @@ def _emit_hits_neon(builder: Any, sums: Any, bars: Any, allowed: Any, scores: An
 
 
 def _joined(builder: Any, first: Any, second: Any) -> Any:
-    """Two vectors of LANES as one."""
+    """Join two vectors of LANES into one."""
     return builder.shuffle_vector(first, second, ir.VectorType(ir.IntType(32), 2 * LANES)(list(range(2 * LANES))))
 
 
@@ -205,7 +205,7 @@ def _vector_at(builder: Any, base: Any, index: int) -> Any:
 
 
 def _users_in_all_lanes(builder: Any, of_users: Any) -> list[Any]:
-    """One vector for every user of the group; NEON multiplies by one lane of a register that holds them all."""
+    """Return one vector for every user of the group; NEON multiplies by one lane of a register with all of them."""
     if not _NEON:
         return [_in_all_lanes(builder, of_users, row) for row in range(GROUP)]
     users = builder.load(_vector_at(builder, of_users, 0), align=4)
@@ -221,17 +221,17 @@ def _in_all_lanes(builder: Any, base: Any, index: int) -> Any:
 
 
 def _bits_type(_context: Any, _number: Any) -> Any:
-    """The bits of a float32 as an int32."""
+    """Return the bits of a float32 as an int32."""
     return types.int32(types.float32), lambda _c, builder, _s, args: builder.bitcast(args[0], ir.IntType(32))
 
 
 def _float_type(_context: Any, _bits: Any) -> Any:
-    """The float32 that has the bits of an int32."""
+    """Return the float32 with the bits of an int32."""
     return types.float32(types.int32), lambda _c, builder, _s, args: builder.bitcast(args[0], ir.FloatType())
 
 
 def _lowest_bit_type(_context: Any, _mask: Any) -> Any:
-    """The number of the lowest bit that is set; the mask must have one."""
+    """Return the number of the lowest set bit; the mask must have one."""
     return types.uint64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], ir.IntType(1)(1))
 
 

@@ -1,7 +1,7 @@
 """Top-k kernels: keys of the best items of a block of users.
 
-An item that scores above the user's bar is held as one int64 key. When the keys of a user fill their room, the worst
-are dropped and the bar rises.
+An item that scores above the user's bar is held as one int64 key. When the buffer of a user is full, the worst keys are
+dropped and the bar rises.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from recprism.ranking._kernels.registers import (
     score_tile,
 )
 
-SPARE_ROOM = 32  # keys a user may gather beyond 2 k before the worst are dropped
+SPARE_ROOM = 32  # keys a user may hold above 2 k before the worst are dropped
 NO_KEY = np.iinfo(np.int64).min
 LOW_HALF = 0xFFFFFFFF
-# Numba takes every signed index for one that may count from the end; unsigned ones cost no check.
+# Numba checks every signed index for counting from the end; unsigned ones need no check.
 ONE = np.uint64(1)
 
 Floats = NDArray[np.float32]
@@ -34,7 +34,7 @@ Masks = NDArray[np.uint64]
 
 @compiled
 def _fill_allowed(n_items: int, seen_from: Longs, seen: NDArray[np.int32], allowed: Masks) -> None:
-    """(n_panels, block) masks of what a user may be given: no item behind the last, nothing for a slot without user."""
+    """Fill the ``(n_panels, block)`` masks of allowed items: none after the last item, none for an empty slot."""
     n_users = len(seen_from) - 1
     n_panels, block = allowed.shape
     for panel in range(n_panels):
@@ -48,8 +48,8 @@ def _fill_allowed(n_items: int, seen_from: Longs, seen: NDArray[np.int32], allow
 
 @compiled
 def _key_of(score: np.float32, item: np.int64) -> np.int64:
-    """An int64 that sorts as (score, then lower item number) does: score bits above, item number below."""
-    bits = bits_of(score + np.float32(0))  # adding zero turns -0.0 into 0.0, its equal
+    """Return an int64 that sorts by score, then by lower item number: score bits above, item number below."""
+    bits = bits_of(score + np.float32(0))  # adding zero turns -0.0 into 0.0
     return (np.int64(bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))) << 32) | (LOW_HALF - item)
 
 
@@ -62,9 +62,9 @@ def _score_of(key: np.int64) -> np.float32:
 
 @compiled
 def _keep_best(keys: Longs, base: np.uint64, end: np.uint64, least: int, most: int) -> tuple[np.uint64, np.int64]:
-    """Move the best of keys[base:end] to the front, least .. most of them: where they end, and the worst of them.
+    """Move the best of keys[base:end] to the front, ``least`` to ``most`` of them; return their end and the worst.
 
-    A quickselect without branches in its inner loop, content with any cut that leaves an allowed number.
+    A quickselect without branches in its inner loop. It stops at any cut that leaves an allowed number.
     """
     low, high = base, end
     while True:
@@ -81,13 +81,13 @@ def _keep_best(keys: Longs, base: np.uint64, end: np.uint64, least: int, most: i
         elif np.int64(cut - base) <= most:
             return cut, pivot
         else:
-            # as no keys are equal the pivot can be the worst only of two, and then it is the last: drop that one
+            # Keys are distinct, so the pivot is the worst only if there are two, and then it is the last: drop it.
             high = min(cut, high - ONE)
 
 
 @compiled
 def _hold_hits(keys: Longs, end: np.uint64, mask: np.uint64, scores: Floats, first_item: int) -> np.uint64:
-    """Append the keys of the items in the mask to keys[:end], and say where they end now; scores: (PANEL,)."""
+    """Append the keys of the items in the mask to keys[:end] and return the new end; scores: ``(PANEL,)``."""
     while mask != 0:
         place = lowest_bit(mask)
         mask &= mask - ONE
@@ -98,7 +98,7 @@ def _hold_hits(keys: Longs, end: np.uint64, mask: np.uint64, scores: Floats, fir
 
 @compiled
 def _hand_over(keys: Longs, base: np.uint64, end: np.uint64, best: Longs) -> None:
-    """The best of keys[base:end] -> best (k,)."""
+    """Copy the best of keys[base:end] to ``best`` ``(k,)``."""
     k = len(best)
     if np.int64(end - base) > k:
         end, _ = _keep_best(keys, base, end, k, k)
@@ -117,11 +117,11 @@ def best_keys(
     block: int,
     best: Longs,
 ) -> None:
-    """Fill best (n_users, k) with the keys of the best items above the users' bars, in any order, and NO_KEY behind."""
+    """Fill ``best`` ``(n_users, k)`` with keys of the best items above the users' bars, in any order, then NO_KEY."""
     n_users, k = best.shape
     n_panels, dim, _ = panels.shape
     room = 2 * k + SPARE_ROOM
-    stride = room + PANEL  # a panel may overfill the room before the keys are counted
+    stride = room + PANEL  # a panel may exceed the room before the keys are counted
     held = np.empty(block * stride, np.int64)  # the user in slot s holds held[s * stride : ends[s]]
     ends = np.empty(block, np.uint64)
     vectors = np.zeros((block // GROUP, dim, GROUP), np.float32)
@@ -147,7 +147,7 @@ def best_keys(
                     end = _hold_hits(held, ends[slot], hits[row], scores[row], panel * PANEL)
                     if np.int64(end - base) >= room:
                         end, worst = _keep_best(held, base, end, k, k + k // 2)
-                        bars[slot] = _score_of(worst)  # not below it: at an equal score the earlier item has won
+                        bars[slot] = _score_of(worst)  # of equal scores the earlier item wins
                     ends[slot] = end
         for place in range(stop - start):
             _hand_over(held, np.uint64(place * stride), ends[place], best[start + place])
@@ -155,7 +155,7 @@ def best_keys(
 
 @compiled
 def decode(keys: Longs) -> tuple[Longs, Floats]:
-    """Rising keys (n, k) -> items and scores (n, k), best first."""
+    """Turn rising keys ``(n, k)`` into items and scores ``(n, k)``, best first."""
     n_users, k = keys.shape
     items, scores = np.empty((n_users, k), np.int64), np.empty((n_users, k), np.float32)
     for row in range(n_users):

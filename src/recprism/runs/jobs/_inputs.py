@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import find_ids
+from recprism.data._labels import known_rows
 from recprism.data.dataset import Dataset
 from recprism.data.frames import interactions_from_csr, interactions_from_frame, subtopics_from_frame
 from recprism.data.incidence import Incidence
@@ -99,9 +99,7 @@ def subtopics_of(subtopics: Any, item_ids: NDArray[Any]) -> Subtopics:
 def known_pairs(given: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Incidence:
     """Users x items of the interactions whose user and item are known; the log counts the others."""
     found = interactions_of(given)
-    user = find_ids(found.user_ids, user_ids)[found.user]
-    item = find_ids(found.item_ids, item_ids)[found.item]
-    both = (user >= 0) & (item >= 0)
-    if not both.all():
-        log.warning("%s of %s interactions have an unknown user or item; left out", int((~both).sum()), len(both))
-    return Incidence.from_pairs(user[both], item[both], (len(user_ids), len(item_ids)))
+    known, left_out = known_rows(found, user_ids, item_ids, where=None)
+    if left_out.rows:
+        log.warning("%s of %s interactions have an unknown user or item; left out", left_out.rows, len(found))
+    return known.matrix()

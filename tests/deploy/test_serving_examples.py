@@ -1,4 +1,4 @@
-"""The examples with engines beside ours: vectors written into a real one give the lists that the export expects."""
+"""The examples for vector databases: vectors written into a real one give the lists that the export expects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NEEDED = {
     "serve_with_faiss": ("faiss",),
     "serve_with_lancedb": ("lancedb",),
@@ -36,7 +36,7 @@ def export(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFac
 
 
 def lists_as_expected(script: str, folder: Path) -> list[tuple[int, int]]:
-    """(as expected, asked for) of every line that the example prints."""
+    """For every line that the example prints: lists as expected, and lists requested."""
     for package in NEEDED[script]:
         pytest.importorskip(package, reason=f"{package} is not installed: {script}.py is not run")
     done = subprocess.run(
@@ -46,19 +46,19 @@ def lists_as_expected(script: str, folder: Path) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in re.findall(r"(\d+) of (\d+) lists as expected", done.stdout)]
 
 
-def test_every_engine_has_its_example() -> None:
+def test_every_database_has_its_example() -> None:
     assert {path.stem for path in EXAMPLES.glob("serve_with_*.py")} == set(NEEDED)
 
 
 @pytest.mark.parametrize("script", NEEDED)
-def test_an_engine_gives_the_exact_lists(script: str, export: Path) -> None:
+def test_a_database_gives_the_exact_lists(script: str, export: Path) -> None:
     printed = lists_as_expected(script, export / "swapped")
     assert printed
     assert all(same == asked == 20 for same, asked in printed)
 
 
 @pytest.mark.parametrize("script", NEEDED)
-def test_an_engine_with_other_vectors_is_found_out(script: str, export: Path, tmp_path: Path) -> None:
+def test_a_database_with_other_vectors_is_detected(script: str, export: Path, tmp_path: Path) -> None:
     for path in (export / "swapped").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     others = json.loads((export / "base" / "expected.json").read_text())
