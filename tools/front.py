@@ -18,7 +18,7 @@ from charts import Points, scatter_chart
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
-from recprism.cmb._control_perturbations import control_perturbations
+from recprism.cmb.controls import control_perturbations
 from recprism.data import load_dataset
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.scenario import Lists, Scenario
-from recprism.cmb._fleet import Fleet, OwnProcess
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part, Split
@@ -148,12 +148,12 @@ def walk(
     goal: str,
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
-    workers: Fleet | None = None,
+    executor: Executor | None = None,
     on_point: Callable[[], None] = lambda: None,
 ) -> Path:
     """Optimal lists at every trade-off, judged by ``metrics`` (names with cuts).
 
-    workers: who makes the points; this process unless given
+    executor: where the points are made; None for this process
     on_point: called after each point
     """
     steps = steps_towards(goal) if trade_offs is None else trade_offs
@@ -161,7 +161,7 @@ def walk(
     shared = scenario, goal, tuple(metrics)
     # Lists that hang together are searched by one thread: then each trade-off has its own, once the features are made.
     ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
-    points = (workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point)
+    points = (executor or LocalExecutor()).map(_point, shared, steps, before_threads=ready, on_done=on_point)
     return Path(goal, base, tuple(points), scenario.part)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.cmb import CMB
-from recprism.cmb._control_perturbations import control_perturbations
+from recprism.cmb.controls import control_perturbations
 from recprism.data._files import write_text
 from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
