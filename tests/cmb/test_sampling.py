@@ -173,7 +173,7 @@ def test_settings_that_mean_nothing_are_refused(users: object) -> None:
         ({"diversity": "alpha_ndcg"}, "diversity = 'subtopic_coverage' and now it is 'alpha_ndcg'"),
     ],
 )
-def test_a_search_that_was_begun_otherwise_is_not_gone_on_with(
+def test_resuming_with_other_settings_is_refused(
     world: tuple[Factors, Split, Subtopics], credit: str, change: dict[str, object], said: str
 ) -> None:
     begun = {**SETTINGS[credit], "diversity": "subtopic_coverage", "users_per_step": 20, "device": "cpu"}
@@ -185,13 +185,13 @@ def test_a_search_that_was_begun_otherwise_is_not_gone_on_with(
 
     with pytest.raises(KeyboardInterrupt):
         CMB(**begun).fit(*world, follow=stop)
-    with pytest.raises(InputError, match=f"the search was begun with {said}; go on with the same"):
+    with pytest.raises(InputError, match=f"the search was begun with {said}; resume with the same"):
         CMB(**{**begun, **change}).fit(*world, resume=seen[-1])
-    with pytest.raises(InputError, match="does not say what it was begun with"):
+    with pytest.raises(InputError, match="does not name its settings"):
         CMB(**begun).fit(*world, resume=Progress(seen[-1].steps, seen[-1].arrays))
 
 
-def test_a_search_on_other_vectors_is_not_gone_on_with(world: tuple[Factors, Split, Subtopics]) -> None:
+def test_resuming_on_other_vectors_is_refused(world: tuple[Factors, Split, Subtopics]) -> None:
     factors, split, subtopics = world
     seen: list[Progress] = []
     CMB(iterations=2, device="cpu").fit(factors, split, subtopics, follow=seen.append)
