@@ -15,7 +15,7 @@ from recprism.models import Factors
 
 
 def world(n_users: int = 67, n_items: int = 40, d: int = 4) -> tuple[Factors, Split, Subtopics]:
-    """Random factors, interactions and subtopics; some users have nothing to be judged by."""
+    """Random factors, interactions and subtopics; some users have no validation items."""
     generator = np.random.default_rng(5)
     factors = Factors.from_arrays(generator.normal(size=(n_users, d)), generator.normal(size=(n_items, d)))
     parts = generator.choice(4, size=(n_users, n_items), p=[0.91, 0.03, 0.03, 0.03])
@@ -48,8 +48,8 @@ def test_the_first_reward_of_shards_is_that_of_all_lists_at_once(diversity: str,
 
 @pytest.mark.parametrize("diversity", ["subtopic_coverage", "catalogue_coverage", "ilad", "ndcg@3", "calibration"])
 @pytest.mark.parametrize("side", ["item", "user", "both"])
-def test_the_learner_goes_the_same_way_with_any_shards(diversity: str, side: str) -> None:
-    """Sums in another order differ in their last digits, and an arm is 0.5 / 10^4 wide: one step apart, if that."""
+def test_marginal_credit_is_nearly_the_same_for_any_shards(diversity: str, side: str) -> None:
+    """Sums in another order differ in their last digits; values therefore differ by one arm at most."""
     settings = {"diversity": diversity, "side": side, "k": 5, "candidates": 10, "iterations": 4}
     whole, parts = (CMB(**settings, shards=shards).fit(*world()) for shards in (1, 4))
     for name in ("item", "user"):

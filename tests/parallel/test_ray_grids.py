@@ -62,7 +62,7 @@ def test_fronts_are_the_same(scenario: Scenario) -> None:
         for executor in (LocalExecutor(), RayExecutor())
     )
     assert local == remote
-    assert methods == ["optimal_sc", "exposure"] * 2
+    assert methods == ["optimal_subtopic_coverage", "exposure"] * 2
 
 
 def test_a_comparison_writes_the_same_files(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

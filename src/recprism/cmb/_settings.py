@@ -141,22 +141,27 @@ class CMBSettings:
 
     @property
     def objective(self) -> Objective:
+        """What the reward is computed from."""
         return Objective(self.diversity, self.accuracy, self.lambda1, self.lambda2, self.penalty)
 
     @property
     def arms(self) -> Arms:
+        """The values that players choose from."""
         return Arms(self.max_step, self.n_arms)
 
     @property
     def marginal_credit(self) -> MarginalCredit:
+        """What players are paid for under marginal credit."""
         return MarginalCredit(self.objective.goals, self.relevance, self.candidates, self.width)
 
     @property
     def dual_averaging_settings(self) -> DualAveragingSettings:
+        """The settings of the search with marginal credit."""
         return DualAveragingSettings(self.iterations, self.k, self.rate, self.lambda1, self.keep)
 
     @property
     def search_settings(self) -> SearchSettings:
+        """The settings of the search with shared credit."""
         return SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
 
 

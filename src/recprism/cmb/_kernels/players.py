@@ -84,6 +84,7 @@ def greedy(
     random_ties: bool,
     chosen: NDArray[np.int64],
 ) -> None:
+    """Write each player's arm with the highest average to ``chosen``."""
     for player in range(first, last):
         chosen[player] = _pick(values, player, place_of, by_place, key, player, random_ties)
 
@@ -101,6 +102,7 @@ def optimistic(
     random_ties: bool,
     chosen: NDArray[np.int64],
 ) -> None:
+    """Write each player's arm with the highest average + width / sqrt(count) to ``chosen``; untried arms come first."""
     bound = np.empty((1, values.shape[1]), np.float32)
     for player in range(first, last):
         for arm in range(values.shape[1]):
@@ -111,6 +113,7 @@ def optimistic(
 
 @compiled
 def explore(first: int, last: int, chosen: Any, limit: Any, n_arms: Any, key: Any, changed: Any) -> None:
+    """Write ``chosen`` to ``changed``, with the arm of some players replaced by a random one."""
     for player in range(first, last):
         word = _draw(key, player)
         explores = (word >> _S32) < limit
@@ -126,6 +129,7 @@ def _take(values: Any, counts: Any, player: int, arm: int, reward: Any) -> None:
 
 @compiled
 def learn(first: int, last: int, values: Any, counts: Any, chosen: Any, reward: Any) -> None:
+    """Add the reward to the average of each player's chosen arm."""
     for player in range(first, last):
         _take(values, counts, player, chosen[player], reward)
 
@@ -151,6 +155,7 @@ def learn_and_follow(
     by_place: Any,
     best: NDArray[np.int16],
 ) -> None:
+    """Learn, and update ``best``, each player's arm with the highest average."""
     for player in range(first, last):
         arm, leader = chosen[player], best[player]
         before, bar = values[player, arm], values[player, leader]
