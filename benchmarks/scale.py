@@ -2,17 +2,16 @@
 
     python benchmarks/scale.py [--json] [--quick]
 
-Factors, interactions and subtopics are made, as in benchmarks/cmb.py. An iteration of the paper's search is: every
-worker replays the players, ranks its users and tells sums of SC and Recall (k = 20, 61 arms). An iteration of the
-learner: rank, tell the spread of worths, hear it for all users, tell what item players are paid (110 candidates). Crews
-of one and of two workers take turns in one run. What an iteration costs beside work on users is timed as well: with two
-users in all, and with members that answer at once.
+Factors, interactions and subtopics are synthetic, as in benchmarks/cmb.py. In an iteration of the paper's search every
+worker replays the players, ranks its users and returns sums of SC and Recall (k = 20, 61 arms). In an iteration of the
+learner every worker ranks its users and returns the spread of worths. It then gets the spread over all users and
+returns the rewards of item players (110 candidates). Pools of one and of two workers take turns in one run. The
+benchmark also times an iteration without work on users: with two users in all, and with workers that answer at once.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,56 +20,46 @@ import torch
 
 from cmb import ARMS, EPSILON, LAMBDA1, SHAPES, K, World, make
 from harness import Claim, interleaved, parser, report
+from instant_worker import InstantWorker
 from recprism.cmb import MarginalCredit
-from recprism.cmb._marginal_players import DualAveragingSettings, MarginalPlayers, MarginalWorker, Pay
-from recprism.cmb._ray_crew import RayCrew
-from recprism.cmb._shards import Shard, sharded
+from recprism.cmb._marginal_players import DualAveragingSettings, MarginalPlayers, MarginalWorker
+from recprism.cmb._shards import sharded
 from recprism.cmb.credit.marginal import joint_deviation
 from recprism.cmb.objective import Objective
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Play, SearchSettings
 from recprism.cmb.players.policies import EpsilonGreedy
-from recprism.cmb.search_loop import Answer, Searchers
+from recprism.cmb.search_loop import SearchWorker
 from recprism.cmb.space import FactorSpace
 from recprism.metrics import Context
+from recprism.parallel._ray_workers import RayWorkerPool
 
 ITERATIONS = 200
 BAR = 1.7
 
 
-class Echo:
-    """A member that answers at once, with an answer of the usual size."""
-
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        del shards
-
-    def judge(self, rewards: Sequence[float]) -> list[Answer]:
-        del rewards
-        return [Answer(0.0, [(torch.ones((), dtype=torch.float64), torch.ones((), dtype=torch.int64))] * 2)]
-
-
 class Search:
-    """The paper's search on a crew, one iteration a call."""
+    """The paper's search on a worker pool, one iteration per call."""
 
-    def __init__(self, world: World, ray: Any, workers: int, users: int | None = None, member: Any = None) -> None:
+    def __init__(self, world: World, ray: Any, workers: int, users: int | None = None, instant: bool = False) -> None:
         self.space, context = space_of(world, users), context_of(world, users)
         self.objective = Objective("subtopic_coverage", "recall", LAMBDA1, 0.9, "sum")
         metrics = [metric for _, metric in self.objective.metrics]
         settings = SearchSettings(ITERATIONS, K, "first", "last")
         play = partial(Play, self.space.n_players, EpsilonGreedy(EPSILON), Arms(0.3, ARMS), settings, 0, "cpu")
-        self.crew = RayCrew(
-            ray, member or partial(Searchers, play, K), sharded(self.space, context, metrics, False, workers)
-        )
+        make_worker = InstantWorker if instant else partial(SearchWorker, play, K)
+        self.judge = InstantWorker.judge if instant else SearchWorker.judge
+        self.pool = RayWorkerPool(ray, make_worker, sharded(self.space, context, metrics, False, workers))
         self.rewards: list[float] = []
 
     def __call__(self) -> None:
-        answers = self.crew.ask("judge", self.rewards)
+        answers = self.pool.call(self.judge, self.rewards)
         psi = self.objective.psi_of([answer.parts for answer in answers])
         self.rewards.append(float(self.objective.reward(psi, answers[0].size, self.space.n_players)))
 
 
 class Learner:
-    """The learner on a crew, one iteration a call: item side, SC."""
+    """The learner on a worker pool, one iteration per call: item side, SC."""
 
     def __init__(self, world: World, ray: Any, workers: int) -> None:
         self.space, context = space_of(world), context_of(world)
@@ -81,17 +70,17 @@ class Learner:
         )
         credit = MarginalCredit(self.objective.goals, 0.7, 90, 0.5)
         shards = sharded(self.space, context, [metric for _, metric in self.objective.metrics], False, workers)
-        self.crew = RayCrew(ray, partial(MarginalWorker, credit, self.arms, self.settings), shards)
-        self.crew.start([None] * workers)
+        self.pool = RayWorkerPool(ray, partial(MarginalWorker, credit, self.arms, self.settings), shards)
+        self.pool.set_states([None] * workers)
         nothing = torch.zeros(self.space.n_players)
         self.players, self.number = MarginalPlayers(nothing, nothing), 0
 
     def __call__(self) -> None:
-        values = self.crew.post(self.players.best_arms(self.arms, self.settings))
-        looks = self.crew.advance("look", self.number, values, None)
+        values = self.pool.post(self.players.best_arms(self.arms, self.settings))
+        looks = self.pool.advance(MarginalWorker.look, self.number, values, None)
         self.objective.psi_of([look.parts for look in looks])
         spreads = [joint_deviation(of_goal) for of_goal in zip(*(look.spreads for look in looks), strict=True)]
-        pays: list[Pay] = self.crew.advance("credit", self.number, values, None, spreads, True)
+        pays = self.pool.advance(MarginalWorker.credit, self.number, values, None, spreads, True)
         total = torch.stack([pay.to_items for pay in pays if pay.to_items is not None]).sum(0)
         self.players = replace(self.players, reward=total).after(total.abs().mean())
         self.number += 1
@@ -111,13 +100,13 @@ def measure(world: World, ray: Any, quick: bool) -> tuple[list[Claim], dict[str,
     repeats = 3 if quick else 12
     one, two = Search(world, ray, 1), Search(world, ray, 2)
     seconds = interleaved({"one worker": one, "two workers": two}, repeats)
-    sent, back = (len(ray.cloudpickle.dumps(it)) for it in ([0.1] * ITERATIONS, Echo([]).judge([])))
-    one.crew.dismiss()
-    two.crew.dismiss()
-    for name, member in (("two users", None), ("answered at once", Echo)):
-        without = Search(world, ray, 2, 2, member)
+    sent, back = (len(ray.cloudpickle.dumps(it)) for it in ([0.1] * ITERATIONS, InstantWorker([]).judge([])))
+    one.pool.close()
+    two.pool.close()
+    for name, instant in (("two users", False), ("answered at once", True)):
+        without = Search(world, ray, 2, 2, instant)
         seconds |= interleaved({name: without}, repeats)
-        without.crew.dismiss()
+        without.pool.close()
     claims = [
         Claim("search: two workers over one", seconds["one worker"] / seconds["two workers"], BAR, "higher"),
         Claim("search: ms of an iteration, one worker", 1e3 * seconds["one worker"], None),
@@ -133,8 +122,8 @@ def measure(world: World, ray: Any, quick: bool) -> tuple[list[Claim], dict[str,
 def measure_learner(world: World, ray: Any, quick: bool) -> tuple[list[Claim], dict[str, float]]:
     one, two = Learner(world, ray, 1), Learner(world, ray, 2)
     seconds = interleaved({"learner, one worker": one, "learner, two workers": two}, 1 if quick else 5, 1)
-    for crew in (one.crew, two.crew):
-        crew.dismiss()
+    for pool in (one.pool, two.pool):
+        pool.close()
     ratio = seconds["learner, one worker"] / seconds["learner, two workers"]
     values = len(ray.cloudpickle.dumps(torch.zeros(one.space.n_players)))
     return [
@@ -151,7 +140,7 @@ def main() -> None:
     words = options.parse_args()
     world = make(SHAPES[0 if words.quick else 1])
     ray = importlib.import_module("ray")
-    # Three workers are there at a time, of which one or two have something to do.
+    # Pools of one and of two workers exist at the same time; one or two of the three workers are busy.
     ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="error")
     found = [task(world, ray, words.quick) for task in (measure, measure_learner)]
     ray.shutdown()

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from charts import Points, scatter_chart
-from recprism.cmb._control_perturbations import control_perturbations
 
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
+from recprism.cmb.controls import control_perturbations
 from recprism.data import load_dataset
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF
@@ -68,7 +68,11 @@ def measure(data_root: str | None) -> None:
     points = {
         "CMB, the paper's settings": [change(model.factors_.rank(10, exclude=seen)[0])],
         "the same, permuted": [
-            change(control_perturbations(model, 0)["permuted"].applied_to(factors).rank(10, exclude=seen)[0])
+            change(
+                control_perturbations(model.base_, model.delta_, model.max_step, 0)["permuted"]
+                .applied_to(factors)
+                .rank(10, exclude=seen)[0]
+            )
         ],
         "CMB, shared credit": [change(alone.factors_.rank(10, exclude=seen)[0])],
     }

@@ -42,7 +42,7 @@ def world(seed: int, n_users: int = 30, n_items: int = 25, d: int = 4) -> tuple[
     return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), subtopics
 
 
-def test_the_search_finds_the_best_perturbation_of_a_little_world() -> None:
+def test_the_search_finds_the_best_perturbation_of_a_tiny_example() -> None:
     # Two users, three items, one factor: 27 perturbations, and SC of lists of one as the reward with a price on size.
     factors = Factors.from_arrays([[1.0], [-1.0]], [[1.0], [0.9], [-0.5]])
     subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "a", "b", "a"], 3)
@@ -65,7 +65,7 @@ def test_the_search_finds_the_best_perturbation_of_a_little_world() -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_zero_arms_leave_every_list_as_it_was(seed: int) -> None:
+def test_zero_arms_change_no_list(seed: int) -> None:
     factors, split, _ = world(seed)
     for scaling in ("global", "factor"):
         space = FactorSpace(factors, split.train, side="both", scaling=scaling)  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def test_zero_arms_leave_every_list_as_it_was(seed: int) -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_a_common_shift_of_all_items_leaves_every_list_as_it_was(seed: int) -> None:
+def test_a_common_shift_of_all_items_changes_no_list(seed: int) -> None:
     factors, split, _ = world(seed)
     space = FactorSpace(factors, split.train)
     shift = torch.from_numpy(np.random.default_rng(seed).uniform(-0.3, 0.3, 4).astype(np.float32))
@@ -112,7 +112,7 @@ def test_every_policy_on_every_side(policy: str, side: str) -> None:
     assert (model.delta_.user is not None) == (side != "item")
 
 
-def test_the_history_tells_the_truth() -> None:
+def test_the_history_has_the_rewards_of_the_lists() -> None:
     factors, split, subtopics = world(3)
     model = shared(
         "subtopic_coverage", "ndcg", lambda1=2.0, lambda2=0.7, penalty="mean", iterations=8, k=5, keep="last"
@@ -130,7 +130,7 @@ def test_the_history_tells_the_truth() -> None:
 
 
 @pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", "gradient"])
-def test_resumed_at_any_iteration_it_ends_with_the_same_bits(policy: str) -> None:
+def test_a_search_resumed_at_any_iteration_ends_with_the_same_bits(policy: str) -> None:
     factors, split, subtopics = world(4)
     diversity = "ilad" if policy == "gradient" else "subtopic_coverage"
 
@@ -196,7 +196,7 @@ def test_what_is_kept() -> None:
         ].mean == pytest.approx(wanted.psi)
 
 
-def test_it_stops_when_nothing_gets_better() -> None:
+def test_patience_stops_a_search_without_progress() -> None:
     factors, split, subtopics = world(7)
     model = shared("catalogue_coverage", iterations=500, k=5, patience=10).fit(factors, split, subtopics)
     assert model.converged_
@@ -212,7 +212,7 @@ def tail_share_of_lists(tail: set[int]) -> Callable[[Lists, Context], torch.Tens
     return at_least_one
 
 
-def test_a_metric_that_nobody_ships() -> None:
+def test_a_metric_of_your_own() -> None:
     factors, split, _ = world(8)
     metric = tail_share_of_lists({20, 21, 22, 23, 24})
     before = (
@@ -307,7 +307,7 @@ def test_save_and_load(tmp_path: Path) -> None:
         CMB().recommend(0)
 
 
-def test_the_paper_preset_is_what_the_reruns_showed() -> None:
+def test_the_paper_preset() -> None:
     model = CMB.preset("paper", diversity="subtopic_coverage", accuracy="recall")
     assert (model.max_step, model.n_arms, model.iterations, model.epsilon, model.k) == (0.3, 61, 200, 0.1, 20)
     assert (model.lambda1, model.lambda2, model.ties, model.keep, model.scaling) == (
@@ -344,7 +344,7 @@ def test_bad_settings_are_refused_at_once(settings: dict[str, object]) -> None:
         shared(**settings)  # type: ignore[arg-type]
 
 
-def test_a_split_without_validation_cannot_pay() -> None:
+def test_a_split_without_validation_is_refused() -> None:
     factors, split, subtopics = world(14)
     with pytest.raises(InputError, match="no validation part to take the reward from"):
         shared("subtopic_coverage").fit(factors, split.refit(), subtopics)

@@ -1,4 +1,4 @@
-"""Marginal credit: worths agree with exchanges, players learn, and nobody looks at labels."""
+"""Marginal credit: worths agree with exchanges, players learn, and no label is used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def candidates(seed: int, n_users: int = 12, n_items: int = 30, width: int = 12)
 
 
 @given(st.integers(0, 500))
-def test_the_short_way_to_coverage_is_the_exchange(seed: int) -> None:
+def test_the_fast_formula_of_coverage_equals_the_exchange(seed: int) -> None:
     items, context = candidates(seed)
     assert torch.allclose(
         WORTHS["subtopic_coverage"](items, 5, context),
@@ -47,7 +47,7 @@ def test_the_short_way_to_coverage_is_the_exchange(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["alpha_ndcg", "ilad", "ilad_subtopics"])
-def test_the_other_short_ways_rank_candidates_as_exchanges_do(name: str) -> None:
+def test_the_other_fast_formulas_rank_candidates_as_exchanges_do(name: str) -> None:
     items, context = candidates(3, n_users=200)
     short, long = (way(items, 5, context)[:, 5:] for way in (WORTHS[name], by_exchange(resolve(name))))
     agree = [np.corrcoef(a.argsort().argsort(), b.argsort().argsort())[0, 1] for a, b in zip(short, long, strict=True)]
@@ -136,7 +136,7 @@ def test_several_goals_at_once(trained: tuple[Dataset, Split, Factors]) -> None:
     assert both.settings()["diversity"] == {"subtopic_coverage": 1.0, "catalogue_coverage": 1.0}
 
 
-def test_a_price_buys_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> None:
+def test_a_price_gives_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     shares, gains = [], []
     for price in (0.0, 0.2, 0.6):
@@ -178,7 +178,7 @@ def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None
         CMB(lambda *_: 1.0, iterations=1, device="cpu").fit(factors, split)
 
 
-def test_no_label_is_looked_at(trained: tuple[Dataset, Split, Factors]) -> None:
+def test_no_label_is_used(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     nothing = Incidence.empty(split.train.shape)
     blind = replace(split, test=nothing, validation=nothing)
@@ -191,7 +191,7 @@ def test_no_label_is_looked_at(trained: tuple[Dataset, Split, Factors]) -> None:
         CMB("ndcg", reward_on="test").fit(factors, split, data.subtopics)
 
 
-def test_an_interrupted_climb_goes_on_to_the_same_bits(trained: tuple[Dataset, Split, Factors]) -> None:
+def test_an_interrupted_search_resumes_to_the_same_bits(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     seen: list[Progress] = []
     whole = CMB("subtopic_coverage", iterations=6, device="cpu").fit(factors, split, data.subtopics, follow=seen.append)

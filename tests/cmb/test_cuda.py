@@ -1,4 +1,4 @@
-"""The search on a GPU: as on the processor, and without waiting for anything on the way."""
+"""The search on a GPU: the same result as on the CPU, without waiting for the GPU inside the loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def world(n_users: int = 150, n_items: int = 900, dim: int = 12) -> tuple[Factor
 
 @pytest.mark.parametrize("ties", ["first", "zero"])
 @pytest.mark.parametrize("n_arms", [2, 61, 2001])
-def test_the_best_arms_are_found_as_torch_finds_them(ties: Ties, n_arms: int) -> None:
+def test_the_kernel_finds_the_best_arms_of_torch(ties: Ties, n_arms: int) -> None:
     rng = np.random.default_rng(1)
     players = Players(777, n_arms, 100, ties=ties, zero=n_arms // 2, device="cuda")
     players.values.copy_(torch.from_numpy(rng.integers(-2, 2, (777, n_arms)).astype(np.float32)))
@@ -52,7 +52,7 @@ def test_the_best_arms_are_found_as_torch_finds_them(ties: Ties, n_arms: int) ->
 @pytest.mark.parametrize(
     "settings", [{}, {"diversity": "subtopic_coverage", "accuracy": "recall", "keep": "best", "ties": "zero"}]
 )
-def test_the_papers_search_is_that_of_the_processor(settings: dict[str, Any]) -> None:
+def test_the_papers_search_agrees_with_the_cpu(settings: dict[str, Any]) -> None:
     factors, split, subtopics = world()
     found = [
         CMB.preset("paper", iterations=30, seed=3, device=device, **settings).fit(factors, split, subtopics)
@@ -64,7 +64,7 @@ def test_the_papers_search_is_that_of_the_processor(settings: dict[str, Any]) ->
     np.testing.assert_allclose(found[0].delta_.item, found[1].delta_.item.cpu(), rtol=1e-6)
 
 
-def test_marginal_credit_is_that_of_the_processor() -> None:
+def test_marginal_credit_agrees_with_the_cpu() -> None:
     factors, split, subtopics = world()
     found = [
         CMB(diversity={"subtopic_coverage": 1.0, "catalogue_coverage": 0.5}, device=device).fit(
@@ -97,7 +97,7 @@ def test_rewards_of_item_players_on_both_devices() -> None:
 
 
 class _Waiter:
-    """Lets the first iterations warm up, then forbids waiting; by the last one it has seen all of the loop."""
+    """Forbid waiting for the GPU after the first iterations, which warm up."""
 
     def __init__(self, space: FactorSpace) -> None:
         self.space, self.calls = space, 0
@@ -123,7 +123,7 @@ class _Waiter:
     "objective",
     [Objective("subtopic_coverage"), Objective("subtopic_coverage", "recall", 5.0), Objective("alpha_ndcg")],
 )
-def test_nothing_leaves_the_gpu_while_players_search(objective: Objective) -> None:
+def test_nothing_leaves_the_gpu_under_shared_credit(objective: Objective) -> None:
     factors, split, subtopics = world()
     space = FactorSpace(factors, split.train, device="cuda")
     context = Context.from_split(split, "test", subtopics=subtopics, device="cuda")
@@ -134,7 +134,7 @@ def test_nothing_leaves_the_gpu_while_players_search(objective: Objective) -> No
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "catalogue_coverage", "ilad_subtopics", "gini"])
-def test_nothing_leaves_the_gpu_while_players_climb(goal: str) -> None:
+def test_nothing_leaves_the_gpu_under_marginal_credit(goal: str) -> None:
     factors, split, subtopics = world()
     space = FactorSpace(factors, split.train, side="both", device="cuda")
     context = Context(train=split.train, subtopics=subtopics, vectors=factors.item, device="cuda")
@@ -147,7 +147,7 @@ def test_nothing_leaves_the_gpu_while_players_climb(goal: str) -> None:
 
 
 @pytest.mark.parametrize("preset", ["default", "shared"])
-def test_a_sample_of_users_is_judged_as_on_the_processor(preset: str) -> None:
+def test_a_sample_of_users_agrees_with_the_cpu(preset: str) -> None:
     here, there = (
         CMB.preset(preset, iterations=5, users_per_step=20, k=10, device=device).fit(*world())
         for device in ("cpu", "cuda")
@@ -157,7 +157,7 @@ def test_a_sample_of_users_is_judged_as_on_the_processor(preset: str) -> None:
     assert there.history_[0].error == pytest.approx(here.history_[0].error, rel=1e-6)
 
 
-def test_who_follows_sees_every_step() -> None:
+def test_follow_receives_every_step() -> None:
     factors, split, subtopics = world()
     seen: list[Progress] = []
     model = CMB(iterations=5, device="cuda").fit(factors, split, subtopics, follow=seen.append)

@@ -77,7 +77,7 @@ def test_compiled_loops_and_torch_agree(seed: int, ties: Ties, n_arms: int) -> N
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from(["first", "zero"]), st.integers(2, 9))
-def test_best_arms_that_are_kept_are_those_that_are_found_anew(seed: int, ties: Ties, n_arms: int) -> None:
+def test_the_stored_best_arms_equal_those_of_a_new_search(seed: int, ties: Ties, n_arms: int) -> None:
     generator = np.random.default_rng(seed)
     players = Players(11, n_arms, 100, ties=ties, zero=n_arms // 2)
     for step in range(40):
@@ -98,7 +98,7 @@ def test_the_rules_for_ties() -> None:
     assert players.greedy(1).tolist() == [3, 3, 3], "of the two neighbours the upper one"
 
 
-def test_an_untried_arm_comes_first_for_the_optimist() -> None:
+def test_ucb_takes_untried_arms_first() -> None:
     players = Players(2, 3, 10, ties="first", zero=1)
     for _ in range(3):
         chosen = players.optimistic(1.0, 0)

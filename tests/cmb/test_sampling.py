@@ -1,4 +1,4 @@
-"""A sample of users stands for all: on average it pays what all would pay, and says by how much it may be off."""
+"""Rewards from a sample of users: unbiased, and with a correct standard error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_sample_of_a_size_gives_psi_its_variance_and_the_reward_on_average
     assert np.mean(estimates**2) > psi**2, "without the error the reward would be too high"
 
 
-def test_users_who_cannot_be_judged_leave_no_bias() -> None:
+def test_users_without_a_value_add_no_bias() -> None:
     values = torch.tensor([0.1, float("nan"), 0.9, 0.4, float("nan"), 0.6], dtype=torch.float64)
     drawn = [list(rows) for rows in itertools.combinations(range(6), 3)]
     counts = np.array([int((~values[rows].isnan()).sum()) for rows in drawn])
@@ -57,7 +57,7 @@ def test_users_who_cannot_be_judged_leave_no_bias() -> None:
         assert estimates[counts == count].mean() == pytest.approx(float(values.nanmean()))
 
 
-def test_samples_grow_and_reach_everybody_alike() -> None:
+def test_samples_grow_and_all_users_are_equally_likely() -> None:
     sampling = Sampling(n_users=50, size=20, iterations=4000, seed=3)
     sizes = [sampling.size_at(iteration) for iteration in range(4000)]
     assert sizes == sorted(sizes)
@@ -90,7 +90,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("credit", SETTINGS)
-def test_steps_tell_error_and_users_and_resume_to_the_same_bits(
+def test_steps_have_error_and_users_and_resume_to_the_same_bits(
     world: tuple[Factors, Split, Subtopics], credit: str, tmp_path: Path
 ) -> None:
     model = CMB(**SETTINGS[credit], users_per_step=20, device="cpu")
@@ -118,7 +118,7 @@ def test_shards_draw_the_same_users(world: tuple[Factors, Split, Subtopics], cre
 
 
 @pytest.mark.parametrize("credit", SETTINGS)
-def test_as_many_as_there_are_is_everybody(world: tuple[Factors, Split, Subtopics], credit: str) -> None:
+def test_a_sample_of_all_users_is_no_sample(world: tuple[Factors, Split, Subtopics], credit: str) -> None:
     everybody, auto, many = (
         CMB(**SETTINGS[credit], users_per_step=users, device="cpu").fit(*world) for users in (None, "auto", N_USERS)
     )
@@ -127,7 +127,7 @@ def test_as_many_as_there_are_is_everybody(world: tuple[Factors, Split, Subtopic
     assert torch.equal(everybody.delta_.item, many.delta_.item)
 
 
-def test_large_data_is_sampled_unless_told_otherwise(
+def test_large_data_is_sampled_by_default(
     world: tuple[Factors, Split, Subtopics], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sample, "ALL_UP_TO", 50)
@@ -137,8 +137,8 @@ def test_large_data_is_sampled_unless_told_otherwise(
     assert model.history_[-1].users == 10
     assert "60 users: each step looks at up to 10 of them; users_per_step=None takes all" in caplog.text
     assert CMB(iterations=4, device="cpu", users_per_step=None).fit(*world).history_[-1].users is None
-    # A value of all lists together does not follow from some of them, and what a function of one's own looks at nobody
-    # knows: all users, then. The paper's settings are as they were.
+    # One value for all lists cannot be estimated from a sample, and a function of your own may return one. The preset
+    # of the paper never samples.
     for diversity in ("catalogue_coverage", lambda lists, _: lists.lengths.double().mean()):
         whole = CMB.preset("shared", iterations=4, device="cpu", diversity=diversity).fit(*world)
         assert whole.history_[-1].users is None
@@ -149,7 +149,7 @@ def test_large_data_is_sampled_unless_told_otherwise(
     "settings",
     [{"side": "user"}, {"diversity": "catalogue_coverage"}, {"diversity": {"subtopic_coverage": 1.0, "gini": 1.0}}],
 )
-def test_where_a_sample_cannot_stand_for_all_it_is_refused(
+def test_a_sample_is_refused_where_it_is_not_possible(
     world: tuple[Factors, Split, Subtopics], settings: dict[str, object]
 ) -> None:
     with pytest.raises(InputError, match="a sample can stand for all users under side='item'"):
@@ -157,7 +157,7 @@ def test_where_a_sample_cannot_stand_for_all_it_is_refused(
 
 
 @pytest.mark.parametrize("users", [1, -3, "many", 2.5])
-def test_settings_that_mean_nothing_are_refused(users: object) -> None:
+def test_wrong_settings_are_refused(users: object) -> None:
     with pytest.raises(InputError, match="users_per_step is a number of users, at least 2"):
         CMB(users_per_step=users)
 
@@ -173,7 +173,7 @@ def test_settings_that_mean_nothing_are_refused(users: object) -> None:
         ({"diversity": "alpha_ndcg"}, "diversity = 'subtopic_coverage' and now it is 'alpha_ndcg'"),
     ],
 )
-def test_a_search_that_was_begun_otherwise_is_not_gone_on_with(
+def test_resuming_with_other_settings_is_refused(
     world: tuple[Factors, Split, Subtopics], credit: str, change: dict[str, object], said: str
 ) -> None:
     begun = {**SETTINGS[credit], "diversity": "subtopic_coverage", "users_per_step": 20, "device": "cpu"}
@@ -185,13 +185,13 @@ def test_a_search_that_was_begun_otherwise_is_not_gone_on_with(
 
     with pytest.raises(KeyboardInterrupt):
         CMB(**begun).fit(*world, follow=stop)
-    with pytest.raises(InputError, match=f"the search was begun with {said}; go on with the same"):
+    with pytest.raises(InputError, match=f"the search was begun with {said}; resume with the same"):
         CMB(**{**begun, **change}).fit(*world, resume=seen[-1])
-    with pytest.raises(InputError, match="does not say what it was begun with"):
+    with pytest.raises(InputError, match="does not name its settings"):
         CMB(**begun).fit(*world, resume=Progress(seen[-1].steps, seen[-1].arrays))
 
 
-def test_a_search_on_other_vectors_is_not_gone_on_with(world: tuple[Factors, Split, Subtopics]) -> None:
+def test_resuming_on_other_vectors_is_refused(world: tuple[Factors, Split, Subtopics]) -> None:
     factors, split, subtopics = world
     seen: list[Progress] = []
     CMB(iterations=2, device="cpu").fit(factors, split, subtopics, follow=seen.append)
@@ -200,7 +200,7 @@ def test_a_search_on_other_vectors_is_not_gone_on_with(world: tuple[Factors, Spl
         CMB(iterations=2, device="cpu").fit(other, split, subtopics, resume=seen[0])
 
 
-def test_more_iterations_may_be_asked_for_where_nothing_hangs_on_their_number(
+def test_a_resumed_search_with_shared_credit_may_run_longer(
     world: tuple[Factors, Split, Subtopics],
 ) -> None:
     settings = {**SETTINGS["shared"], "users_per_step": None, "device": "cpu"}

@@ -1,4 +1,4 @@
-"""A model that is no dot product: a small two-layer network, trained here, perturbed through nothing but its scores."""
+"""A model that is not a dot product: a small two-layer network, trained here and perturbed through its scores alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_USERS, N_ITEMS, DIM = 40, 30, 6
 
 
 class TwoLayers(nn.Module):
-    """score(u, v) = w . relu(A p_u + B x_v): item features x_v are given, the rest is learned."""
+    """score(u, v) = w . relu(A p_u + B x_v): item features x_v are input, the rest is learned."""
 
     def __init__(self, item_features: Tensor) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class TwoLayers(nn.Module):
 
 @pytest.fixture(scope="module")
 def trained() -> tuple[TwoLayers, Split, Subtopics]:
-    """Users of two tastes, items of two kinds; features tell the kind."""
+    """Users of two tastes, items of two kinds; features give the kind."""
     generator = np.random.default_rng(0)
     torch.manual_seed(0)
     kind = np.arange(N_ITEMS) % 2

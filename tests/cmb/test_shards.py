@@ -1,22 +1,21 @@
-"""Users in shards, in one process: what is made of parts is what all users at once would give."""
+"""Users in shards, in one process: the sums of shards give the result of all users at once."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 import pytest
 import torch
 
 from recprism.cmb import CMB, Progress
+from recprism.cmb._executor import LocalExecutor
 from recprism.cmb.credit.marginal import joint_deviation, spread_of
 from recprism.data import Incidence, Split, Subtopics
-from recprism.errors import MissingDependencyError
+from recprism.errors import InputError
 from recprism.models import Factors
 
 
 def world(n_users: int = 67, n_items: int = 40, d: int = 4) -> tuple[Factors, Split, Subtopics]:
-    """Random factors, interactions and subtopics; some users have nothing to be judged by."""
+    """Random factors, interactions and subtopics; some users have no validation items."""
     generator = np.random.default_rng(5)
     factors = Factors.from_arrays(generator.normal(size=(n_users, d)), generator.normal(size=(n_items, d)))
     parts = generator.choice(4, size=(n_users, n_items), p=[0.91, 0.03, 0.03, 0.03])
@@ -49,8 +48,8 @@ def test_the_first_reward_of_shards_is_that_of_all_lists_at_once(diversity: str,
 
 @pytest.mark.parametrize("diversity", ["subtopic_coverage", "catalogue_coverage", "ilad", "ndcg@3", "calibration"])
 @pytest.mark.parametrize("side", ["item", "user", "both"])
-def test_the_learner_goes_the_same_way_with_any_shards(diversity: str, side: str) -> None:
-    """Sums in another order differ in their last digits, and an arm is 0.5 / 10^4 wide: one step apart, if that."""
+def test_marginal_credit_is_nearly_the_same_for_any_shards(diversity: str, side: str) -> None:
+    """Sums in another order differ in their last digits; values therefore differ by one arm at most."""
     settings = {"diversity": diversity, "side": side, "k": 5, "candidates": 10, "iterations": 4}
     whole, parts = (CMB(**settings, shards=shards).fit(*world()) for shards in (1, 4))
     for name in ("item", "user"):
@@ -61,13 +60,13 @@ def test_the_learner_goes_the_same_way_with_any_shards(diversity: str, side: str
 
 
 @pytest.mark.parametrize("settings", [{}, {"side": "both", "keep": "best"}, {"credit": "shared", "n_arms": 61}])
-def test_a_search_in_shards_goes_on_where_it_stood(settings: dict[str, object]) -> None:
+def test_a_search_in_shards_can_be_resumed(settings: dict[str, object]) -> None:
     def model(iterations: int) -> CMB:
         return CMB(**{"k": 5, "candidates": 10, "shards": 3, "iterations": iterations, **settings})
 
-    stood: list[Progress] = []
-    whole = model(6).fit(*world(), follow=stood.append)
-    resumed = model(6).fit(*world(), resume=stood[2])
+    seen: list[Progress] = []
+    whole = model(6).fit(*world(), follow=seen.append)
+    resumed = model(6).fit(*world(), resume=seen[2])
     assert whole.history_ == resumed.history_
     assert torch.equal(whole.delta_.item, resumed.delta_.item)
 
@@ -81,7 +80,34 @@ def test_the_joint_deviation_is_that_of_all_values() -> None:
     assert float(joint_deviation(parts)) == pytest.approx(float(values[items >= 0].std()), rel=1e-6)
 
 
-def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependencyError, match=r"install it with pip install 'recprism\[ray\]'"):
-        CMB(engine="ray").fit(*world())
+class Elsewhere(LocalExecutor):
+    """An executor that counts as another machine, and has two shards by default."""
+
+    in_process = False
+
+    def default_shards(self) -> int:
+        return 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"credit": "shared", "n_arms": 61}])
+def test_the_result_depends_on_the_shards_and_not_on_the_executor(settings: dict[str, object]) -> None:
+    def model(shards: int | None) -> CMB:
+        return CMB(**{"k": 5, "candidates": 10, "iterations": 3, "shards": shards, "device": "cpu", **settings})
+
+    here, there = model(2).fit(*world()), model(None).fit(*world(), executor=Elsewhere())
+    assert here.history_ == there.history_
+    assert torch.equal(here.delta_.item, there.delta_.item)
+
+
+def test_an_executor_elsewhere_is_refused_where_it_cannot_work() -> None:
+    with pytest.raises(InputError, match="workers of Elsewhere rank on CPUs; drop device='cuda'"):
+        CMB(device="cuda").fit(*world(), executor=Elsewhere())
+    with pytest.raises(InputError, match="follows one gradient of all lists; run it without an executor"):
+        CMB.preset("shared", diversity="ilad", policy="gradient").fit(*world(), executor=Elsewhere())
+    with pytest.raises(InputError, match="one gradient of all lists; drop shards"):
+        CMB.preset("shared", diversity="ilad", policy="gradient", shards=2)
+
+
+def test_the_executor_is_no_setting() -> None:
+    with pytest.raises(InputError, match="CMB has no setting 'engine'"):
+        CMB.preset("default", engine="ray")

@@ -17,7 +17,7 @@ from recprism.budget.diversified import served_at, within_budget
 from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
-from recprism.cmb._fleet import OwnProcess
+from recprism.cmb._executor import LocalExecutor
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.models import BPRMF, Factors, LightGCN
@@ -147,7 +147,7 @@ def test_what_compare_tunes(
     for name, parts in (("one", split), ("two", other)):
         ground = grid.Ground(grid.ContestCase("made", "bprmf", 0), world, tmp_path / name, "cpu")
         ground.split, ground.factors = parts, factors  # in the place of what it would compute
-        picked.append(grid._picks(ground, lambda _: None, OwnProcess()))
+        picked.append(grid._picks(ground, lambda _: None, LocalExecutor()))
     assert picked[0] == picked[1]
     assert sum(map(len, picked[0].values())) > 4
 

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 FORBIDDEN_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 NOT_AT_RUNTIME = {"test", "lint", "docs"}
-BETWEEN_PROCESSES = {"ray_crew": ["takes _ray().cloudpickle"] * 2}  # what a Ray session's own processes send each other
+BETWEEN_PROCESSES = {
+    "_ray_session": ["takes load_ray().cloudpickle"] * 2
+}  # what a Ray session's own processes send each other
 
 
 def faults(source: str) -> Iterator[str]:

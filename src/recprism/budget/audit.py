@@ -12,8 +12,7 @@ from recprism.budget.certificate import Certificate
 from recprism.budget.path import Path, PathPoint, check_goal, deciding_part, require_possible, steps_towards, walk
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
-from recprism.cmb._engines import engine_named
-from recprism.cmb._fleet import Fleet
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
@@ -132,7 +131,7 @@ def cost_of_diversity(
     guards: Mapping[str, Share] | None = None,
     confidence: Share = 0.95,
     show: Share = 0.01,
-    engine: str = "local",
+    executor: Executor | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Audit:
@@ -144,7 +143,7 @@ def cost_of_diversity(
     goals: unless named those of :func:`default_goals`
     guards: further metrics and the share of them that may be lost at any budget
     show: the budget whose point (of the first goal) is broken down by segments
-    engine: "local", or "ray": the points of a path are made by the workers of a Ray cluster, one each
+    executor: where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; None for this process
     on_step: receives the points of all paths that are done, and how many there are
     """
     goals = [check_goal(goal) for goal in goals or default_goals(scenario.subtopics)]
@@ -159,12 +158,12 @@ def cost_of_diversity(
     decides_itself = not has_labels or part == scenario.part
     points = sum(len(steps_towards(goal)) for goal in goals)
     step = count_steps(on_step, "walking the paths", points if decides_itself else 2 * points)
-    with engine_named(engine).fleet() as workers:
+    with executor or LocalExecutor() as workers:
         paths = {goal: _walked(scenario, goal, labelled, workers, step) for goal in goals}
         deciding = paths
         if not decides_itself:
             earlier = scenario.on(part)
-            deciding = {goal: walk(earlier, goal, labelled, workers=workers, on_point=step) for goal in goals}
+            deciding = {goal: walk(earlier, goal, labelled, executor=workers, on_point=step) for goal in goals}
     reaches = {
         goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
         if has_labels
@@ -186,10 +185,10 @@ def cost_of_diversity(
 
 
 def _walked(
-    scenario: Scenario, goal: str, labelled: tuple[str, ...], workers: Fleet, on_point: Callable[[], None]
+    scenario: Scenario, goal: str, labelled: tuple[str, ...], executor: Executor, on_point: Callable[[], None]
 ) -> Path:
     names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
-    return walk(scenario, goal, names, workers=workers, on_point=on_point)
+    return walk(scenario, goal, names, executor=executor, on_point=on_point)
 
 
 def _now(scenario: Scenario) -> Evaluation:

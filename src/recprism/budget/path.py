@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.scenario import Lists, Scenario
-from recprism.cmb._fleet import Fleet, OwnProcess
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -180,7 +180,7 @@ def walk(
     goal: str,
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
-    workers: Fleet | None = None,
+    executor: Executor | None = None,
     on_point: Callable[[], None] = lambda: None,
 ) -> Path:
     """Walk a whole path and judge every point.
@@ -190,7 +190,7 @@ def walk(
         goal: The metric to raise, or several joined by +.
         metrics: Names with cuts.
         trade_offs: The points; those of :func:`steps_towards` by default.
-        workers: Who makes the points; this process by default.
+        executor: Where the points are made; this process by default.
         on_point: Called after each point.
     """
     goal = check_goal(goal)
@@ -199,7 +199,8 @@ def walk(
     # Goals that tie users together are solved by one thread: then each trade-off has a thread of its own.
     ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
     shared = scenario, goal, tuple(metrics)
-    points = tuple((workers or OwnProcess()).each(_point, shared, steps, before_threads=ready, on_done=on_point))
+    runner = executor or LocalExecutor()
+    points = tuple(runner.map(_point, shared, steps, before_threads=ready, on_done=on_point))
     known = scenario.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})

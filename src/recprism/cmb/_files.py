@@ -1,8 +1,7 @@
 """A learned CMB in a folder: delta.safetensors, cmb.json (settings and history) and the base factors.
 
-The base factors may be in another folder, which several perturbations of them share.
-
-The perturbation records the hashes of the two beside it (see ``data.bound``).
+The base factors may be in another folder, which several perturbations of them share. The perturbation records the
+hashes of the other two files (see ``data._bound``).
 """
 
 from __future__ import annotations
@@ -34,7 +33,16 @@ def write_cmb(
     made_from: Mapping[str, str] | None,
     base_folder: Path,
 ) -> None:
-    """settings: in plain values; made_from: hashes of other files that the base factors belong with."""
+    """Write a learned CMB.
+
+    Args:
+        folder: Where to write.
+        settings: In JSON values.
+        learned: The result of the search.
+        base: The base factors.
+        made_from: Hashes of other files that the base factors belong with.
+        base_folder: Where to write the base factors.
+    """
     from safetensors.numpy import save_file
 
     sides = {"item": learned.delta.item, "user": learned.delta.user}
@@ -53,14 +61,23 @@ def write_cmb(
 
 
 def read_cmb(folder: Path, make: Callable[..., Model], base_folder: Path) -> tuple[Model, Learned, Factors]:
-    """What ``make`` makes of the settings, what was learned, and the base factors."""
+    """Read a learned CMB.
+
+    Args:
+        folder: Where to read.
+        make: Makes the model from its settings.
+        base_folder: Where the base factors are.
+
+    Returns:
+        The model, what was learned, and the base factors.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     delta = folder / "delta.safetensors"
     files = (folder / "cmb.json", base_folder / "factors.safetensors")
-    beside = {file.name: hash_of(file) for file in files}
-    require_bound(delta, noted_in_tensors(delta), beside, "run `recprism diversify` again with --overwrite")
+    hashes = {file.name: hash_of(file) for file in files}
+    require_bound(delta, noted_in_tensors(delta), hashes, "run `recprism diversify` again with --overwrite")
     try:
         about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
         sides = {name: torch.from_numpy(array) for name, array in load_file(delta).items()}

@@ -1,4 +1,4 @@
-"""The gradient variant: where psi is differentiable in the lists' vectors, Adam takes the place of the players."""
+"""The gradient variant: Adam replaces the players where psi is differentiable in the item vectors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from recprism.errors import InputError
 from recprism.metrics import Context
 from recprism.ranking._threads import one_thread
 
-# Names of metrics that are smooth in the item vectors while the lists stand still, and whether they are halved.
+# Metrics that are smooth in the item vectors for fixed lists -> the factor from soft_ilad to the metric.
 SMOOTH = {"ilad": 1.0, "ilad_paper": 0.5}
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
 class GradientSettings:
-    """learning_rate of Adam, in units of the arms; max_step clips every entry to [-max_step, max_step]."""
+    """Settings of the gradient variant.
+
+    Attributes:
+        iterations: Number of steps.
+        k: Length of the lists.
+        learning_rate: Of Adam, in units of the arms.
+        max_step: Every entry is clipped to [-max_step, max_step].
+    """
 
     iterations: int = 200
     k: int = 20
@@ -41,7 +48,16 @@ def gradient_search(
     follow: Follow | None = None,
     resume: Progress | None = None,
 ) -> SearchResult:
-    """Climb psi**2 - lambda1 * |delta| on ILAD: rank anew, then hold the lists still for a step of Adam."""
+    """Maximise psi**2 - lambda1 * |delta| on ILAD: rank, then take a step of Adam with the lists fixed.
+
+    Args:
+        space: What is perturbed.
+        context: What the metrics look at.
+        objective: ILAD alone.
+        settings: Iterations, list length, learning rate and bounds.
+        follow: Called with the progress after every iteration.
+        resume: The progress of an earlier search.
+    """
     if objective.accuracy is not None or objective.diversity not in SMOOTH:
         raise InputError(
             f"the gradient variant needs a differentiable objective, {' or '.join(SMOOTH)} alone; got {objective.name}"
@@ -55,7 +71,7 @@ def gradient_search(
     for _ in range(len(history), settings.iterations):
         history.add(judge(space, context, objective, values.detach(), settings.k))
         lists = space.lists(values.detach(), settings.k)
-        with one_thread():  # several threads add up the gradient in any order, and the bits would differ
+        with one_thread():  # several threads add up the gradient in any order, which changes bits
             psi = factor * soft_ilad(space.vectors(values), lists)
             size = values.abs().sum()
             loss = objective.lambda1 * (size if objective.penalty == "sum" else size / space.n_players) - psi**2
@@ -70,7 +86,12 @@ def gradient_search(
 
 
 def soft_ilad(vectors: Tensor, lists: Tensor) -> Tensor:
-    """Mean cosine distance over the pairs of a list, averaged over users, as a function of ``vectors`` (n_items, d)."""
+    """Mean cosine distance over the pairs of a list, averaged over users.
+
+    Args:
+        vectors: (n_items, d) differentiable item vectors.
+        lists: (n_users, k) item numbers, -1 in empty places.
+    """
     real = lists >= 0
     unit = torch.nn.functional.normalize(vectors, dim=1)[lists.clamp_min(0)] * real[..., None]
     total = unit.sum(1)
@@ -91,7 +112,7 @@ def _restore(values: Tensor, optimiser: torch.optim.Adam, progress: Progress) ->
     tensors = {name: torch.as_tensor(array) for name, array in progress.arrays.items()}
     with torch.no_grad():
         values.copy_(tensors["values"])
-    # Adam keeps its step count on the CPU and its moments beside the values.
+    # Adam keeps its step count on the CPU and its moments on the device of the values.
     optimiser.state[values] = {
         name: tensors[name].clone().to("cpu" if name == "step" else values.device) for name in MOMENTS
     }

@@ -1,4 +1,4 @@
-"""How CMB learns: from what it was asked to the space, to who pays, and to the loop that finds the perturbation."""
+"""How CMB learns: from its settings to the space, the users that are ranked, and the search loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.cmb._dual_averaging import dual_averaging
-from recprism.cmb._engines import Hired, engine_named
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb._gradient import GradientSettings, gradient_search
 from recprism.cmb._metric_parts import users_named
-from recprism.cmb._resuming import checkpoint_key, going_on
+from recprism.cmb._resuming import checkpoint_key, checkpointed
 from recprism.cmb._sampling import Sampling, sampling_for
 from recprism.cmb._settings import POLICY_SETTINGS, CMBSettings
 from recprism.cmb.history import Follow, Progress, Step
@@ -34,9 +34,12 @@ from recprism.models.perturbation import Perturbation
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What a search leaves.
+    """The result of a search.
 
-    delta: in the base model's own units; history: every iteration; converged: whether patience ended it
+    Attributes:
+        delta: The perturbation, in the units of the base model.
+        history: Every iteration.
+        converged: Whether patience ended the search.
     """
 
     delta: Perturbation
@@ -51,9 +54,11 @@ def learn(
     subtopics: Subtopics | None,
     follow: Follow | None,
     resume: Progress | None,
+    executor: Executor,
 ) -> Learned:
-    """For a dot-product model."""
-    device = choose_device(asked.device if engine_named(asked.engine).here else "cpu")
+    """Search for a perturbation of a dot-product model."""
+    _require_possible(asked, executor)
+    device = choose_device(asked.device if executor.in_process else "cpu")
     seen = split.seen_before(asked.reward_on)
     space = FactorSpace(factors, seen, side=asked.side, scaling=asked.scaling, only=asked.only, device=device)
     possible = asked.side == "item" and asked.policy != "gradient" and asked.objective.per_user
@@ -64,9 +69,9 @@ def learn(
     )
     context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
     vectors = factors.user, factors.item
-    begun = partial(checkpoint_key, asked, sampling, split, subtopics, device, vectors)
+    key = partial(checkpoint_key, asked, sampling, split, subtopics, device, vectors)
     with users_named(factors.user_ids):
-        found = _search(asked, space, context, begun, follow, resume, sampling)
+        found = _search(asked, space, context, key, follow, resume, executor, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)
 
 
@@ -78,7 +83,7 @@ def learn_from_scores(
     follow: Follow | None,
     resume: Progress | None,
 ) -> Learned:
-    """For any model, on its item features."""
+    """Search for a perturbation of the item features of any model."""
     if asked.credit != "shared" or asked.policy == "gradient" or asked.side != "item" or asked.only is not None:
         raise InputError(
             "a scorer shows only scores: use CMB.preset('shared'), a bandit policy, side='item' and all features"
@@ -88,59 +93,58 @@ def learn_from_scores(
     features = scorer.item_features
     context = _context(asked, split, subtopics, features, features.device)
     vectors = (features.detach().cpu().numpy(),)
-    begun = partial(checkpoint_key, asked, None, split, subtopics, features.device, vectors)
+    key = partial(checkpoint_key, asked, None, split, subtopics, features.device, vectors)
     with users_named(split.user_ids):
-        found = _search(asked, space, context, begun, follow, resume)
+        found = _search(asked, space, context, key, follow, resume, LocalExecutor())
     return Learned(space.perturbation(found.values), found.history, found.converged)
+
+
+def _require_possible(asked: CMBSettings, executor: Executor) -> None:
+    if executor.in_process:
+        return
+    if asked.policy == "gradient":
+        raise InputError("policy='gradient' follows one gradient of all lists; run it without an executor")
+    if asked.device not in ("auto", "cpu"):
+        raise InputError(f"workers of {type(executor).__name__} rank on CPUs; drop device={asked.device!r}")
 
 
 def _search(
     asked: CMBSettings,
     space: FactorSpace | ScorerSpace,
     context: Context,
-    begun: Callable[[int], dict[str, Any]],
+    key: Callable[[int], dict[str, Any]],
     follow: Follow | None,
     resume: Progress | None,
+    executor: Executor,
     sampling: Sampling | None = None,
 ) -> SearchResult:
-    """begun: number of shards -> with what the search is begun"""
-    with engine_named(asked.engine).crews(asked.shards) as hired:
-        told = going_on(lambda: begun(hired.shards), follow, resume)
-        return _searched_by(hired, asked, space, context, *told, sampling)
-
-
-def _searched_by(
-    hired: Hired,
-    asked: CMBSettings,
-    space: FactorSpace | ScorerSpace,
-    context: Context,
-    follow: Follow | None,
-    resume: Progress | None,
-    sampling: Sampling | None,
-) -> SearchResult:
-    if isinstance(space, FactorSpace) and asked.credit == "marginal":
-        return dual_averaging(
-            *(space, context, asked.objective, asked.marginal_credit, asked.arms),
-            asked.dual_averaging_settings,
+    """Run the search that the settings ask for; ``key`` gives the checkpoint key for a number of shards."""
+    with executor:
+        shards = asked.shards or executor.default_shards()
+        follow, resume = checkpointed(lambda: key(shards), follow, resume)
+        if isinstance(space, FactorSpace) and asked.credit == "marginal":
+            return dual_averaging(
+                *(space, context, asked.objective, asked.marginal_credit, asked.arms),
+                asked.dual_averaging_settings,
+                follow=follow,
+                resume=resume,
+                shards=shards,
+                executor=executor,
+                sampling=sampling,
+            )
+        if isinstance(space, FactorSpace) and asked.policy == "gradient":
+            ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.max_step)
+            return gradient_search(space, context, asked.objective, ascent, follow=follow, resume=resume)
+        policy = make_policy(asked.policy, **{name: getattr(asked, name) for name in POLICY_SETTINGS[asked.policy]})
+        return search(
+            *(space, context, asked.objective, policy, asked.arms, asked.search_settings),
+            seed=asked.seed,
             follow=follow,
             resume=resume,
-            shards=hired.shards,
-            recruit=hired.recruit,
+            shards=shards,
+            executor=executor,
             sampling=sampling,
         )
-    if isinstance(space, FactorSpace) and asked.policy == "gradient":
-        ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.max_step)
-        return gradient_search(space, context, asked.objective, ascent, follow=follow, resume=resume)
-    policy = make_policy(asked.policy, **{name: getattr(asked, name) for name in POLICY_SETTINGS[asked.policy]})
-    return search(
-        *(space, context, asked.objective, policy, asked.arms, asked.search_settings),
-        seed=asked.seed,
-        follow=follow,
-        resume=resume,
-        shards=hired.shards,
-        recruit=hired.recruit,
-        sampling=sampling,
-    )
 
 
 def _context(
@@ -152,13 +156,13 @@ def _context(
     *,
     all_users: bool = True,
 ) -> Context:
-    """What the lists that pay are judged by."""
+    """What the metrics of the reward look at."""
     more: dict[str, Any] = {} if subtopics is None else {"subtopics": subtopics}
-    # Of a sample's users nothing is worked out that no metric asks for: most users are never looked at.
+    # For a sample, skip user data that no metric needs: most users are never ranked.
     lean = not all_users and asked.objective.needs.isdisjoint({"history", "user_subtopics", "anything"})
     of_users: dict[str, Any] = {"popularity": split.train.col_counts} if lean else {"train": split.train}
     if asked.credit == "marginal" and not _needs_labels(asked.objective):
-        # Base scores stand in for accuracy: no label is looked at, whatever the part.
+        # Base scores replace accuracy, so no label is used.
         return Context(**of_users, vectors=vectors, device=device, **more)
     if asked.credit == "marginal" and asked.reward_on == "test":
         raise InputError(f"{asked.objective.name} looks at labels; those of the test are never for learning")

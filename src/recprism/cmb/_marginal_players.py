@@ -1,8 +1,8 @@
-"""A member of the crew of the learner: it ranks its users, and tells what their lists ask of every player.
+"""The players of the search with marginal credit, and the worker that ranks users and computes rewards.
 
-An iteration is two questions, or three where a goal hangs on what all users are shown: ``look`` (rank and judge),
-``weigh`` (what candidates are worth, given the exposure of all), ``credit`` (what players are paid). Item players live
-with whoever asks; those of a user live with the user's shard, as a state that is handed from question to question.
+An iteration has two calls, or three if a goal depends on what all users are shown: ``look`` (rank and judge), ``weigh``
+(the worth of candidates, given the exposure of all items), ``credit`` (the rewards of players). Item players live in
+the calling process. The players of a user live with the shard of the user, as a state that goes from call to call.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from recprism.ranking._threads import one_thread
 
 @dataclass(frozen=True)
 class DualAveragingSettings:
-    """iterations: steps; k: length of the lists
-    rate: how far a player with an average, steady reward has come at the end, in units of the max_step
-    price: what an arm must earn to be taken at all, in the same units; larger leaves more players at exactly 0
-    keep: the last iteration's perturbation, or that of the iteration with the highest reward
+    """Settings of the search with marginal credit.
+
+    Attributes:
+        iterations: Number of steps.
+        k: Length of the lists.
+        rate: How far a player with an average, steady reward moves in total, in units of ``max_step``.
+        price: What an arm must earn to be taken, in the same units. A larger price leaves more players at exactly 0.
+        keep: Which perturbation is the result: that of the last iteration, or of the one with the highest reward.
     """
 
     iterations: int = 40
@@ -52,9 +56,12 @@ class DualAveragingSettings:
 
 @dataclass(frozen=True, eq=False)
 class MarginalPlayers:
-    """Players of one side, or of one shard's users: their slopes, what they were paid last, and what is kept of them.
+    """Players of the item side, or of the users of one shard.
 
-    slopes, kept: (n_players,); reward: likewise, not yet in the slopes because its size hangs on all players
+    Attributes:
+        slopes: (n_players,) sums of rewards.
+        kept: (n_players,) values to keep.
+        reward: (n_players,) the last reward. It is not yet in the slopes, because its scale depends on all players.
     """
 
     slopes: Tensor
@@ -62,13 +69,13 @@ class MarginalPlayers:
     reward: Tensor | None = None
 
     def after(self, size: Number | None) -> MarginalPlayers:
-        """With the last reward in the slopes, 1 on average where ``size`` is the mean magnitude over all players."""
+        """Add the last reward to the slopes, divided by ``size``, its mean magnitude over all players."""
         if self.reward is None or size is None:
             return self
         return MarginalPlayers(self.slopes + self.reward / size, self.kept)
 
     def best_arms(self, arms: Arms, settings: DualAveragingSettings) -> Tensor:
-        """(n_players,) values: the best of each player's arms."""
+        """(n_players,) the value of each player's best arm."""
         scale = settings.rate * arms.max_step / settings.iterations
         wanted = self.slopes * scale
         wanted = wanted.sign() * (wanted.abs() - settings.price * arms.max_step).clamp(min=0)
@@ -77,11 +84,21 @@ class MarginalPlayers:
         return arms.on(self.slopes.device)[nearest]
 
     def keeping(self, values: Tensor, is_best: bool | Tensor, keep: Keep) -> MarginalPlayers:
+        """Keep ``values``: always, or only if this iteration is the best so far."""
         return replace(self, kept=values if keep == "last" else either(is_best, values, self.kept))
 
 
 class Seen(NamedTuple):
-    """What a shard's users, those who pay in an iteration, see at the edge of their lists under a perturbation."""
+    """Candidates of the users of a shard in one iteration.
+
+    Attributes:
+        shard: The shard, with the users of the iteration.
+        user: (n_users, d) perturbed user vectors.
+        item: (n_items, d) perturbed item vectors.
+        items: (n_users, k + m) the lists and the candidates after them.
+        scores: (n_users, k + m) their scores.
+        worths: (n_users, k + m) for each goal; empty until they are computed.
+    """
 
     shard: Shard
     user: Tensor
@@ -92,7 +109,14 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """parts: of psi; size: of the user players' values; exposure, spreads: whichever can be told already."""
+    """What a shard finds in ``look``.
+
+    Attributes:
+        parts: Sums of each metric of psi.
+        size: Sum of magnitudes of the user players' values.
+        exposure: (n_items,) lists with each item, if a goal needs the exposure over all shards.
+        spreads: Of the worths of each goal, if no goal needs the exposure.
+    """
 
     parts: list[Sums]
     size: Number
@@ -101,26 +125,45 @@ class Look(NamedTuple):
 
 
 class Pay(NamedTuple):
-    """to_items: (n_items, d) what these users pay item players; to_users: sum of magnitudes of what users get."""
+    """The rewards that a shard computes in ``credit``.
+
+    Attributes:
+        to_items: (n_item_players,) rewards of the item players from these users; None without item players.
+        to_users: () sum of magnitudes of the rewards of the user players; None without user players.
+    """
 
     to_items: Tensor | None
     to_users: Tensor | None
 
 
 class MarginalWorker:
-    """Some shards, and the way from item players' values to what everybody is paid."""
+    """Some shards: from the values of item players to the rewards of all players.
+
+    Args:
+        credit: What players are paid for.
+        arms: The values that players choose from.
+        settings: Of the search.
+        shards: The shards of this worker.
+    """
 
     def __init__(
         self, credit: MarginalCredit, arms: Arms, settings: DualAveragingSettings, shards: Sequence[Shard]
     ) -> None:
         self._credit, self._arms, self._settings = credit, arms, settings
         self._shards = shards
-        self._seen: tuple[int, list[Seen]] = (-1, [])  # of an iteration; a new member looks again
+        self._seen: tuple[int, list[Seen]] = (-1, [])  # of an iteration; a restarted worker ranks again
 
     def look(
         self, states: list[MarginalPlayers | None], number: int, of_items: Tensor | None, size: Number | None
     ) -> tuple[list[Look], list[MarginalPlayers | None]]:
-        """Rank and judge; ``size`` is that of the users' last reward over all shards."""
+        """Rank and judge.
+
+        Args:
+            states: The user players of each shard; None without user players.
+            number: The iteration.
+            of_items: (n_item_players,) values of the item players; None without item players.
+            size: Mean magnitude of the last rewards of the user players, over all shards.
+        """
         states = [None if state is None else state.after(size) for state in states]
         own = self._own(states, of_items)
         self._seen = number, [self._ranked(*pair, number) for pair in zip(self._shards, own, strict=True)]
@@ -131,7 +174,7 @@ class MarginalWorker:
     def weigh(
         self, states: list[MarginalPlayers | None], number: int, of_items: Tensor | None, exposure: Tensor
     ) -> tuple[list[list[Spread]], list[MarginalPlayers | None]]:
-        """The spread of every goal's worths, given how often each item is shown to all users."""
+        """The spread of the worths of every goal, given the exposure (n_items,) over all users."""
         return [self._weighed(seen, exposure) for seen in self._seen_in(number, states, of_items)], states
 
     def credit(
@@ -143,7 +186,16 @@ class MarginalWorker:
         spreads: list[Tensor],
         is_best: bool | Tensor,
     ) -> tuple[list[Pay], list[MarginalPlayers | None]]:
-        """What every shard pays item players, and its own users."""
+        """The rewards of item players from every shard, and of its own user players.
+
+        Args:
+            states: The user players of each shard; None without user players.
+            number: The iteration.
+            of_items: (n_item_players,) values of the item players; None without item players.
+            exposure: (n_items,) over all users, if a goal needs it.
+            spreads: () of the worths of each goal, over all users.
+            is_best: Whether this iteration has the highest reward so far.
+        """
         pays, after = [], []
         for seen, state in zip(self._seen_in(number, states, of_items), states, strict=True):
             if not seen.worths:
@@ -177,7 +229,7 @@ class MarginalWorker:
             return Pay(of_items, reward.abs().sum()), replace(kept, reward=reward)
 
     def _own(self, states: list[MarginalPlayers | None], of_items: Tensor | None) -> list[Tensor]:
-        """The values that move what each shard ranks with: those of item players, then of its own users'."""
+        """The values that move the vectors of each shard: those of item players, then of its user players."""
         own = []
         for state in states:
             of_users = () if state is None else (state.best_arms(self._arms, self._settings),)
@@ -185,7 +237,7 @@ class MarginalWorker:
         return own
 
     def _seen_in(self, number: int, states: list[MarginalPlayers | None], of_items: Tensor | None) -> list[Seen]:
-        if self._seen[0] != number:  # somebody else was asked to look, and is no more
+        if self._seen[0] != number:  # the worker that ranked this iteration died; rank again
             pairs = zip(self._shards, self._own(states, of_items), strict=True)
             self._seen = number, [self._ranked(*pair, number) for pair in pairs]
         return self._seen[1]
@@ -198,6 +250,6 @@ class MarginalWorker:
         return Seen(shard, user, item, *space.rank(user, item, depth), [])
 
     def _weighed(self, seen: Seen, exposure: Tensor | None) -> list[Spread]:
-        with one_thread(), seen.shard.telling_rows():
+        with one_thread(), seen.shard.rows_in_errors():
             seen.worths[:] = self._credit.worths(seen.items, self._settings.k, seen.shard.context, exposure)
             return [spread_of(worth, seen.items) for worth in seen.worths]

@@ -1,4 +1,4 @@
-"""What a metric needs of some users' lists, so that its value for all users can be had from such parts alone."""
+"""Parts of a metric from some users' lists, from which its value for all users can be computed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ OwnMetric = Callable[[Lists, Context], Any]
 
 
 class InfiniteValueError(InputError):
-    """A metric gave infinity: its name, the user's row (None for all lists together), and the user where it is known.
+    """A metric returned infinity.
 
-    Its arguments are all that it knows, so that it comes whole out of another process.
+    The arguments of the exception hold all its data, so that it can be sent from another process.
+
+    Args:
+        metric: Name of the metric.
+        row: The row of the user; None for a metric of all lists together.
+        user: The id of the user, if known.
     """
 
     def __init__(self, metric: str, row: int | None, user: str | None = None) -> None:
@@ -38,7 +43,11 @@ class InfiniteValueError(InputError):
 
 @contextmanager
 def rows_among_all(rows: NDArray[Any] | None) -> Iterator[None]:
-    """Rows of some users, in an error raised inside, become their rows among all; None where these are all."""
+    """Replace a row among some users by the row among all users, in an error raised inside.
+
+    Args:
+        rows: (n,) row of each of these users among all; None if these are all users.
+    """
     try:
         yield
     except InfiniteValueError as bad:
@@ -49,7 +58,7 @@ def rows_among_all(rows: NDArray[Any] | None) -> Iterator[None]:
 
 @contextmanager
 def users_named(ids: NDArray[Any]) -> Iterator[None]:
-    """An error raised inside that knows a user's row among all says the id, too."""
+    """Add the id of the user, out of ``ids`` (n_users,), to an error raised inside."""
     try:
         yield
     except InfiniteValueError as bad:
@@ -70,7 +79,7 @@ class AtCut:
 
 
 def part_of(metric: OwnMetric, lists: Lists) -> Sums:
-    """Of a value per user their sum and number, users who cannot be judged (NaN) left out; of one number, itself."""
+    """The sum and the number of the users' values, without NaN; a single number for all lists is returned as it is."""
     together = _decomposable(metric)
     if together is not None:
         lists = lists.at(metric.k) if isinstance(metric, AtCut) else lists
@@ -79,12 +88,12 @@ def part_of(metric: OwnMetric, lists: Lists) -> Sums:
     require_no_infinity(metric, values)
     if values.ndim == 0:
         return (values,)
-    with one_thread():  # a sum that comes out the same on any number of threads
+    with one_thread():  # the sum has the same bits for any number of threads
         return values.nansum(), (~values.isnan()).sum()
 
 
 def values_of(metric: OwnMetric, lists: Lists) -> Sums:
-    """The value of each user, (n,) float64, NaN for those who cannot be judged."""
+    """The value of each user, (n,) float64, NaN where it is not defined."""
     values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
     if values.ndim == 0:
         raise InputError(f"{_name(metric)} gives one number for all lists; a sample of users needs one per user")
@@ -93,10 +102,17 @@ def values_of(metric: OwnMetric, lists: Lists) -> Sums:
 
 
 def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
-    """values: (n_users, ...), or () for all lists together
+    """Raise an error if a value is infinite.
 
-    To look at values on a GPU is to wait for it: that is done for functions of somebody's own, and for those of this
-    package only when psi is read.
+    Reading values from a GPU waits for it. Therefore metrics of this package are not checked on a GPU, only psi is,
+    when it is read. Your own functions are checked here.
+
+    Args:
+        metric: The metric that gave the values.
+        values: (n_users, ...), or () for all lists together.
+
+    Raises:
+        InfiniteValueError: A value is infinite.
     """
     if (values.device.type != "cpu" and _comes_with_recprism(metric)) or not bool(values.isinf().any()):
         return
@@ -105,7 +121,7 @@ def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
 
 
 def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
-    """The part of all users, from those of several shards in their order."""
+    """The part of all users, from the parts of the shards in their order."""
     if len(parts) > 1 and len(parts[0]) == 1 and _decomposable(metric) is None:
         raise InputError(
             f"{_name(metric)} gives one number for all lists, which does not follow from those of {len(parts)} shards;"
@@ -115,7 +131,7 @@ def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
 
 
 def value_of(metric: OwnMetric, part: Sums) -> Tensor:
-    """() float64, from the part of all users."""
+    """() float64: the value of the metric, from the part of all users."""
     together = _decomposable(metric)
     if together is not None:
         return together.value(*part)

@@ -1,4 +1,4 @@
-"""A search goes on only from where one with the same settings and data stood: other steps would not be its own."""
+"""Resuming a search: only with the settings and the data that it started with."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models._settings import training_data
 
-FREE = ("engine", "patience", "users_per_step")
-"""An engine changes no bit of the same shards; patience says when to stop; of users, what "auto" came to counts."""
+FREE = ("patience", "users_per_step")
+"""Settings that may change: patience only says when to stop, and the key has the sample size instead of "auto"."""
 
 
 def checkpoint_key(
@@ -34,11 +34,11 @@ def checkpoint_key(
     vectors: tuple[NDArray[Any], ...],
     shards: int,
 ) -> dict[str, Any]:
-    """What must be the same for the next step to be that of an undisturbed search, in values that JSON knows."""
+    """Everything that affects the next step of a search, in JSON values."""
     settings = {name: value for name, value in plain_settings(asked).items() if name not in FREE}
     if asked.credit == "shared" and sampling is None:
-        del settings["iterations"]  # nothing hangs on how many there will be: more may be asked for
-    told = {
+        del settings["iterations"]  # no step depends on the total: a resumed search may run longer
+    key = {
         "users_per_step": None if sampling is None else sampling.size,
         **settings,
         "shards": shards,
@@ -48,20 +48,29 @@ def checkpoint_key(
         "the part that pays": _of_pairs(split.part(asked.reward_on)),
         "subtopics": None if subtopics is None else _of_pairs(subtopics.items),
     }
-    plain: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps(key, default=str))
     return plain
 
 
-def going_on(
-    begun: Callable[[], Mapping[str, Any]], follow: Follow | None, resume: Progress | None
+def checkpointed(
+    key: Callable[[], Mapping[str, Any]], follow: Follow | None, resume: Progress | None
 ) -> tuple[Follow | None, Progress | None]:
-    """``follow``, which hears with what the search was begun, and ``resume``, refused if that was with something else.
+    """Add the checkpoint key to the progress that ``follow`` receives, and compare it with that of ``resume``.
 
-    begun: gives it, where anybody asks
+    Args:
+        key: Computes the checkpoint key; called only if there is a progress to write or to resume.
+        follow: Called with the progress after every iteration.
+        resume: The progress of an earlier search.
+
+    Returns:
+        ``follow`` and ``resume`` for the search loop.
+
+    Raises:
+        InputError: The earlier search had other settings or data.
     """
     if follow is None and resume is None:
         return None, None
-    now = begun()
+    now = key()
     if resume is not None and resume.steps:
         _require_same(resume.checkpoint_key, now)
     if follow is None:
@@ -70,14 +79,14 @@ def going_on(
 
 
 def _require_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    anew = "start it anew without its checkpoint (on the command line: diversify with --overwrite)"
+    restart = "start again without the checkpoint (on the command line: diversify with --overwrite)"
     if not then:
-        raise InputError(f"the checkpoint of the search does not say what it was begun with; {anew}")
+        raise InputError(f"the checkpoint of the search does not name its settings; {restart}")
     for name in dict.fromkeys([*now, *then]):
         if then.get(name) != now.get(name):
             raise InputError(
                 f"the search was begun with {name} = {then.get(name)!r} and now it is {now.get(name)!r}; "
-                f"go on with the same settings and data, or {anew}"
+                f"resume with the same settings and data, or {restart}"
             )
 
 

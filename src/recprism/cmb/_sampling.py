@@ -1,7 +1,7 @@
-"""Rewards from some of the users: drawn anew in every iteration, more of them as it goes on, with the error they leave.
+"""Rewards from a sample of the users, drawn again in every iteration and growing, with their standard error.
 
-A draw hangs on the seed and on the number of the iteration alone, so that a search can be resumed or shared out without
-a word about who was drawn.
+A draw depends on the seed and the iteration alone. A search can therefore be resumed or distributed without storing
+the samples.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from torch import Tensor
 from recprism.errors import InputError
 
 UsersPerStep = int | Literal["auto"] | None
-# Up to here all users are ranked in every step; beyond, as many as gave the metrics of all within 1 % on ML-1M, with
-# room to spare (benchmarks/sample.py).
+# Up to this many users, all are ranked in every step. The sample for more users is larger than what gave the metrics
+# of all users within 1 % on ML-1M (benchmarks/sample.py).
 ALL_UP_TO = 100_000
 AUTO_SAMPLE = 20_000
-FEWEST = 2  # of one user no error can be told
+FEWEST = 2  # one user gives no standard error
 FIRST_SHARE, GROWN_BY = 0.25, 0.5  # the first sample, of the largest; the share of the iterations in which it grows
 
 log = logging.getLogger(__name__)
@@ -32,10 +32,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Sampling:
-    """Whose lists pay, iteration by iteration.
+    """Which users are ranked in each iteration.
 
-    n_users: out of how many
-    size: the largest sample; the first has a quarter of it, and it grows over the first half of the iterations
+    Attributes:
+        n_users: Number of all users.
+        size: Of the largest sample. The first has a quarter of it; it grows over the first half of the iterations.
+        iterations: Number of iterations.
+        seed: Of the draws.
     """
 
     n_users: int
@@ -44,16 +47,18 @@ class Sampling:
     seed: int = 0
 
     def size_at(self, iteration: int) -> int:
+        """Number of users in an iteration."""
         grown = FIRST_SHARE + (1 - FIRST_SHARE) * iteration / (GROWN_BY * self.iterations)
         return max(FEWEST, math.ceil(self.size * min(1.0, grown)))
 
     def rows(self, iteration: int) -> NDArray[np.int64]:
-        """Row numbers of the users of an iteration, rising; every user is as likely as any other."""
+        """Row numbers of the users of an iteration, ascending; all users are equally likely."""
         generator = np.random.default_rng([self.seed, iteration])
         return np.sort(generator.choice(self.n_users, self.size_at(iteration), replace=False, shuffle=False))
 
 
 def require_users_per_step(users: object) -> None:
+    """Raise an error for a wrong value of the setting ``users_per_step``."""
     if users is None or users == "auto":
         return
     if not isinstance(users, int) or users < FEWEST:
@@ -63,9 +68,18 @@ def require_users_per_step(users: object) -> None:
 def sampling_for(
     users_per_step: UsersPerStep, n_users: int, iterations: int, seed: int, *, possible: bool, certain: bool = True
 ) -> Sampling | None:
-    """The sampling that a setting asks for, or None for all users.
+    """The sampling for a setting.
 
-    possible: whether a sample may stand for all users; certain: whether it surely does. "auto" samples only then
+    Args:
+        users_per_step: The setting.
+        n_users: Number of all users.
+        iterations: Number of iterations.
+        seed: Of the draws.
+        possible: Whether the reward may be estimated from a sample.
+        certain: Whether every metric is known to have a value per user; "auto" samples only then.
+
+    Returns:
+        The sampling; None to rank all users.
     """
     if users_per_step == "auto":
         if n_users <= ALL_UP_TO or not (possible and certain):
@@ -85,12 +99,18 @@ def sampling_for(
 
 
 def mean_and_error(weights: Sequence[float], values: Sequence[Tensor], n_users: int) -> tuple[Tensor, Tensor]:
-    """psi of all users from a sample of them, and its standard error.
+    """Estimate psi of all users from a sample, with its standard error.
 
-    weights: of the metrics; values: (n,) per metric, one per sampled user, NaN where the user cannot be judged
+    The mean over a simple random sample is unbiased. The square of the error is an unbiased estimate of its variance,
+    with the finite-population correction. With NaN values both hold in the limit.
 
-    The mean over a simple random sample is unbiased, and the square of the error is an unbiased estimate of its
-    variance, the smaller the more of all users were drawn. (Where not everybody can be judged, in the limit.)
+    Args:
+        weights: Of the metrics.
+        values: (n,) for each metric, one value per sampled user, NaN where it is not defined.
+        n_users: Number of all users.
+
+    Returns:
+        psi and its standard error, () each.
     """
     n = len(values[0])
     psi, residual = values[0].new_zeros(()), values[0].new_zeros(n)

@@ -1,4 +1,4 @@
-"""What CMB can be asked: its settings, the presets, and what searches make of them."""
+"""The settings of CMB and their presets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from recprism.cmb._engines import engine_named
 from recprism.cmb._marginal_players import DualAveragingSettings
 from recprism.cmb._sampling import UsersPerStep, require_users_per_step
 from recprism.cmb.credit import CREDITS
@@ -25,63 +24,60 @@ POLICY_SETTINGS = {"epsilon-greedy": ("epsilon",), "ucb": ("confidence",), "rand
 
 @dataclass
 class CMBSettings:
-    """Find a small change of the factors that makes lists more diverse, by paying players for what the lists become.
+    """Counterfactual multi-player bandits: a small change of the factors that makes lists more diverse.
 
-    Who is paid what:
+    Players, one per factor of an item or user, choose a small change and are paid for the lists that result. After
+    :meth:`fit`, ``delta_`` has the perturbation in the units of the base model, ``factors_`` the perturbed factors,
+    ``history_`` every iteration, and ``converged_`` whether ``patience`` ended the search.
 
-    credit: "marginal" pays each player for what its own factor of its own item or user did at the edge of the lists;
-        it learns in 40 iterations and keeps accuracy. "shared" pays all the same (the paper): on ML-1M it gains less
-        SC at twenty times the price in NDCG (docs/design/credit.md)
-    relevance: marginal: weight of the base score beside diversity, from 0 to 1; more costs less accuracy. No labels
-        are used.
-    candidates, width: marginal: how many items outside the list are looked at, and how far from the cut they count
+    Args:
+        diversity: The metric to raise; see :class:`Objective`.
+        accuracy: The metric to hold, under shared credit; see :class:`Objective`.
+        credit: What a player is paid for. "marginal" pays for the effect of its own factor of its own item or user at
+            the edge of the lists; it needs 40 iterations and keeps accuracy. "shared" pays all players the same (the
+            paper): on ML-1M it gains less SC at twenty times the price in NDCG (docs/design/credit.md).
+        relevance: Marginal credit: weight of the base score against diversity, from 0 to 1. A larger weight costs less
+            accuracy. No labels are used.
+        candidates: Marginal credit: how many items outside the list are considered.
+        width: Marginal credit: how far from the cut a candidate counts.
+        lambda1: The price of the perturbation's size; see :class:`Objective`. Under marginal credit, what an arm must
+            earn to be taken at all, in units of ``max_step``: it leads to exact zeros.
+        lambda2: The weight of accuracy in psi; see :class:`Objective`.
+        penalty: "mean" keeps the price of ``|delta|`` comparable with psi, so that lambda1 means the same for any
+            catalogue. "sum" (the paper's formula) grows with the number of players and outweighs psi by orders of
+            magnitude: players learn to be small, whatever the metric.
+        k: Length of the lists that the reward is computed from.
+        reward_on: The part of the split that the reward is computed on. "validation" is sound. "test" is the paper's
+            protocol, whose search sees the items that are reported on, so that its accuracy is too good.
+        rate: Marginal credit: how far a player with an average, steady reward moves in total, in units of ``max_step``.
+        policy: How players choose under shared credit: "epsilon-greedy", "ucb", "random", or "gradient" (ILAD only:
+            Adam instead of players).
+        epsilon: Share of players that try a random arm in an iteration; ``keep`` decides what is kept of them.
+        confidence: Of the policy "ucb".
+        learning_rate: Of the policy "gradient".
+        max_step: The largest arm, in units of the largest absolute factor. A larger one costs accuracy (docs/paper.md).
+        n_arms: Number of arms, from -max_step to max_step.
+        scaling: The unit of the arms: the largest of all factors ("global", which moves weak factors by a multiple of
+            themselves), or of each factor ("factor", which moves each in proportion to its own size).
+        side: Which vectors move: "item" (one change for all users), "user" (each user's own) or "both".
+        only: Numbers of the factors that may move; None for all.
+        iterations: Number of iterations.
+        patience: Stop when the best reward has not risen for this many iterations; None never stops early.
+        ties: Which of several equally good arms a player takes. "first" moves all players through their arms together,
+            from -max_step upwards: a common shift, which changes no list. "random" moves every untried player: large
+            changes without a reason. "zero" takes the arm nearest to 0.
+        keep: Which perturbation is the result. "last": that of the last iteration, in which a share ``epsilon`` is
+            exploration. "greedy": every player's best arm, a combination that was never tried. "best": that of the
+            best iteration.
+        seed: Of all random draws.
+        device: "auto", "cpu" or "cuda".
+        shards: How many parts the users are split into. The same number gives the same bits with any executor. None is
+            the default of the executor: 1 in this process, one per CPU of a cluster.
+        users_per_step: How many users an iteration ranks at most, drawn again each time; the first iterations take a
+            quarter. None for all users. "auto" for all users up to 100,000, and 20,000 beyond, if a sample is possible
+            (side="item", metrics with a value per user). ``history_`` has the standard error of psi.
 
-    What is paid for:
-
-    diversity, accuracy, lambda1, lambda2: see :class:`Objective`. Under marginal credit lambda1 is what an arm must
-        earn to be taken at all, in units of the max_step: it buys exact zeros
-    penalty: "mean" keeps the price of |delta| comparable with psi, so that lambda1 means the same for any catalogue;
-        "sum" (the paper's formula) grows with the number of players: it outweighs psi by orders of
-        magnitude, and players learn to be small, whatever the metric
-    k: length of the lists that pay
-    reward_on: the part of the split that pays. "validation" is sound; "test" is the paper's protocol, whose optimiser
-        sees the very items that are reported on: its accuracy is too good.
-
-    How players choose:
-
-    policy: epsilon-greedy, ucb, random, or gradient (ILAD only: Adam instead of players)
-    rate: marginal: how far a player with an average, steady reward gets by the end, in units of the max_step
-    epsilon: share of players that try a random arm in an iteration; what is kept of them depends on ``keep``
-    confidence, learning_rate: of ucb and gradient
-    max_step, n_arms: arms are n_arms values from -max_step to max_step, in units of the largest absolute factor; a
-        larger max_step costs accuracy (the sweep of A in docs/paper.md)
-    scaling: that unit: of all factors together ("global": weak factors are moved by a multiple of themselves) or of
-        each factor ("factor": each moves in proportion to its own size)
-    side: which vectors move: item (one change for all users), user (each user's own) or both
-    only: numbers of the factors that may move; None for all of them
-
-    When it ends and what is kept:
-
-    iterations: T; patience: stop when the best reward has not risen for so long (None: never)
-    ties: of equally good arms the first (all players march through their arms from -max_step upwards together: a common
-        shift, which changes no list), a random one (every untried player moves: large, blind changes), or the one
-        nearest to 0 (nothing moves without a reason)
-    keep: the perturbation of the last iteration (exploration included: a share epsilon of it is noise), every player's
-        best arm (none of the noise, but a combination that was never tried), or that of the best iteration
-
-    users_per_step: how many users at most an iteration looks at, drawn anew each time; the first iterations make do
-        with a quarter. None for all; "auto" for all up to 100,000 users and 20,000 beyond, where a sample can stand for
-        all (side="item", metrics with a value per user). ``history_`` tells the standard error of psi
-
-    Where it runs:
-
-    device: auto, cpu or cuda
-    engine: "local", or "ray": users are spread over the workers of a Ray cluster, on one thread each. That which
-        ``ray.init`` or RAY_ADDRESS names is used as it is; without one, a local cluster serves for the while
-    shards: into how many parts users go; the same number gives the same bits on either engine. None is 1 locally, and
-        one for each processor of the cluster
-
-    Learned: ``delta_`` (in the base model's own units), ``factors_`` (perturbed), ``history_``, ``converged_``.
+    Stability: provisional.
     """
 
     diversity: Goals = "subtopic_coverage"
@@ -111,12 +107,11 @@ class CMBSettings:
     keep: Keep = "last"
     seed: int = 0
     device: str = "auto"
-    engine: str = "local"
     shards: int | None = None
     users_per_step: UsersPerStep = "auto"
 
     def __post_init__(self) -> None:
-        _ = self.objective, self.arms  # each checks its own settings
+        _ = self.objective, self.arms  # each validates its settings
         if self.credit not in CREDITS:
             raise InputError(f"credit is {' or '.join(CREDITS)}, not {self.credit!r}")
         if self.credit == "marginal":
@@ -124,17 +119,14 @@ class CMBSettings:
         _ = self.search_settings
         if self.policy not in POLICY_SETTINGS:
             raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
-        here = engine_named(self.engine).here
         require_users_per_step(self.users_per_step)
         if self.shards is not None and self.shards < 1:
             raise InputError(f"shards is a number of parts, at least 1; got {self.shards}")
-        if self.policy == "gradient" and (not here or self.shards not in (None, 1)):
-            raise InputError("policy='gradient' follows one gradient of all lists; leave engine and shards as they are")
-        if not here and self.device not in ("auto", "cpu"):
-            raise InputError(f"workers of engine={self.engine!r} rank on processors; drop device={self.device!r}")
+        if self.policy == "gradient" and self.shards not in (None, 1):
+            raise InputError("policy='gradient' follows one gradient of all lists; drop shards")
 
     def _require_marginal_settings(self) -> None:
-        _ = self.marginal_credit, self.dual_averaging_settings  # each checks its own settings
+        _ = self.marginal_credit, self.dual_averaging_settings  # each validates its settings
         if self.accuracy is not None:
             raise InputError(
                 "marginal credit keeps accuracy by the base scores (relevance=...); "
@@ -147,27 +139,32 @@ class CMBSettings:
 
     @property
     def objective(self) -> Objective:
+        """What the reward is computed from."""
         return Objective(self.diversity, self.accuracy, self.lambda1, self.lambda2, self.penalty)
 
     @property
     def arms(self) -> Arms:
+        """The values that players choose from."""
         return Arms(self.max_step, self.n_arms)
 
     @property
     def marginal_credit(self) -> MarginalCredit:
+        """What players are paid for under marginal credit."""
         return MarginalCredit(self.objective.goals, self.relevance, self.candidates, self.width)
 
     @property
     def dual_averaging_settings(self) -> DualAveragingSettings:
+        """The settings of the search with marginal credit."""
         return DualAveragingSettings(self.iterations, self.k, self.rate, self.lambda1, self.keep)
 
     @property
     def search_settings(self) -> SearchSettings:
+        """The settings of the search with shared credit."""
         return SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
 
 
 def plain_settings(asked: CMBSettings) -> dict[str, Any]:
-    """Everything that was set, in values that JSON knows; a function of somebody's own goes by its name."""
+    """All settings in JSON values; a function of your own is replaced by its name."""
     return {entry.name: _plain(getattr(asked, entry.name)) for entry in fields(CMBSettings)}
 
 
@@ -178,7 +175,7 @@ def _plain(value: Any) -> Any:
 
 
 def preset_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a preset, with ``settings`` in the place of its own."""
+    """The settings of a preset, overridden by ``settings``."""
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
     known = {entry.name for entry in fields(CMBSettings)}
@@ -188,7 +185,7 @@ def preset_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**PRESETS[name], **settings}
 
 
-# What reruns against the released code showed: how the numbers of the paper's tables come about (docs/paper.md).
+# "paper" reproduces the numbers of the paper's tables; docs/paper.md has the comparison with the released code.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "shared": {

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb._files import read_cmb, write_cmb
 from recprism.cmb._learning import Learned, learn, learn_from_scores
 from recprism.cmb._settings import CMBSettings, plain_settings, preset_settings
@@ -25,7 +26,7 @@ from recprism.models.perturbation import Perturbation
 
 
 class CMB(CMBSettings):
-    __doc__ = CMBSettings.__doc__  # who asks what CMB is wants to know its settings
+    __doc__ = CMBSettings.__doc__
 
     delta_: Perturbation
     base_: Factors
@@ -35,7 +36,13 @@ class CMB(CMBSettings):
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> CMB:
-        """ "default"; "shared": one reward for all, on a sound protocol; "paper": the settings behind its tables."""
+        """A CMB with the settings of a preset.
+
+        Args:
+            name: "default"; "shared" (one reward for all players, on validation); or "paper" (the settings behind the
+                paper's tables).
+            settings: Settings that override those of the preset.
+        """
         return cls(**preset_settings(name, settings))
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -48,13 +55,24 @@ class CMB(CMBSettings):
         *,
         follow: Follow | None = None,
         resume: Progress | None = None,
+        executor: Executor | None = None,
     ) -> CMB:
         """Learn ``delta_`` for a dot-product model.
 
-        ``follow`` sees where the search stands after every iteration; the last of what it saw, handed back as
-        ``resume``, goes on to the same bits.
+        Args:
+            factors: The trained model.
+            split: Train, validation and test interactions.
+            subtopics: Of the items, if a metric needs them.
+            follow: Called with the progress after every iteration.
+            resume: The last progress of an interrupted search. The result has the same bits as an uninterrupted one.
+            executor: Where the users are ranked, such as :class:`recprism.parallel.RayExecutor`; None for this
+                process. The result depends on ``shards`` and not on the executor.
+
+        Returns:
+            This CMB.
         """
-        return self._hold(learn(self, factors, split, subtopics, follow, resume), factors)
+        learned = learn(self, factors, split, subtopics, follow, resume, executor or LocalExecutor())
+        return self._hold(learned, factors)
 
     def fit_scorer(
         self,
@@ -65,7 +83,18 @@ class CMB(CMBSettings):
         follow: Follow | None = None,
         resume: Progress | None = None,
     ) -> CMB:
-        """Learn ``delta_`` (on the item features) for any model, from nothing but its scores."""
+        """Learn ``delta_`` on the item features of any model, from its scores alone.
+
+        Args:
+            scorer: The model.
+            split: Train, validation and test interactions.
+            subtopics: Of the items, if a metric needs them.
+            follow: Called with the progress after every iteration.
+            resume: The last progress of an interrupted search.
+
+        Returns:
+            This CMB.
+        """
         return self._hold(learn_from_scores(self, scorer, split, subtopics, follow, resume))
 
     def _hold(self, learned: Learned, base: Factors | None = None) -> CMB:
@@ -75,7 +104,7 @@ class CMB(CMBSettings):
         return self
 
     def require_known_goals(self) -> None:
-        """Unknown metrics are said here, before anything is searched for or written over."""
+        """Raise an error for unknown metrics, before a search starts or a file is replaced."""
         _ = self.objective.needs
 
     # -- using --------------------------------------------------------------------------------------------------------
@@ -83,7 +112,7 @@ class CMB(CMBSettings):
     def recommend(
         self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """As :meth:`Factors.recommend`, with the perturbed vectors."""
+        """Recommend with the perturbed vectors; see :meth:`Factors.recommend`."""
         self._require_fitted()
         return self.factors_.recommend(users, k, exclude=exclude)
 
@@ -96,7 +125,17 @@ class CMB(CMBSettings):
         part: Part = "test",
         bootstrap: int = 1000,
     ) -> tuple[Evaluation, Evaluation]:
-        """Before and after, on the same users; distances between items are taken on the base factors both times."""
+        """Evaluate the lists before and after, for the same users.
+
+        Distances between items are those of the base factors both times.
+
+        Args:
+            split: Train, validation and test interactions.
+            subtopics: Of the items, if a metric needs them.
+            metrics: Names of metrics; None for the default set.
+            part: The part of the split to evaluate on.
+            bootstrap: Number of bootstrap samples for confidence intervals.
+        """
         self._require_fitted()
         more = {} if subtopics is None else {"subtopics": subtopics}
         context = Context.from_split(split, part, vectors=self.base_.item, **more)
@@ -114,10 +153,14 @@ class CMB(CMBSettings):
         *,
         part: Part = "validation",
     ) -> Adjusted:
-        """Turn factors by hand, and see what it does to every metric.
+        """Scale the learned change of single factors, and measure the effect on every metric.
 
-        dial: number of a factor -> how much of what was learned for it stays (0 erases, 1 keeps, 2 doubles, -1 turns
-            it round)
+        Args:
+            dial: Number of a factor -> multiple of its learned change (0 erases it, 1 keeps, 2 doubles, -1 reverses).
+            split: Train, validation and test interactions.
+            subtopics: Of the items, if a metric needs them.
+            metrics: Names of metrics; None for the default set.
+            part: The part of the split to evaluate on.
         """
         self._require_fitted()
         return adjust_factors(self.base_, self.delta_, dial, split, subtopics, metrics, part=part)
@@ -129,7 +172,7 @@ class CMB(CMBSettings):
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """Everything that was set, in plain values; a function of your own goes by its name."""
+        """All settings in JSON values; a function of your own is replaced by its name."""
         return plain_settings(self)
 
     def save(
@@ -141,8 +184,10 @@ class CMB(CMBSettings):
     ) -> None:
         """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder.
 
-        made_from: hashes of other files that the base factors belong with (see ``data.bound``)
-        base_folder: where the base factors are written, if not into the same folder
+        Args:
+            folder: Where to write.
+            made_from: Hashes of other files that the base factors belong with (see ``data._bound``).
+            base_folder: Where to write the base factors, if not into the same folder.
         """
         self._require_fitted()
         learned = Learned(self.delta_, self.history_, self.converged_)
@@ -150,14 +195,26 @@ class CMB(CMBSettings):
 
     @classmethod
     def load(cls, folder: str | Path, *, base_folder: str | Path | None = None) -> CMB:
-        """Read what ``save`` wrote; base_folder: where the base factors are, if not in the same folder."""
+        """Read what ``save`` wrote.
+
+        Args:
+            folder: Where to read.
+            base_folder: Where the base factors are, if not in the same folder.
+        """
         model, learned, base = read_cmb(Path(folder), cls, Path(base_folder or folder))
         return model._hold(learned, base)
 
 
 @dataclass(frozen=True, eq=False)
 class Adjusted:
-    """Factors turned by hand, and what it did to every metric: a is what was learned, b the turned version."""
+    """The result of :meth:`CMB.adjust`.
+
+    Attributes:
+        factors: The base factors with the scaled change.
+        change: Every metric with the learned change (a) and with the scaled one (b).
+
+    Stability: provisional.
+    """
 
     factors: Factors
     change: Comparison
@@ -194,6 +251,6 @@ def adjust_factors(
 def evaluate_factors(
     factors: Factors, context: Context, seen: Incidence, metrics: Sequence[str] | None, bootstrap: int = 1000
 ) -> Evaluation:
-    """Rank with the given vectors and judge the lists; ``seen`` is left out of them."""
+    """Rank with the given vectors, without the items in ``seen``, and evaluate the lists."""
     items, _ = factors.rank(deepest_cut(metrics), exclude=seen)
     return evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids)

@@ -1,4 +1,4 @@
-"""Controls: perturbations of the same size that know nothing. What they achieve too, was not learned."""
+"""Controls: random perturbations of the same size. An effect that they reach too was not learned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from recprism.models import Factors, Perturbation
 
 
 def permuted(delta: Tensor, seed: int, within: str = "all") -> Tensor:
-    """delta (n, d) with its values shuffled among all players, within each item (row) or each factor (column)."""
+    """Shuffle the values of a perturbation.
+
+    Args:
+        delta: (n, d) the perturbation.
+        seed: Of the random order.
+        within: Shuffle among "all" players, within each "item" (row) or within each "factor" (column).
+
+    Returns:
+        (n, d) the same values in another order.
+
+    Stability: provisional.
+    """
     if within not in SHUFFLES:
         raise InputError(f"values are shuffled within {', '.join(SHUFFLES)}, not {within!r}")
     order = chance.draws(chance.stream(seed, 0), delta.numel(), delta.device).view(delta.shape)
@@ -21,7 +32,16 @@ def permuted(delta: Tensor, seed: int, within: str = "all") -> Tensor:
 
 
 def noise(shape: tuple[int, int], max_step: float, seed: int, share: float = 0.1) -> Tensor:
-    """``share`` of the entries uniform in [-max_step, max_step], the others 0; shape: (n, d)."""
+    """Uniform noise in some of the entries, 0 in the others.
+
+    Args:
+        shape: (n, d) of the result.
+        max_step: Noise is uniform in [-max_step, max_step].
+        seed: Of the random draws.
+        share: The expected share of entries with noise.
+
+    Stability: provisional.
+    """
     n = shape[0] * shape[1]
     chosen = chance.share(chance.draws(chance.stream(seed, 0), n)) < chance.threshold(share)
     uniform = chance.share(chance.draws(chance.stream(seed, 1), n)).to(torch.float64) / 2**31 - 1

@@ -1,4 +1,4 @@
-"""What a search has seen so far: its steps, kept on a GPU where they arise there, and read when somebody asks."""
+"""The steps of a search; on a GPU they stay there until they are read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,38 @@ from recprism.cmb.objective import Number, Objective
 
 @dataclass(frozen=True)
 class Step:
-    """One iteration: what the lists were worth, how large the perturbation was, and the reward that came of both."""
+    """One iteration of a search.
+
+    Attributes:
+        iteration: Its number, from 0.
+        psi: The objective's value of the lists.
+        size: Sum of magnitudes of the perturbation.
+        reward: What the players were paid.
+        error: Standard error of psi; None if all users were ranked.
+        users: How many users were ranked; None for all.
+
+    Stability: provisional.
+    """
 
     iteration: int
     psi: float
     size: float
     reward: float
     error: float | None = None
-    """Standard error of psi; None where all users paid."""
     users: int | None = None
-    """How many users paid; None for all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where a search stands: all that is needed to go on with it later, to the same bits.
+    """The state of a search: everything that is needed to resume it to the same bits.
 
-    steps: every iteration so far
-    arrays: what an optimiser remembers beside them; empty for players, whose choices hang on the seed and the rewards
-        alone
-    checkpoint_key: settings and data, in values that JSON knows; a search with others is not gone on with
+    Attributes:
+        steps: Every iteration so far.
+        arrays: The state of an optimiser. Empty under shared credit, where choices depend only on the seed and the
+            rewards.
+        checkpoint_key: Settings and data, in JSON values. Resuming with different ones raises an error.
+
+    Stability: provisional.
     """
 
     steps: tuple[Step, ...] = ()
@@ -42,6 +54,7 @@ class Progress:
     checkpoint_key: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> list[dict[str, Any]]:
+        """The steps in JSON values."""
         rows = [asdict(step) for step in self.steps]
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
@@ -52,6 +65,7 @@ class Progress:
         arrays: Mapping[str, NDArray[Any]] | None = None,
         checkpoint_key: Mapping[str, Any] | None = None,
     ) -> Progress:
+        """Read what :meth:`to_json` gave, with the arrays and the key stored separately."""
         return cls(tuple(Step(**row) for row in rows), arrays or {}, checkpoint_key or {})
 
 
@@ -59,31 +73,38 @@ Follow = Callable[[Progress], None]
 
 
 class Outcome(NamedTuple):
-    """What one perturbation came to: floats, or numbers that are still on a GPU."""
+    """The outcome of one perturbation: floats, or numbers that are still on a GPU.
+
+    Attributes:
+        psi: The objective's value of the lists.
+        size: Sum of magnitudes of the perturbation.
+        reward: What the players are paid.
+        error: Standard error of psi.
+        users: How many users were ranked; 0 for all.
+    """
 
     psi: Number
     size: Number
     reward: Number
     error: Number = 0.0
     users: int = 0
-    """0 where all users paid."""
 
 
 def either(first: bool | Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """The one or the other, without waiting where a GPU knows which."""
+    """``one`` if ``first`` is true, else ``other``; without waiting if the condition is on a GPU."""
     if isinstance(first, Tensor):
         return torch.where(first, one, other)
     return one if first else other
 
 
 class Best:
-    """The highest reward so far; it stays on a GPU where rewards do."""
+    """The highest reward so far; it stays on a GPU if rewards do."""
 
     def __init__(self, highest: Number = -float("inf")) -> None:
         self._highest = highest
 
     def rises_to(self, reward: Number) -> bool | Tensor:
-        """Whether ``reward`` is above all earlier ones; the answer stays where the reward is."""
+        """Whether ``reward`` is above all earlier ones, on the device of the reward."""
         higher: bool | Tensor = reward > self._highest
         if isinstance(reward, Tensor):
             self._highest = torch.maximum(reward, torch.as_tensor(self._highest, dtype=torch.float64))
@@ -93,7 +114,7 @@ class Best:
 
 
 class History:
-    """The outcomes of a search, in order; nothing is read from a GPU before ``steps`` is asked for."""
+    """The outcomes of a search, in order; nothing is read from a GPU before ``steps`` is called."""
 
     def __init__(self, objective: Objective, known: Sequence[Step] = ()) -> None:
         self._objective = objective
@@ -105,11 +126,12 @@ class History:
         return len(self._steps) + len(self._waiting)
 
     def add(self, outcome: Outcome) -> bool | Tensor:
-        """Whether its reward is above all earlier ones; the answer stays where the reward is."""
+        """Append an outcome; returns whether its reward is above all earlier ones, on the device of the reward."""
         self._waiting.append(outcome)
         return self._best.rises_to(outcome.reward)
 
     def steps(self) -> tuple[Step, ...]:
+        """All steps so far."""
         for psi, size, reward, error, users in self._read():
             sample = (error, int(users)) if users else ()
             self._steps.append(Step(len(self._steps), self._objective.checked(psi), size, reward, *sample))
@@ -117,7 +139,7 @@ class History:
         return tuple(self._steps)
 
     def _read(self) -> list[list[float]]:
-        """All numbers that wait, in one transfer."""
+        """All waiting numbers, in one transfer."""
         if any(isinstance(number, Tensor) for outcome in self._waiting for number in outcome):
             device = next(number.device for it in self._waiting for number in it if isinstance(number, Tensor))
             rows = [

@@ -1,4 +1,4 @@
-"""What players are paid for: psi squared, minus a price for the size of the perturbation."""
+"""The reward: psi squared, minus a price for the size of the perturbation."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ Number = float | Tensor  # a tensor of no dimensions where the number stays on a
 
 @dataclass(frozen=True)
 class Objective:
-    """psi**2 - lambda1 * |delta|, where psi is one number between accuracy and diversity.
+    """The reward psi**2 - lambda1 * ``|delta|``, where psi combines accuracy and diversity.
 
-    diversity: the name of a registered metric ("subtopic_coverage", "alpha_ndcg"), a Metric, or any function
-        f(lists, context) that gives a value per user or one number; several as a mapping from each to its weight
-    accuracy: likewise; None makes diversity the only objective
-    lambda1: the price of the perturbation's size; 0 for a single objective, as in the paper
-    lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity
-    penalty: |delta| is the sum of all absolute values (the formula) or their mean; with the sum the price outweighs
-        psi by
-        orders of magnitude, and players learn to be small rather than to be diverse
+    Attributes:
+        diversity: The name of a registered metric ("subtopic_coverage", "alpha_ndcg"), a Metric, or any function
+            f(lists, context) that returns a value per user or one number. Several as a mapping from each to its weight.
+        accuracy: Likewise; None makes diversity the only objective.
+        lambda1: The price of the perturbation's size; 0 for a single objective, as in the paper.
+        lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity.
+        penalty: ``|delta|`` is the "sum" of all absolute values (the paper's formula) or their "mean". With the sum the
+            price outweighs psi by orders of magnitude, and players learn to be small instead of diverse.
+
+    Stability: provisional.
     """
 
     diversity: Goals = "subtopic_coverage"
@@ -65,30 +67,32 @@ class Objective:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the metrics look at; a function of your own may look at anything."""
+        """What the metrics look at; "anything" for a function of your own."""
         parts = [*self.goals, *(() if self.accuracy is None else (self.accuracy,))]
         known = [parse(part)[0] if isinstance(part, str) else part for part in parts]
         return frozenset(need for part in known for need in (part.needs if isinstance(part, Metric) else ("anything",)))
 
     @property
     def needs_vectors(self) -> bool:
+        """Whether a metric may take distances between perturbed vectors."""
         return not self.needs.isdisjoint({"vectors", "anything"})
 
     @property
     def name(self) -> str:
-        """As the paper's tables write it: "subtopic_coverage-recall"; several goals are joined by +."""
+        """As in the paper's tables: "subtopic_coverage-recall"; several goals are joined by +."""
         goals = "+".join(name_of(goal) for goal in self.goals)
         return goals if self.accuracy is None else f"{goals}-{name_of(self.accuracy)}"
 
     def psi(self, lists: Lists) -> Number:
-        """The mean over users of each part, weighted; users who cannot be judged (NaN) are left out.
+        """The weighted sum of the mean over users of each metric, without NaN values.
 
-        A float for lists on the CPU; on a GPU a float64 that stays there, to be checked when it is read.
+        Returns:
+            A float for lists on the CPU. On a GPU a float64 that stays there, to be checked when it is read.
         """
         return self.psi_of([[part_of(metric, lists) for _, metric in self.metrics]])
 
     def psi_of(self, shards: Sequence[Sequence[Sums]]) -> Number:
-        """The same from the parts of each metric, shard by shard."""
+        """psi from the parts of each metric, shard by shard."""
         total: Tensor = sum(
             weight * value_of(metric, join(metric, parts))
             for (weight, metric), *parts in zip(self.metrics, *shards, strict=True)
@@ -103,6 +107,7 @@ class Objective:
         return (psi, error) if psi.device.type == "cuda" else (self.checked(float(psi)), float(error))
 
     def checked(self, psi: float) -> float:
+        """``psi``, if it is a finite number; an error otherwise."""
         if math.isnan(psi):
             raise InputError(f"{self.name} is not a number on these lists; no user could be judged")
         if math.isinf(psi):
@@ -111,12 +116,12 @@ class Objective:
 
     @property
     def per_user(self) -> bool:
-        """Whether psi can be a mean over users; that of a function of your own is seen when it is called."""
+        """Whether psi may be a mean over users; for a function of your own this is known when it is called."""
         return all(part.per_user for part in self._parts if isinstance(part, Metric))
 
     @property
     def surely_per_user(self) -> bool:
-        """Whether psi is a mean over users, whose lists are judged one by one: known of registered metrics only."""
+        """Whether psi is known to be a mean over users, which holds for registered metrics only."""
         return self.per_user and all(isinstance(part, Metric) for part in self._parts)
 
     @property
@@ -125,15 +130,20 @@ class Objective:
         return [parse(part)[0] if isinstance(part, str) else part for part in parts]
 
     def reward(self, psi: Number, size: Number, n_players: int, error: Number = 0.0) -> Number:
-        """size: the sum of |delta| over all players
+        """The reward of a perturbation.
 
-        error: of psi. The square of an estimate is too large by the variance, on average; without it, it is not.
+        Args:
+            psi: The value of the lists.
+            size: Sum of ``|delta|`` over all players.
+            n_players: Number of players.
+            error: Standard error of psi. Its square is subtracted, because the square of an estimate is too large by
+                the variance on average.
         """
         return psi**2 - error**2 - self.lambda1 * (size if self.penalty == "sum" else size / n_players)
 
 
 def resolve(metric: MetricLike) -> OwnMetric:
-    """The function behind a name; a cut in the name ("subtopic_coverage@10") takes the first places of the lists."""
+    """The function of a metric's name; a cut in the name ("subtopic_coverage@10") takes the first places of a list."""
     if not isinstance(metric, str):
         return metric
     known, k = parse(metric)
@@ -141,13 +151,24 @@ def resolve(metric: MetricLike) -> OwnMetric:
 
 
 def name_of(metric: MetricLike) -> str:
+    """The name of a metric, as tables show it."""
     if isinstance(metric, str):
         return metric
     return str(getattr(metric, "name", None) or getattr(metric, "__name__", "own"))
 
 
 def own_metric(function: OwnMetric, name: str, *, per_user: bool = True) -> Metric:
-    """Give a function of your own a name that tables can show; ``recprism.metrics.register`` makes it known to all."""
+    """Give a function of your own a name that tables can show.
+
+    ``recprism.metrics.register`` makes it available by that name.
+
+    Args:
+        function: f(lists, context) that returns a value per user or one number.
+        name: The name to show.
+        per_user: Whether it returns a value per user.
+
+    Stability: provisional.
+    """
 
     def call(lists: Lists, context: Context) -> Tensor:
         return torch.as_tensor(function(lists, context), dtype=torch.float64)

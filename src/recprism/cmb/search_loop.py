@@ -1,8 +1,9 @@
-"""The loop: players choose, lists change, everybody is paid, players learn."""
+"""The search with one shared reward: players choose arms, lists change, all players get the same reward and learn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -11,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recprism.cmb._executor import Executor, LocalExecutor, WorkerPool
 from recprism.cmb._sampling import Sampling
-from recprism.cmb._shards import Recruit, Shard, local_crew, sharded
+from recprism.cmb._shards import Shard, sharded
 from recprism.cmb.history import Follow, History, Outcome, Progress, Step
 from recprism.cmb.objective import Number, Objective
 from recprism.cmb.players.arms import Arms
@@ -27,9 +29,12 @@ from recprism.metrics._decomposable import Sums
 class SearchResult:
     """The outcome of a search.
 
-    values: (n_players,) the perturbation that is kept, in units of the arms
-    history: every iteration
-    converged: whether patience ended it
+    Attributes:
+        values: (n_players,) the perturbation to keep, in units of the arms.
+        history: Every iteration.
+        converged: Whether ``patience`` ended the search.
+
+    Stability: provisional.
     """
 
     values: Tensor
@@ -49,58 +54,91 @@ def search(
     follow: Follow | None = None,
     resume: Progress | None = None,
     shards: int = 1,
-    recruit: Recruit = local_crew,
+    executor: Executor | None = None,
     sampling: Sampling | None = None,
 ) -> SearchResult:
-    """Run the players.
+    """Run the players from the start, or from where an earlier search ended.
 
-    ``follow`` sees where the search stands after every new iteration. ``resume`` replays the steps of an earlier search
-    without ranking a single list: its rewards are known, and choices hang on nothing else. On a GPU the loop waits for
-    ``follow`` and for patience; where there is neither, nothing leaves the GPU before the end.
+    On a GPU the loop waits for ``follow`` and for ``patience``. Without both, nothing leaves the GPU before the end.
 
-    sampling: whose lists pay, where not all do
-    shards, recruit: into how many shards users go, and who holds them; every member replays the players by itself
+    Args:
+        space: What is perturbed.
+        context: What the metrics look at.
+        objective: What the reward is computed from.
+        policy: How players choose arms.
+        arms: The values that players choose from.
+        settings: Number of iterations, list length, ties, what to keep, and patience.
+        seed: Of the players' random draws.
+        follow: Called with the progress after every new iteration.
+        resume: The progress of an earlier search. Its rewards are replayed without ranking any list, because choices
+            depend only on the seed and the rewards.
+        shards: How many parts the users are split into. It can change the last digits of sums.
+        executor: Where the workers run; None for this process. Every worker replays the players itself.
+        sampling: Which users are ranked in each iteration; None for all.
+
+    Returns:
+        The perturbation and the history.
+
+    Stability: provisional.
     """
     metrics = [metric for _, metric in objective.metrics]
     parts = sharded(space, context, metrics, objective.needs_vectors, shards, sampling)
     play = partial(Play, space.n_players, policy, arms, settings, seed, context.device)
-    crew = recruit(partial(Searchers, play, settings.k), parts)
     known = () if resume is None else resume.steps[: settings.iterations]
     history = History(objective, known)
     rewards: list[Number] = [step.reward for step in known]
-    while len(rewards) < settings.iterations and not _is_over(history, settings.patience):
-        answers = crew.ask("judge", rewards)
-        told = [answer.parts for answer in answers]
-        outcome = outcome_of(objective, told, answers[0].size, space.n_players, sampling, len(rewards))
-        history.add(outcome)
-        rewards.append(outcome.reward)
-        if follow is not None:
-            follow(Progress(history.steps()))
-    values = crew.ask_one("kept", rewards)
+    with executor or LocalExecutor() as entered:
+        pool: WorkerPool[SearchWorker, None] = entered.start_workers(partial(SearchWorker, play, settings.k), parts)
+        with closing(pool):
+            while len(rewards) < settings.iterations and not _is_over(history, settings.patience):
+                answers = pool.call(SearchWorker.judge, rewards)
+                sums = [answer.parts for answer in answers]
+                outcome = outcome_of(objective, sums, answers[0].size, space.n_players, sampling, len(rewards))
+                history.add(outcome)
+                rewards.append(outcome.reward)
+                if follow is not None:
+                    follow(Progress(history.steps()))
+            values = pool.call_one(SearchWorker.kept, rewards)
     steps = history.steps()
     return SearchResult(values, steps, _has_converged(steps, settings.patience))
 
 
 class Answer(NamedTuple):
-    """What a shard has to say of an iteration: the size of the perturbation, the same for all, and its own parts."""
+    """A shard's part of an iteration.
+
+    Attributes:
+        size: Of the whole perturbation; the same for all shards.
+        parts: Sums of each metric over the users of the shard.
+    """
 
     size: Number
     parts: list[Sums]
 
 
-class Searchers:
-    """A member of the crew of a search: some shards, and the players, replayed from the rewards that it is told."""
+class SearchWorker:
+    """Some shards, and the players, replayed from the rewards.
+
+    Args:
+        play: Makes the players.
+        k: Length of the lists.
+        shards: The shards of this worker.
+    """
 
     def __init__(self, play: Callable[[], Play], k: int, shards: Sequence[Shard]) -> None:
         self._play, self._k, self._shards = play(), k, shards
 
     def judge(self, rewards: Sequence[Number]) -> list[Answer]:
-        """Of every shard; ``rewards`` of all iterations so far, of which a new member has heard none."""
+        """Rank and judge the next iteration, for every shard.
+
+        Args:
+            rewards: Of all iterations so far; a restarted worker replays all of them.
+        """
         values = self._play.values_after(rewards)
         size = sum_of_magnitudes(values)
         return [Answer(size, shard.at(len(rewards)).parts(values, self._k)) for shard in self._shards]
 
     def kept(self, rewards: Sequence[Number]) -> Tensor:
+        """(n_players,) the perturbation to keep after these rewards."""
         return self._play.kept_after(rewards)
 
 
@@ -112,7 +150,7 @@ def outcome_of(
     sampling: Sampling | None,
     iteration: int,
 ) -> Outcome:
-    """From what the shards told of an iteration."""
+    """Join the parts of all shards into the outcome of an iteration."""
     if sampling is None:
         psi = objective.psi_of(parts)
         return Outcome(psi, size, objective.reward(psi, size, n_players))
@@ -122,7 +160,7 @@ def outcome_of(
 
 
 def judge(space: Space, context: Context, objective: Objective, values: Tensor, k: int) -> Outcome:
-    """Rank under the perturbation ``values`` (n_players,) and pay for what the lists became."""
+    """Rank under the perturbation ``values`` (n_players,) and compute the reward of the lists."""
     if objective.needs_vectors:
         context = context.with_vectors(space.vectors(values))
     psi = objective.psi(Lists(space.lists(values, k), context, check=False))
@@ -131,8 +169,8 @@ def judge(space: Space, context: Context, objective: Objective, values: Tensor, 
 
 
 def sum_of_magnitudes(values: Tensor) -> Number:
-    """The sum of |values| in float64, the same on any number of threads; on a GPU it stays there."""
-    if values.device.type == "cpu":  # in one thread: to wake torch's others takes longer
+    """The sum of |values| in float64, the same for any number of threads; on a GPU it stays there."""
+    if values.device.type == "cpu":  # numpy uses one thread: waking torch's threads takes longer than the sum
         return float(np.abs(values.numpy()).sum(dtype=np.float64))
     return values.abs().sum(dtype=torch.float64)
 

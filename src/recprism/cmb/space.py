@@ -1,4 +1,4 @@
-"""What is perturbed, and what lists come of it: from a value per player to ranked lists."""
+"""What is perturbed: from a value per player to ranked lists."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ Scaling = Literal["global", "factor"]
 
 
 class Space(Protocol):
-    """The ground on which players act."""
+    """What players move, and the lists that result.
+
+    Stability: provisional.
+    """
 
     @property
-    def n_players(self) -> int: ...
+    def n_players(self) -> int:
+        """Number of players."""
+        ...
 
     def lists(self, values: Tensor, k: int) -> Tensor:
-        """(n_users, k) item numbers, -1 where nothing is left, under the perturbation ``values`` (n_players,)."""
+        """(n_users, k) item numbers, -1 in empty places, under the perturbation ``values`` (n_players,)."""
         ...
 
     def vectors(self, values: Tensor) -> Tensor:
@@ -40,9 +45,17 @@ class FactorSpace:
     """Players on the factors of a dot-product model.
 
     A player's value is in units of the largest absolute factor: of the whole matrix (scaling "global", the paper's) or
-    of its own factor ("factor", so that a weak factor moves as much for its size as a strong one).
+    of its own factor ("factor", so that weak and strong factors move in proportion to their size).
 
-    only: numbers of the factors that have players; the others stay as they are
+    Args:
+        factors: The model.
+        exclude: Items that each user has seen, which are left out of the lists.
+        side: Which vectors have players: "item", "user" or "both".
+        scaling: The unit of the values: "global" or "factor".
+        only: Numbers of the factors that have players; None for all. The others do not change.
+        device: Where lists are ranked.
+
+    Stability: provisional.
     """
 
     def __init__(
@@ -75,17 +88,18 @@ class FactorSpace:
 
     @property
     def n_players(self) -> int:
+        """Number of players, over all sides."""
         return sum(len(getattr(self, name)) for name in self._scales) * self.per_vector
 
     def of_users(self, rows: NDArray[np.int64]) -> FactorSpace:
-        """The same space for some of the users, given by their row numbers; units of values stay those of all users."""
+        """The space for some users, by row number; units of values are still those of all users."""
         some = copy(self)
         some.user = self.user[torch.from_numpy(rows).to(self.user.device)]
         some.exclude = None if self.exclude is None else self.exclude.take_rows(rows)
         return some
 
     def perturbation(self, values: Tensor) -> Perturbation:
-        """Undo the scaling: (n_players,) values, item side first, to changes in the model's own units."""
+        """Convert values (n_players,), item side first, to changes in the units of the model."""
         parts = {name: part * self._scales[name] for name, part in self._parts(values).items()}
         if self.on_sphere and "item" in parts:
             parts["item"] = back_on_sphere(self.item, parts["item"])
@@ -93,11 +107,11 @@ class FactorSpace:
 
     @property
     def per_vector(self) -> int:
-        """How many players a vector has."""
+        """Number of players per vector."""
         return self.item.shape[1] if self.only is None else len(self.only)
 
     def of_players(self, values: Tensor) -> Tensor:
-        """(n * factors with players,) of values (n, d) for one side."""
+        """Flatten values (n, d) of one side to those of its players."""
         return (values if self.only is None else values[:, self.only]).flatten()
 
     @property
@@ -106,12 +120,13 @@ class FactorSpace:
         return tuple(self._scales)
 
     def lists(self, values: Tensor, k: int) -> Tensor:
+        """(n_users, k) item numbers, -1 in empty places, under the perturbation ``values`` (n_players,)."""
         return self.rank(*self.moved(values), k)[0]
 
     def rank(self, user: Tensor, item: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Items and scores of the lists of these vectors, as ``topk`` gives them.
+        """Items and scores of the lists of these vectors; see ``topk``.
 
-        On a GPU only the first vectors are looked at for numbers that cannot be ranked, to wait for nothing later.
+        On a GPU only the vectors of the first call are checked for NaN and infinity, because each check waits for it.
         """
         check = item.device.type == "cpu" or not self._checked
         self._checked = True
@@ -125,17 +140,18 @@ class FactorSpace:
         return user, torch.nn.functional.normalize(item) if self.on_sphere else item
 
     def search_vectors(self, user: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
-        """With the item bias, where there is one, as one more factor that nobody moves."""
+        """User and item vectors with the item bias, if there is one, as one more factor."""
         if self.bias is None:
             return user, item
         return torch.cat([user, torch.ones_like(user[:, :1])], 1), torch.cat([item, self.bias[:, None]], 1)
 
     def base_scores(self, items: Tensor) -> Tensor:
-        """(n_users, n) scores of the model as it was; items: (n_users, n), -1 scores like item 0."""
+        """(n_users, n) scores of the base model for ``items`` (n_users, n); -1 scores like item 0."""
         user, item = self.search_vectors(self.user, self.item)
         return torch.bmm(item[items.clamp(min=0)], user.unsqueeze(2)).squeeze(2)
 
     def vectors(self, values: Tensor) -> Tensor:
+        """(n_items, d) item vectors under the perturbation ``values`` (n_players,)."""
         change = self.perturbation(values)
         return self.item if change.item is None else self.item + change.item
 
@@ -152,11 +168,17 @@ class FactorSpace:
 
 
 class Scorer(Protocol):
-    """Any model whose score depends on item features; nothing but its scores is used."""
+    """Any model whose scores depend on item features; only its scores are used.
+
+    Attributes:
+        n_users: Number of users.
+        item_features: (n_items, d) float32.
+
+    Stability: provisional.
+    """
 
     n_users: int
     item_features: Tensor
-    """(n_items, d) float32."""
 
     def scores(self, first: int, last: int, item_features: Tensor) -> Tensor:
         """(last - first, n_items) scores of users first .. last - 1 under the given features."""
@@ -164,7 +186,16 @@ class Scorer(Protocol):
 
 
 class ScorerSpace:
-    """Players on the item features of any scorer."""
+    """Players on the item features of any scorer.
+
+    Args:
+        scorer: The model.
+        exclude: Items that each user has seen, which are left out of the lists.
+        scaling: The unit of the values: "global" or "factor".
+        block: How many users are scored at a time.
+
+    Stability: provisional.
+    """
 
     def __init__(
         self, scorer: Scorer, exclude: Incidence | None, *, scaling: Scaling = "global", block: int = 256
@@ -176,12 +207,15 @@ class ScorerSpace:
 
     @property
     def n_players(self) -> int:
+        """One per item feature."""
         return self.scorer.item_features.numel()
 
     def perturbation(self, values: Tensor) -> Perturbation:
+        """Convert values (n_players,) to changes in the units of the features."""
         return Perturbation(item=values.view_as(self.scorer.item_features) * self._scale)
 
     def lists(self, values: Tensor, k: int) -> Tensor:
+        """(n_users, k) item numbers, -1 in empty places, under the perturbation ``values`` (n_players,)."""
         features = self.vectors(values)
 
         def score(first: int, last: int) -> Tensor:
@@ -191,12 +225,13 @@ class ScorerSpace:
         return rank_scores(score, shape, k, exclude=self.exclude, block=self.block, device=features.device)[0]
 
     def vectors(self, values: Tensor) -> Tensor:
+        """(n_items, d) item features under the perturbation ``values`` (n_players,)."""
         return self.scorer.item_features + values.view_as(self.scorer.item_features) * self._scale
 
 
 def _moved(matrix: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     """matrix + values * scale, for ranking: no gradient flows through it."""
-    if matrix.device.type == "cpu":  # in one thread: to wake torch's others takes longer
+    if matrix.device.type == "cpu":  # numpy uses one thread: waking torch's threads takes longer than the sum
         changed = values.numpy() * scale.numpy()
         changed += matrix.numpy()
         return torch.from_numpy(changed)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from recprism.budget._popularity import POPULARITY
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb import CMB
-from recprism.cmb._engines import engine_named
-from recprism.cmb._fleet import Fleet
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb.controls import control_perturbations
 from recprism.data._files import atomic_path, write_text
 from recprism.data.split import Part, Split
@@ -107,15 +106,15 @@ def compare(
     split: str = "random",
     device: str = "auto",
     on_step: Callable[[str], None] | None = None,
-    engine: str = "local",
+    executor: Executor | None = None,
 ) -> None:
     """Run what is missing; ``verdict.table`` reads the outcome.
 
-    engine: "local", or "ray": methods are tuned and judged by the workers of a Ray cluster, one each; files are written
-        here
+    executor: where methods are tuned and judged, such as ``recprism.parallel.RayExecutor()``; None for this process.
+        Files are written by this process
     """
     say = on_step or (lambda _: None)
-    with engine_named(engine).fleet() as workers:
+    with executor or LocalExecutor() as workers:
         for name, model in grid:
             dataset = load(name)
             first = Ground(ContestCase(name, model, 0, split), dataset, folder, device)
@@ -162,12 +161,12 @@ def key(goal: str, budget: float) -> str:
     return f"{goal}|{budget:g}"
 
 
-def _picks(ground: Ground, say: Callable[[str], None], workers: Fleet) -> dict[str, dict[str, Trial]]:
+def _picks(ground: Ground, say: Callable[[str], None], executor: Executor) -> dict[str, dict[str, Trial]]:
     """method -> cell -> what was best on validation; tuned once, on the first seed."""
     paths = {name: ground.folder / "tuned" / f"{_file(name)}.json" for name, _ in methods()}
     missing = {name: method for name, method in methods() if not paths[name].exists()}
     if missing:
-        tuned = workers.each(_tuned, ground.scenario("validation"), list(missing.values()))
+        tuned = executor.map(_tuned, ground.scenario("validation"), list(missing.values()))
         for name in missing:
             say(f"{ground.world.slug}: tuning {name}")
             rows = [{**asdict(it), "choice": dict(it.choice)} for it in next(tuned)]
@@ -232,14 +231,14 @@ def _tuned(validation: Scenario, method: Method) -> list[Trial]:
 
 
 def _judge_all(
-    ground: Ground, entrants: Sequence[tuple[str, Make]], say: Callable[[str], None], workers: Fleet
+    ground: Ground, entrants: Sequence[tuple[str, Make]], say: Callable[[str], None], executor: Executor
 ) -> None:
     """Judge every method's lists on the test, once, and keep the values of every user."""
     paths = {name: ground.folder / "test" / f"{_file(name)}.npz" for name, _ in entrants}
     missing = [(name, make) for name, make in entrants if not paths[name].exists()]
     if not missing:
         return
-    found = workers.each(_judged, ground.on_test, [make for _, make in missing])
+    found = executor.map(_judged, ground.on_test, [make for _, make in missing])
     for name, _ in missing:
         say(f"{ground.world.slug}, seed {ground.world.seed}: {name}")
         arrays = next(found)

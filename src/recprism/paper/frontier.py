@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.budget._popularity import POPULARITY
 from recprism.budget.path import require_possible
 from recprism.budget.scenario import Scenario
-from recprism.cmb._engines import engine_named
+from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.models._popularity import popularity
 from recprism.paper.tuning import (
     RIVALS,
@@ -62,12 +62,12 @@ def frontier(
     budgets: Sequence[float] = BUDGETS,
     rivals: Sequence[str] | None = None,
     on_method: Callable[[str], None] | None = None,
-    engine: str = "local",
+    executor: Executor | None = None,
 ) -> list[Front]:
     """goal: subtopic_coverage, alpha_ndcg, ilad_subtopics or catalogue_coverage; ours come first, popularity last.
 
     rivals: names; None takes every one that works with these data
-    engine: "local", or "ray": methods are tuned by the workers of a Ray cluster, one each
+    executor: where methods are tuned, such as ``recprism.parallel.RayExecutor()``; None for this process
     """
     require_possible(goal, test.subtopics)
     for judged in (validation, test):
@@ -78,8 +78,8 @@ def frontier(
     ours: dict[float, NDArray[np.float64]] = {}
     named = possible_rivals(test.subtopics) if rivals is None else rivals
     methods = tuple(possible_choices(it, test.subtopics) for it in (planned(goal), *(RIVALS[name] for name in named)))
-    with engine_named(engine).fleet() as workers:
-        found = workers.each(_on_test, (validation, test, tuple(budgets), objective), methods)
+    with executor or LocalExecutor() as workers:
+        found = workers.map(_on_test, (validation, test, tuple(budgets), objective), methods)
         for method in methods:
             if on_method is not None:
                 on_method(method.name)

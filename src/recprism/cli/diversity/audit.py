@@ -24,7 +24,7 @@ from recprism.cli._options import (
 )
 from recprism.cli._output import (
     AsJson,
-    Engine,
+    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -73,7 +73,7 @@ def audit(
     show: Annotated[
         float, share_option(help="The budget at which to show who pays: 0.01 or 1%.", low=0.0001, high=0.5)
     ] = 0.01,
-    engine: Engine = "local",
+    executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
     """The first thing to run on a recommender: nothing is trained, nothing is changed.
@@ -90,6 +90,7 @@ def audit(
     - your own vectors: `recprism import --user-vectors u.npy --item-vectors i.npy ... -o runs/mine`, then audit that
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
+    from recprism.parallel import executor_named
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.train import scenario_of
     from recprism.runs.run import Run
@@ -111,7 +112,13 @@ def audit(
     guards = metric_shares(guard, "--guard")
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
-            scenario, goals, guards=guards, confidence=confidence, show=show, engine=engine, on_step=on_step
+            scenario,
+            goals,
+            guards=guards,
+            confidence=confidence,
+            show=show,
+            executor=executor_named(executor),
+            on_step=on_step,
         )
     if as_json:
         print_json({"target": str(target), **found.to_dict()})

@@ -19,6 +19,7 @@ from recprism.cli._options import (
 )
 from recprism.cli._output import (
     AsJson,
+    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from recprism.budget.diversified import Diversified
     from recprism.cmb import CMB, Step
     from recprism.data.split import Part
+    from recprism.parallel import Executor
     from recprism.runs.config import BudgetConfig
     from recprism.runs.jobs.diversify import Effect
     from recprism.runs.run import Run
@@ -135,10 +137,7 @@ def diversify(
             "--set", help="A setting of CMB, as in iterations=500 or policy=ucb; repeatable.", show_default=False
         ),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="local, or ray: players' users on a Ray cluster (extra [ray]).", show_default="local"),
-    ] = None,
+    executor: ExecutorName = "local",
     shards: Annotated[
         int | None,
         typer.Option(help="Parts that users go into; the same number, the same result.", min=1, show_default=False),
@@ -176,13 +175,14 @@ def diversify(
     - `recprism diversify runs/x --budget 1% --goal subtopic_coverage --guard recall@20=2%`
     - `recprism diversify runs/x --diversity subtopic_coverage --set side=user`
     - `recprism diversify runs/x --preset paper --diversity ilad --accuracy recall`
-    - `recprism diversify runs/x --engine ray --shards 8`
+    - `recprism diversify runs/x --executor ray --shards 8`
     - `recprism diversify runs/x --budget 0.02 --name cautious`
     - `recprism diversify --resume runs/x`
     - after a retraining: `recprism diversify runs/new --like runs/x --max-churn 0.2`
     """
     from recprism.budget.path import check_goal
     from recprism.cmb import CMB
+    from recprism.parallel import executor_named
     from recprism.runs._lock import held
     from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig
     from recprism.runs.jobs.diversify import effect, require_goals
@@ -225,21 +225,20 @@ def diversify(
         with followed(run, sink):
             _within(run, asked, names, overwrite, as_json)
         return
-    sink = mlflow_sink(mlflow)
+    sink, workers = mlflow_sink(mlflow), executor_named(executor)
     chosen: dict[str, Any] = {}
     if resume is not None:
         run = Run.open(resume, name)
     else:
         run = _result(run_directory or Path(), name, overwrite)
         chosen = {"diversity": diversity, **typed_values(settings or [], "--set")}
-        asked_for = {"accuracy": accuracy, "engine": engine, "shards": shards}
-        chosen |= {name: value for name, value in asked_for.items() if value is not None}
+        chosen |= {name: it for name, it in (("accuracy", accuracy), ("shards", shards)) if it is not None}
         require_goals(CMB.preset(preset, **chosen), run)
         run.factors()
     with held(run.path), followed(run, sink):
         if resume is None:
             run.set_diversify(DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
-        model = _search_with_progress(run)
+        model = _search_with_progress(run, workers)
     with progress_of_steps() as on_step:
         found, overlap = effect(run, names, on_step=on_step), neighbours_of(run)
     if as_json:
@@ -359,7 +358,7 @@ def _note(step: Step) -> str:
     return f"psi {step.psi:.4f}{sampled}, reward {step.reward:.4f}"
 
 
-def _search_with_progress(run: Run) -> CMB:
+def _search_with_progress(run: Run, executor: Executor) -> CMB:
     from recprism.cmb import CMB
     from recprism.runs.jobs.diversify import diversify as search
 
@@ -372,7 +371,7 @@ def _search_with_progress(run: Run) -> CMB:
             progress.update(task, completed=step.iteration + 1, note=_note(step))
 
         try:
-            return search(run, show)
+            return search(run, show, executor=executor)
         except KeyboardInterrupt:
             say(f"stopped; go on with: recprism diversify --resume {run.argument}")
             raise

@@ -11,7 +11,7 @@ from recprism.cli._output import (
     AsJson,
     DataRoot,
     Device,
-    Engine,
+    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -37,7 +37,7 @@ def compare(
     ] = Path("runs/compare"),
     data_root: DataRoot = None,
     device: Device = "auto",
-    engine: Engine = "local",
+    executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
     """Tune every re-ranker and ours alike on validation, read the test once, and say who won each cell.
@@ -53,6 +53,7 @@ def compare(
     from recprism.data.datasets import load_dataset
     from recprism.paper.contest import compare, pieces_left
     from recprism.paper.verdict import table
+    from recprism.parallel import executor_named
 
     worlds = _worlds(grid)
     with progress_bar() as progress:
@@ -67,7 +68,7 @@ def compare(
                 split=split,
                 device=device,
                 on_step=lambda note: progress.update(task, advance=1, note=note),
-                engine=engine,
+                executor=executor_named(executor),
             )
         except KeyboardInterrupt:
             say("stopped; the same command goes on where it was")

@@ -10,7 +10,7 @@ import typer
 from recprism.cli._options import comma_words
 from recprism.cli._output import (
     AsJson,
-    Engine,
+    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -28,7 +28,7 @@ def frontier(
     rivals: Annotated[
         str | None, typer.Option(help="Names of re-rankers with commas between.", show_default="all of them")
     ] = None,
-    engine: Engine = "local",
+    executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
     """The front of ours and of every rival: tuned alike on validation, read once on the test.
@@ -46,6 +46,7 @@ def frontier(
     from recprism.paper.frontier import BUDGETS
     from recprism.paper.frontier import frontier as fronts_of
     from recprism.paper.tuning import RIVALS, possible_rivals
+    from recprism.parallel import executor_named
     from recprism.runs.run import Run
 
     run = Run.open(run_directory)
@@ -63,7 +64,7 @@ def frontier(
             check_goal(goal),
             rivals=chosen,
             on_method=lambda name: progress.update(task, advance=1, note=name),
-            engine=engine,
+            executor=executor_named(executor),
         )
     if as_json:
         print_json({"run": str(run.path), "goal": goal, "fronts": [front.to_dict() for front in fronts]})

@@ -40,7 +40,7 @@ def _highest(scores: Any, player: int) -> Any:
 
 @compiled_loosely
 def _first_place(scores: Any, row: int, top: Any, place_of: Any) -> Any:
-    """The lowest place among the arms that reach the top; without a way out, the loop runs in vector registers."""
+    """The lowest place among the arms that reach the top; without an early exit, the loop runs in vector registers."""
     best = np.int32(scores.shape[1])
     for arm in range(scores.shape[1]):
         place = place_of[arm] if scores[row, arm] == top else np.int32(scores.shape[1])
@@ -84,6 +84,7 @@ def greedy(
     random_ties: bool,
     chosen: NDArray[np.int64],
 ) -> None:
+    """Write each player's arm with the highest average to ``chosen``."""
     for player in range(first, last):
         chosen[player] = _pick(values, player, place_of, by_place, key, player, random_ties)
 
@@ -101,6 +102,7 @@ def optimistic(
     random_ties: bool,
     chosen: NDArray[np.int64],
 ) -> None:
+    """Write each player's arm with the highest average + width / sqrt(count) to ``chosen``; untried arms come first."""
     bound = np.empty((1, values.shape[1]), np.float32)
     for player in range(first, last):
         for arm in range(values.shape[1]):
@@ -111,6 +113,7 @@ def optimistic(
 
 @compiled
 def explore(first: int, last: int, chosen: Any, limit: Any, n_arms: Any, key: Any, changed: Any) -> None:
+    """Write ``chosen`` to ``changed``, with the arm of some players replaced by a random one."""
     for player in range(first, last):
         word = _draw(key, player)
         explores = (word >> _S32) < limit
@@ -126,13 +129,14 @@ def _take(values: Any, counts: Any, player: int, arm: int, reward: Any) -> None:
 
 @compiled
 def learn(first: int, last: int, values: Any, counts: Any, chosen: Any, reward: Any) -> None:
+    """Add the reward to the average of each player's chosen arm."""
     for player in range(first, last):
         _take(values, counts, player, chosen[player], reward)
 
 
 @compiled
 def _next_equal(values: Any, player: int, arm: int, value: Any, place_of: Any, by_place: Any) -> Any:
-    """The first arm behind ``arm`` in ``by_place`` that has this value, or -1."""
+    """The first arm after ``arm`` in ``by_place`` that has this value, or -1."""
     for place in range(place_of[arm] + 1, len(by_place)):
         if values[player, by_place[place]] == value:
             return by_place[place]
@@ -151,6 +155,7 @@ def learn_and_follow(
     by_place: Any,
     best: NDArray[np.int16],
 ) -> None:
+    """Learn, and update ``best``, each player's arm with the highest average."""
     for player in range(first, last):
         arm, leader = chosen[player], best[player]
         before, bar = values[player, arm], values[player, leader]
@@ -160,8 +165,8 @@ def learn_and_follow(
             if now > bar or (now == bar and place_of[arm] < place_of[leader]):
                 best[player] = arm
         elif now < before:
-            # Whatever equalled the leader stands behind it and leads now. Untried arms, all at 0, are equals nearly
-            # always and others hardly ever: only for them is it worth looking there first.
+            # An arm equal to the leader comes after it and leads now. Untried arms, all at 0, are nearly always equal
+            # and others hardly ever: only for them is it worth looking there first.
             leader = _next_equal(values, player, arm, before, place_of, by_place) if before == 0 else -1
             if leader < 0:
                 leader = by_place[_first_place(values, player, _highest(values, player), place_of)]

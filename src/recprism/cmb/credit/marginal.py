@@ -1,4 +1,4 @@
-"""Marginal credit: a player is paid for what its own factor did to the items at the edge of the lists."""
+"""Marginal credit: a player is paid for the effect of its own factor on the items at the edge of the lists."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix
 class MarginalCredit:
     """Per user, the candidates near the cut get a worth; players get the part of it that their factor moves.
 
-    goals: metric (name, Metric or function of your own) -> weight
-    accuracy: weight of the base score beside the goals, from 0 (diversity alone) to 1; no labels are needed
-    candidates: how many items outside the list are looked at
-    width: how far from the cut an item still counts, in standard deviations of the user's candidate scores
+    Attributes:
+        goals: Metric (name, Metric or function of your own) -> weight.
+        accuracy: Weight of the base score against the goals, from 0 (diversity alone) to 1. No labels are needed.
+        candidates: How many items outside the list are considered.
+        width: How far from the cut an item counts, in standard deviations of the user's candidate scores.
+
+    Stability: provisional.
     """
 
     goals: Mapping[MetricLike, float]
@@ -42,13 +45,20 @@ class MarginalCredit:
 
     @property
     def needs_exposure(self) -> bool:
-        """Whether a goal hangs on how often items are shown to all users."""
+        """Whether a goal depends on how often items are shown to all users."""
         return any(isinstance(worth_of(goal), ByExposure) for goal in self.goals)
 
     def worths(self, items: Tensor, k: int, context: Context, exposure: Tensor | None = None) -> list[Tensor]:
-        """(n_users, k + m) for each goal, around 0 for each user.
+        """The worth of each candidate for each goal, centred for each user.
 
-        exposure: (n_items,) of all users, where these are not all and a goal needs it
+        Args:
+            items: (n_users, k + m) the lists and the candidates after them.
+            k: Length of the lists.
+            context: What the metrics look at.
+            exposure: (n_items,) over all users, if a goal needs it and these are not all users.
+
+        Returns:
+            (n_users, k + m) for each goal.
         """
         real, found = items >= 0, []
         for goal in self.goals:
@@ -62,18 +72,26 @@ class MarginalCredit:
     def pull(
         self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, worths: list[Tensor], spreads: list[Tensor]
     ) -> Tensor:
-        """(n_users, k + m) float32: which way each candidate should move, and how much it matters.
+        """In which direction each candidate should move, and how much it matters.
 
-        items: candidates by falling ``scores`` under the perturbation, -1 in empty places; base_scores: of the same
-        spreads: () of each goal's worths over all users
+        Args:
+            items: (n_users, k + m) candidates by falling score under the perturbation, -1 in empty places.
+            scores: (n_users, k + m) these scores.
+            base_scores: (n_users, k + m) scores of the base model.
+            k: Length of the lists.
+            worths: (n_users, k + m) for each goal.
+            spreads: () standard deviation of the worths of each goal, over all users.
+
+        Returns:
+            (n_users, k + m) float32.
         """
         real = items >= 0
         edge = self._at_the_edge(scores, real, k)
         wanted = self.accuracy * _standard(base_scores, real)
         for weight, worth, spread in zip(self.goals.values(), worths, spreads, strict=True):
-            # One unit for all users: a user whose list has little to gain must not shout as loud as the others.
+            # One unit for all users: a user whose list can gain little must not count as much as the others.
             wanted = wanted + (1 - self.accuracy) * weight * worth / spread.clamp(min=1e-12)
-        # A list has a fixed length: what one item wins another loses, so pulls add up to nothing.
+        # A list has a fixed length: one item enters when another leaves, so the pulls of a user sum to 0.
         mean = (wanted * edge).sum(1, keepdim=True) / edge.sum(1, keepdim=True).clamp(min=1e-12)
         return (wanted - mean) * edge
 
@@ -85,7 +103,7 @@ class MarginalCredit:
 
 
 def to_items(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
-    """(n_items, d): the reward of item players, sum over users of the pull on the item times the user's factor."""
+    """(n_items, d) the reward of item players: the sum over users of the pull on the item times the user's factor."""
     if items.device.type == "cuda":
         return _to_items_by_product(pull, items, user, n_items)
     n_users, width = items.shape
@@ -99,7 +117,7 @@ def to_items(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
 def _to_items_by_product(pull: Tensor, items: Tensor, user: Tensor, n_items: int) -> Tensor:
     """The same by dense products, some users at a time.
 
-    Where a GPU adds up sparse entries the bits depend on who comes first, and their number has to be waited for.
+    A GPU adds up sparse entries in any order, which changes bits, and their number would have to be waited for.
     """
     rewards = user.new_zeros(n_items, user.shape[1])
     place = torch.where(items >= 0, items, n_items).T
@@ -111,7 +129,7 @@ def _to_items_by_product(pull: Tensor, items: Tensor, user: Tensor, n_items: int
 
 
 def to_users(pull: Tensor, items: Tensor, item: Tensor) -> Tensor:
-    """(n_users, d): the reward of user players, sum over candidates of the pull times the item's factor."""
+    """(n_users, d) the reward of user players: the sum over candidates of the pull times the item's factor."""
     return torch.bmm(pull.unsqueeze(1), item[items.clamp(min=0)]).squeeze(1)
 
 
@@ -121,7 +139,7 @@ def _centred(values: Tensor, real: Tensor) -> Tensor:
 
 
 class Spread(NamedTuple):
-    """Number, mean and standard deviation of some users' worths; () each."""
+    """Number, mean and standard deviation of the worths of some users; () each."""
 
     n: Tensor
     mean: Tensor
@@ -129,18 +147,18 @@ class Spread(NamedTuple):
 
 
 def spread_of(values: Tensor, items: Tensor) -> Spread:
-    """Of the values in real places; they are 0 elsewhere."""
+    """The spread of the values in non-empty places; they are 0 elsewhere."""
     real = items >= 0
     n = real.sum()
     mean = values.sum() / n
     if values.device.type == "cpu":
         return Spread(n, mean, values[real].std())
-    # to pick the values out, a GPU would have to be asked how many there are
+    # Selecting the values would wait for the GPU to count them.
     return Spread(n, mean, ((torch.where(real, values - mean, 0.0) ** 2).sum() / (n - 1)).sqrt())
 
 
 def joint_deviation(parts: Sequence[Spread]) -> Tensor:
-    """() the standard deviation of all parts together, from theirs (Chan, Golub and LeVeque, 1979)."""
+    """() the standard deviation of all parts together (Chan, Golub and LeVeque, 1979)."""
     if len(parts) == 1:
         return parts[0].deviation
     n, mean, deviation = (torch.stack(column).to(torch.float64).nan_to_num(0.0) for column in zip(*parts, strict=True))

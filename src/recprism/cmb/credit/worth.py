@@ -1,7 +1,7 @@
-"""What an item is worth to a list: what is lost if it is dropped, or gained if it comes in.
+"""The worth of an item for a list: the loss if it is dropped, or the gain if it enters.
 
-A worth looks at candidates, (n_users, k + m) item numbers: the k of the list, then m outside of it. Any metric can be
-asked, by judging the lists with one item changed; the metrics that are asked most have a shorter way.
+A worth is computed for candidates, (n_users, k + m) item numbers: the k of the list, then m outside of it. It can be
+computed for any metric, by judging the lists with one item changed. Common metrics have a faster formula.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> 
 
 @dataclass(frozen=True)
 class ByExposure:
-    """A worth that hangs on how often each item is shown to all users, these candidates' and others.
+    """A worth that depends on how often each item is shown to all users.
 
-    of: (exposure, candidates, k) -> (n_users, k + m) float32; exposure: (n_items,) int64 lists with the item
+    Attributes:
+        of: (exposure, candidates, k) -> (n_users, k + m) float32, where exposure (n_items,) int64 counts the lists with
+            each item.
     """
 
     of: Callable[[Tensor, Tensor, int], Tensor]
@@ -37,7 +39,17 @@ class ByExposure:
 
 
 def worth_of(metric: MetricLike) -> Worth:
-    """The shortest way to the worth of candidates under a metric; more is better, whatever the metric's direction."""
+    """The fastest way to compute the worth of candidates under a metric.
+
+    Args:
+        metric: A name, a Metric or a function of your own.
+
+    Returns:
+        A function (candidates, k, context) -> (n_users, k + m) float32. A larger worth is better, also for a metric
+        whose smaller values are better.
+
+    Stability: provisional.
+    """
     known = parse(metric)[0] if isinstance(metric, str) else metric
     if isinstance(known, Metric):
         if known.name in WORTHS:
@@ -49,7 +61,7 @@ def worth_of(metric: MetricLike) -> Worth:
 
 
 def by_exchange(metric: Callable[[Lists, Context], Tensor], sign: float = 1.0) -> Worth:
-    """Judge the lists without each item of theirs, and with each candidate in the last place: k + m + 2 evaluations."""
+    """Judge the lists without each of their items, and with each candidate in the last place: k + m + 2 evaluations."""
 
     def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
         def judged(items: Tensor) -> Tensor:
@@ -72,7 +84,7 @@ def by_exchange(metric: Callable[[Lists, Context], Tensor], sign: float = 1.0) -
 
 
 def _coverage(candidates: Tensor, k: int, context: Context) -> Tensor:
-    """Subtopics that only this item covers, or, in the last place, would be the first to."""
+    """Subtopics that only this item covers, or that it would be the first to cover in the last place."""
     member = _membership(candidates, context)
     covered, before_last = (member[:, :last].sum(1, keepdim=True) for last in (k, k - 1))
     inside, outside = member[:, :k] * (covered == 1), member[:, k:] * (before_last == 0)
@@ -97,10 +109,10 @@ def _membership(candidates: Tensor, context: Context) -> Tensor:
 
 def _distance(vectors: Callable[[Context], Vectors]) -> Worth:
     def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
-        """Mean distance to the other items of the list; from outside, to those beside the last place."""
+        """Mean distance to the other items of the list; from outside, to all but the last."""
         table = vectors(context)
         at = candidates.clamp(min=0)
-        # One more column makes the dot product a distance: 0 to anything of which no direction is known.
+        # One more column makes the dot product a distance: 0 to an item without a direction.
         unit = torch.cat([-table.unit[at].to(torch.float32), table.known[at].unsqueeze(2).to(torch.float32)], 2)
         mirrored = torch.cat([-unit[:, :k, :-1], unit[:, :k, -1:]], 2)
         whole, without_last = (mirrored[:, :last].sum(1) for last in (k, k - 1))
@@ -112,11 +124,11 @@ def _distance(vectors: Callable[[Context], Vectors]) -> Worth:
 
 
 def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> ByExposure:
-    """For metrics of how often each item is shown: the slope at the present exposure, the same for every user."""
+    """For metrics of the exposure: the slope at the present exposure, the same for every user."""
 
     def worth(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:  # noqa: ARG001
         with torch.enable_grad():
-            # Half a list more for everybody: an item that nobody shows has a slope, too.
+            # Half a list more for every item: then an item in no list has a slope, too.
             present = (exposure + 0.5).to(torch.float64).requires_grad_()
             (slope,) = torch.autograd.grad(value(present), present)
         return sign * slope.to(torch.float32)[candidates.clamp(min=0)]
@@ -125,9 +137,9 @@ def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> ByExposure:
 
 
 def _first_shown(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
-    """Inside: the item's share in being shown at all; outside: what one more list would make of that share.
+    """Inside: each list's share in showing the item at all; outside: that share after one more list.
 
-    Strictly, only the very first showing counts, and no single list would be paid for an item that two lists show.
+    Strictly, only the first list that shows an item counts, and no list would be paid for an item in two lists.
     """
     lists = exposure.to(torch.float32)[candidates.clamp(min=0)]
     lists[:, k:] += 1
@@ -135,11 +147,10 @@ def _first_shown(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
 
 
 def exposure_of(lists: Tensor, n_items: int) -> Tensor:
-    """(n_items,) int64: in how many of the lists each item stands."""
-    place = torch.where(
-        lists >= 0, lists, n_items
-    ).flatten()  # counted in a place of their own, since to leave them out
-    counts = torch.zeros(n_items + 1, dtype=torch.int64, device=lists.device)  # a GPU would have to be waited for
+    """(n_items,) int64: how many of the lists contain each item."""
+    # Empty places have a counter of their own: filtering them out would wait for a GPU.
+    place = torch.where(lists >= 0, lists, n_items).flatten()
+    counts = torch.zeros(n_items + 1, dtype=torch.int64, device=lists.device)
     return counts.scatter_add_(0, place, torch.ones_like(place))[:-1]
 
 
@@ -154,4 +165,5 @@ WORTHS: dict[str, Worth] = {
     "exposure_entropy": _slope(exposure_entropy),
     "personalisation": _slope(lambda exposure: personalisation(exposure, 2)),
 }
-"""The shorter ways, by metric; of personalisation only the slope's direction counts, so any number of lists will do."""
+"""The faster formulas, by metric. For personalisation only the direction of the slope counts, so any number of lists
+gives the same result."""

@@ -1,4 +1,4 @@
-"""Compiled loops over players: the same bits as the torch code in players.py, on any number of threads."""
+"""Compiled loops over players: the same bits as the torch code in _memory.py, on any number of threads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def learn(values: Tensor, counts: Tensor, chosen: Tensor, reward: float) -> None
 def learn_and_follow(
     values: Tensor, counts: Tensor, chosen: Tensor, reward: float, by_place: Tensor, best: NDArray[np.int16]
 ) -> None:
-    """Learn, and keep ``best`` (n_players,), what ``greedy`` would say, true to the new averages."""
+    """Learn, and update ``best`` (n_players,), the result of ``greedy``, for the new averages."""
     arrays = values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward)
     _run(loops.learn_and_follow, *arrays, *_places(by_place), best)
 

@@ -1,8 +1,7 @@
-"""Chance without state: the draw of player p in iteration t is a function of (seed, t, p).
+"""Random draws without state: the draw of player p in iteration t is a function of (seed, t, p).
 
-A search can therefore stop anywhere and go on with the same draws, on any number of threads and on any device; nothing
-but the seed needs to be kept. The function is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), here on torch
-integers.
+A search can therefore stop anywhere and resume with the same draws, on any number of threads and on any device. The
+function is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), here on torch integers.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _WORD = 1 << 64
 
 
 def stream(seed: int, iteration: int) -> int:
-    """The key of one iteration: 64 bits, as the signed integer that torch and numba understand."""
+    """The key of one iteration: 64 bits, as a signed integer for torch and numba."""
     key = _mix_int((seed * GOLDEN + 1) % _WORD)
     return _signed(_mix_int((key + (iteration + 1) * GOLDEN) % _WORD))
 
@@ -35,7 +34,7 @@ def share(word: Tensor) -> Tensor:
 
 
 def threshold(probability: float) -> int:
-    """``share(word) < threshold(p)`` happens with probability p."""
+    """``share(word) < threshold(p)`` is true with probability p."""
     return round(probability * 2**32)
 
 

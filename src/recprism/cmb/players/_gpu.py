@@ -1,4 +1,4 @@
-"""The best arms of all players in one pass over their memory, on a GPU: the same as the torch code in players.py."""
+"""The best arms of all players in one pass over their memory, on a GPU; the same as the torch code in _memory.py."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from recprism.ranking._triton_engine import power_of_two, whole_parts
 from recprism.ranking._triton_kernels import kernel
 
-CELLS = 4096  # averages that a program looks at
+CELLS = 4096  # averages per program
 
 
 def greedy(values: Tensor, by_place: Tensor) -> Tensor:

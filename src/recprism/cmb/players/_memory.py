@@ -1,9 +1,9 @@
-"""The memory of many players: how often each arm was chosen and what it paid on average.
+"""The memory of many players: how often each arm was chosen and its average reward.
 
-One byte of counts (more when the number of iterations does not fit) and four bytes of averages per player and arm;
-every step works on all players at once, in compiled loops on the CPU (cpu.py), in torch elsewhere, and on a GPU with
-the best arms found in one pass (gpu.py). Compiled, each
-player's best arm is kept as well, two bytes: only the arm just played can change it, so that few look at all arms.
+A player and arm take one byte of counts (more if the number of iterations does not fit) and four bytes of averages.
+Every step works on all players at once: in compiled loops on the CPU (_compiled.py), in torch elsewhere, and on a GPU
+with the best arms found in one pass (_gpu.py). The compiled loops also keep each player's best arm, in two bytes. Only
+the arm just played can change it, so that few players have to search all arms.
 """
 
 from __future__ import annotations
@@ -25,12 +25,20 @@ Ties = Literal["first", "random", "zero"]
 
 
 class Players:
-    """The averages and counts of all players, and the choices that can be read off them.
+    """The averages and counts of all players, and the choices that follow from them.
 
-    values: (n_players, n_arms) float32 average rewards, 0 where an arm was never chosen
-    counts: (n_players, n_arms), how often each arm was chosen, in the narrowest integer that can hold ``iterations``
-    ties: which of equally good arms is taken: the first (as the paper's released code does), a random one, or the one
-        nearest to ``zero``, the arm that changes least
+    Args:
+        n_players: Number of players.
+        n_arms: Number of arms of each player.
+        iterations: The maximal number of iterations.
+        ties: Which of equally good arms is taken: the "first" (as in the paper's released code), a "random" one, or the
+            one nearest to the arm ``zero``.
+        zero: The arm that changes least.
+        device: Where the memory is.
+
+    Attributes:
+        values: (n_players, n_arms) float32 average rewards, 0 for an arm that was never chosen.
+        counts: (n_players, n_arms) how often each arm was chosen, in the narrowest integer for ``iterations``.
     """
 
     def __init__(
@@ -41,7 +49,7 @@ class Players:
         self.counts = torch.zeros(n_players, n_arms, dtype=count_type(iterations), device=device)
         self.ties = ties
         self._by_place = tie_order(n_arms, ties, zero).to(device)
-        self._leaders: NDArray[np.int16] | None = None  # best arms, from the first time somebody asks for them
+        self._leaders: NDArray[np.int16] | None = None  # best arms, once computed
         self._compiled = self.values.device.type == "cpu"
         self._fused = self.values.device.type == "cuda" and find_spec("triton") is not None
 
@@ -54,7 +62,7 @@ class Players:
         return self.values.shape[1]
 
     def greedy(self, key: int) -> Tensor:
-        """(n_players,) int64: each player's arm with the highest average; ``key`` breaks ties where they are random."""
+        """(n_players,) int64: each player's arm with the highest average; ``key`` breaks random ties."""
         if self._fused and self.ties != "random":
             from recprism.cmb.players import _gpu as gpu
 
@@ -68,7 +76,7 @@ class Players:
         return torch.from_numpy(self._leaders.astype(np.int64))
 
     def optimistic(self, width: float, key: int) -> Tensor:
-        """(n_players,) int64: the arm with the highest average + width / sqrt(count); arms never chosen come first."""
+        """(n_players,) int64: the arm with the highest average + width / sqrt(count); untried arms come first."""
         if self._compiled:
             return cpu.optimistic(self.values, self.counts, self._by_place, width, key, self.ties == "random")
         counts = self.counts.to(torch.float32)
@@ -76,14 +84,14 @@ class Players:
         return self._best(bound, key)
 
     def explore(self, chosen: Tensor, probability: float, key: int) -> Tensor:
-        """``chosen`` with each player's arm replaced, with this probability, by one drawn uniformly."""
+        """Replace each player's chosen arm, with this probability, by one drawn uniformly."""
         if self._compiled:
             return cpu.explore(chosen, chance.threshold(probability), self.n_arms, key)
         word = chance.draws(key, self.n_players, chosen.device)
         return torch.where(chance.share(word) < chance.threshold(probability), chance.choice(word, self.n_arms), chosen)
 
     def learn(self, chosen: Tensor, reward: Number) -> None:
-        """Every player's chosen arm takes the reward into its average: V + (r - V) / n."""
+        """Update the average of every player's chosen arm: V + (r - V) / n."""
         if self._compiled:
             if self._leaders is None:
                 cpu.learn(self.values, self.counts, chosen, float(reward))
@@ -97,10 +105,10 @@ class Players:
         self.values.scatter_(1, at, values + (reward - values) / counts)
 
     def _best(self, scores: Tensor, key: int) -> Tensor:
-        """(n_players,) int64: the arm with the highest of ``scores``, equals by the rule of ``ties``."""
+        """(n_players,) int64: the arm with the highest of ``scores``; ``ties`` decides between equals."""
         equal = scores == scores.amax(1, keepdim=True)
         if self.ties == "random":
-            # The j-th of the equals, j drawn uniformly.
+            # The j-th of the equal arms, j drawn uniformly.
             wanted = chance.choice(chance.draws(key, self.n_players, scores.device), equal.sum(1))
             return (equal.cumsum(1) <= wanted[:, None]).sum(1)
         place = torch.where(equal[:, self._by_place], torch.arange(self.n_arms, device=equal.device), self.n_arms).amin(
@@ -130,7 +138,7 @@ def count_type(iterations: int) -> torch.dtype:
 
 
 def tie_order(n_arms: int, ties: Ties, zero: int) -> Tensor:
-    """(n_arms,) int64: the arms in the order in which they are taken among equals."""
+    """(n_arms,) int64: the arms in the order of preference among equals."""
     arms = torch.arange(n_arms)
     if ties != "zero":
         return arms

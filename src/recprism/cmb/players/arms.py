@@ -1,4 +1,4 @@
-"""The values a player can choose from."""
+"""The values that a player chooses from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ class Arms:
 
     >>> Arms(0.3, 3).values.tolist() == [-0.30000001192092896, 0.0, 0.30000001192092896]
     True
+
+    Attributes:
+        max_step: The largest value.
+        count: Number of values.
+
+    Stability: provisional.
     """
 
     max_step: float = 0.3
@@ -30,23 +36,24 @@ class Arms:
 
     @cached_property
     def values(self) -> Tensor:
-        """(count,) float32; the one nearest to 0 is exactly 0 where the count is odd."""
+        """(count,) float32; with an odd count the middle one is exactly 0."""
         values = torch.linspace(-self.max_step, self.max_step, self.count, dtype=torch.float64)
         if self.count % 2:
             values[self.count // 2] = 0.0
         return values.to(torch.float32)
 
     def on(self, device: torch.device | str) -> Tensor:
-        """``values`` on a device, carried there once: a search must not wait for them in every iteration."""
+        """``values`` on a device, copied there once: a search must not wait for them in every iteration."""
         device = torch.device(device)
-        if device not in self._carried:
-            self._carried[device] = self.values.to(device)
-        return self._carried[device]
+        if device not in self._copies:
+            self._copies[device] = self.values.to(device)
+        return self._copies[device]
 
     @cached_property
-    def _carried(self) -> dict[torch.device, Tensor]:
+    def _copies(self) -> dict[torch.device, Tensor]:
         return {}
 
     @property
     def nearest_to_zero(self) -> int:
+        """The number of the arm nearest to 0."""
         return int(self.values.abs().argmin())

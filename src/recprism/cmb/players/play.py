@@ -1,4 +1,4 @@
-"""The players of a search, from iteration to iteration: the same seed and rewards give the same choices anywhere."""
+"""The players of a search with shared credit; the same seed and rewards give the same choices anywhere."""
 
 from __future__ import annotations
 
@@ -21,13 +21,18 @@ Keep = Literal["last", "greedy", "best"]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """iterations: T, the most there will be
-    k: length of the lists that pay the reward
-    ties: see Players
-    keep: which perturbation is the result: that of the last iteration, exploration included (the paper's); every
-        player's best
-        arm at the end; or that of the iteration with the highest reward
-    patience: stop when the best reward has not risen for so many iterations; None runs all of them
+    """Settings of a search with shared credit.
+
+    Attributes:
+        iterations: The maximal number of iterations.
+        k: Length of the lists that the reward is computed from.
+        ties: Which of equally good arms a player takes: "first" (as in the paper's released code), "random", or "zero",
+            the one nearest to 0.
+        keep: Which perturbation is the result. "last": that of the last iteration, with exploration (the paper's).
+            "greedy": every player's best arm at the end. "best": that of the iteration with the highest reward.
+        patience: Stop when the best reward has not risen for this many iterations; None runs all of them.
+
+    Stability: provisional.
     """
 
     iterations: int = 200
@@ -48,10 +53,17 @@ class SearchSettings:
 
 
 class Play:
-    """Players that hear rewards, one an iteration, and choose; nothing but seed and rewards is needed to replay them.
+    """Players that get one reward per iteration and choose; the seed and the rewards are enough to replay them.
 
-    Whoever starts anew (a worker in the place of one that died) hears all rewards so far and stands where the others
-    stand, without ranking a list.
+    A restarted worker replays all rewards so far and has the same state as the others, without ranking any list.
+
+    Args:
+        n_players: Number of players.
+        policy: How they choose.
+        arms: The values that they choose from.
+        settings: Of the search.
+        seed: Of the random draws.
+        device: Where the players' memory is.
     """
 
     def __init__(
@@ -72,29 +84,29 @@ class Play:
         self._policy, self._keep, self._seed = policy, settings.keep, seed
         self._arms = arms.on(device)
         self._best = Best()
-        self._heard = 0
-        self._chosen: Tensor | None = None  # of this iteration, once somebody asked
+        self._n_rewards = 0
+        self._chosen: Tensor | None = None  # in this iteration, once computed
         self._kept: Tensor | None = None
 
     def values_after(self, rewards: Sequence[Number]) -> Tensor:
-        """(n_players,) the perturbation of the iteration that follows these rewards, in units of the arms."""
-        self._hear(rewards)
-        # index_select, since indexing wakes torch's threads for a little work
+        """(n_players,) the perturbation of the iteration after these rewards, in units of the arms."""
+        self._learn(rewards)
+        # index_select, because indexing wakes torch's threads for little work
         return self._arms.index_select(0, self._choice())
 
     def kept_after(self, rewards: Sequence[Number]) -> Tensor:
-        """(n_players,) the perturbation that is the result."""
-        self._hear(rewards)
+        """(n_players,) the perturbation to keep after these rewards, in units of the arms."""
+        self._learn(rewards)
         kept = self._players.greedy(self._seed) if self._keep == "greedy" or self._kept is None else self._kept
         return self._arms[kept]
 
     def _choice(self) -> Tensor:
         if self._chosen is None:
-            self._chosen = self._policy.choose(self._players, self._heard, self._seed)
+            self._chosen = self._policy.choose(self._players, self._n_rewards, self._seed)
         return self._chosen
 
-    def _hear(self, rewards: Sequence[Number]) -> None:
-        for reward in rewards[self._heard :]:
+    def _learn(self, rewards: Sequence[Number]) -> None:
+        for reward in rewards[self._n_rewards :]:
             chosen = self._choice()
             self._players.learn(chosen, reward)
             is_best = self._best.rises_to(reward)
@@ -103,4 +115,4 @@ class Play:
             else:
                 self._kept = chosen
             self._chosen = None
-            self._heard += 1
+            self._n_rewards += 1

@@ -1,4 +1,4 @@
-"""How players choose their arms: one policy a class, one line of registration."""
+"""Policies: how players choose their arms. A policy is one class and one line in ``POLICIES``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,31 @@ from recprism.errors import InputError
 
 
 class Policy(Protocol):
-    """Chooses an arm for every player; what it knows is what the players remember."""
+    """Chooses an arm for every player, from what the players remember.
+
+    Stability: provisional.
+    """
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
-        """(n_players,) int64 arms; ``iteration`` counts from 0. The same arguments always give the same choice."""
+        """(n_players,) int64 arms; the same arguments always give the same choice.
+
+        Args:
+            players: The averages and counts of all arms.
+            iteration: Counts from 0.
+            seed: Of the random draws.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class EpsilonGreedy:
-    """The arm with the best average, and with probability epsilon any arm."""
+    """The arm with the best average, and with probability ``epsilon`` a random arm.
+
+    Attributes:
+        epsilon: A probability.
+
+    Stability: provisional.
+    """
 
     epsilon: float = 0.1
 
@@ -33,13 +48,22 @@ class EpsilonGreedy:
             raise InputError(f"epsilon is a probability, from 0 to 1; got {self.epsilon}")
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
+        """(n_players,) int64 arms; see :meth:`Policy.choose`."""
         ties, exploration = _keys(seed, iteration)
         return players.explore(players.greedy(ties), self.epsilon, exploration)
 
 
 @dataclass(frozen=True)
 class UCB:
-    """The highest average + confidence * sqrt(2 ln t / n): UCB1 of Auer et al. (2002); untried arms come first."""
+    """The arm with the highest average + confidence * sqrt(2 ln t / n): UCB1 of Auer et al. (2002).
+
+    Untried arms come first.
+
+    Attributes:
+        confidence: Weight of the bound, from 0 up.
+
+    Stability: provisional.
+    """
 
     confidence: float = 1.0
 
@@ -48,15 +72,20 @@ class UCB:
             raise InputError(f"the confidence of UCB cannot be negative; got {self.confidence}")
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
+        """(n_players,) int64 arms; see :meth:`Policy.choose`."""
         ties, _ = _keys(seed, iteration)
         return players.optimistic(self.confidence * math.sqrt(2 * math.log(iteration + 1)), ties)
 
 
 @dataclass(frozen=True)
 class RandomArms:
-    """Any arm, every time: the paper's Random row."""
+    """A random arm, every time: the paper's Random row.
+
+    Stability: provisional.
+    """
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
+        """(n_players,) int64 arms; see :meth:`Policy.choose`."""
         _, exploration = _keys(seed, iteration)
         start = torch.zeros(players.n_players, dtype=torch.int64, device=players.values.device)
         return players.explore(start, 1.0, exploration)
@@ -66,7 +95,7 @@ POLICIES: dict[str, type[Policy]] = {"epsilon-greedy": EpsilonGreedy, "ucb": UCB
 
 
 def make_policy(policy: str | Policy, **settings: Any) -> Policy:
-    """A policy by its name and settings, or one that is made already."""
+    """A policy by its name and settings; a policy object is returned as it is."""
     if not isinstance(policy, str):
         return policy
     if policy not in POLICIES:
@@ -75,5 +104,5 @@ def make_policy(policy: str | Policy, **settings: Any) -> Policy:
 
 
 def _keys(seed: int, iteration: int) -> tuple[int, int]:
-    """Two independent streams of chance for one iteration."""
+    """Keys of two independent random streams for one iteration."""
     return chance.stream(seed, 2 * iteration), chance.stream(seed, 2 * iteration + 1)

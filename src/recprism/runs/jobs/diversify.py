@@ -9,6 +9,7 @@ from typing import Any
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.diversified import Diversified, within_budget
 from recprism.cmb import CMB, Progress, Step
+from recprism.cmb._executor import Executor
 from recprism.cmb.cmb import evaluate_factors
 from recprism.cmb.controls import control_perturbations
 from recprism.data._ids import as_id_array, id_positions
@@ -41,8 +42,14 @@ class Effect:
 
 
 @writing
-def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
-    """Search as the run's configuration says, from where an interrupted search stands or from the start."""
+def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, executor: Executor | None = None) -> CMB:
+    """Search as the configuration of the run says, from the start or from where an interrupted search ended.
+
+    Args:
+        run: The run; its configuration has the settings.
+        on_step: Called after every iteration.
+        executor: Where the users are ranked; None for this process.
+    """
     wanted = run.config.diversify
     if wanted is None:
         raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.argument}`")
@@ -61,7 +68,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
         if on_step is not None:
             on_step(step)
 
-    model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
+    model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume, executor=executor)
     run.save_result(Diversified.of_search(model))
     run.drop_checkpoint("search")
     run.event(

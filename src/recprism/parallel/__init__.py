@@ -1,0 +1,8 @@
+"""Executors to pass to searches and studies: this process, or the workers of a Ray cluster.
+
+The other rooms take an executor as an argument and never import this one. Only this room imports ray.
+"""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
