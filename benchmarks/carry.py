@@ -31,7 +31,7 @@ from recprism.dials.query_adapter import Adapter, AdapterSettings
 from recprism.dials.solve import bake
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.models.fold_in import fold_in
+from recprism.models.folding import fold_in
 from recprism.rerank import Features, reranker
 
 K, CANDIDATES, FIFTH = 10, 100, 5

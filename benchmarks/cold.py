@@ -35,7 +35,7 @@ from recprism.data import load_dataset
 from recprism.dials.query_adapter import Adapter, AdapterSettings
 from recprism.dials.transfer import items_like
 from recprism.models import BPRMF, Factors
-from recprism.models.fold_in import fold_in
+from recprism.models.folding import fold_in
 
 GOAL, TRADE_OFF = "subtopic_coverage", 0.2
 NAMES = ("ndcg@10", "subtopic_coverage@10")

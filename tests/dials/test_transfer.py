@@ -10,7 +10,7 @@ from recprism.data.subtopics import Subtopics
 from recprism.dials.transfer import carried, items_like
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.align import align
+from recprism.models.alignment import align
 from recprism.models.perturbation import Perturbation
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.align import align
+from recprism.models.alignment import align
 
 
 def model(seed: int, n_users: int = 30, n_items: int = 25, d: int = 6, bias: bool = False) -> Factors:

@@ -11,7 +11,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.models.fold_in import fold_in
+from recprism.models.folding import fold_in
 
 
 def world(seed: int, bias: bool = False, d: int = 4) -> tuple[Factors, Incidence]:

@@ -18,7 +18,7 @@ from recprism.cmb._engines import engine_named
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
 from recprism.models import make_model
-from recprism.paper.frontier import frontier
+from recprism.paper.fronts import frontier
 from recprism.paper.tuning import RIVALS, planned
 from recprism.testing.synthetic import make_world
 

@@ -30,7 +30,7 @@ from recprism.data.shares import Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.align import Aligned, align, common
+from recprism.models.alignment import Aligned, align, common
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: whoever was on the list and is on offer comes first
 HALVINGS = 7

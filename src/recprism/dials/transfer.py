@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.align import common
+from recprism.models.alignment import common
 from recprism.models.perturbation import Perturbation
 
 FloatArray = NDArray[np.float32]

@@ -1,3 +1,4 @@
+from recprism.rerank.base import Reranker as Reranker
 from recprism.rerank.calibrated import Calibrated as Calibrated
 from recprism.rerank.constraints.constrained import Constrained as Constrained
 from recprism.rerank.constraints.constrained import Violation as Violation
@@ -15,7 +16,6 @@ from recprism.rerank.pmmf import PMMF as PMMF
 from recprism.rerank.registry import RERANKERS as RERANKERS
 from recprism.rerank.registry import register as register
 from recprism.rerank.registry import reranker as reranker
-from recprism.rerank.reranker import Reranker as Reranker
 from recprism.rerank.slots import SlotFilling as SlotFilling
 from recprism.rerank.ssd import SSD as SSD
 from recprism.rerank.xquad import XQuAD as XQuAD

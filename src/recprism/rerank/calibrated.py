@@ -9,9 +9,8 @@ from torch import Tensor
 
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_between
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +64,3 @@ def _calibrated_of_some(
         last = choices.choose((1 - trade_off) * some.relevance + trade_off * fit)
         amount, count = amount + rows_at(shares, last), count + rows_at(counts, last)
     return choices.positions
-
-
-register("calibrated", Calibrated)

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from recprism.rerank._choices import compiled_for
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_whole
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +74,3 @@ def plain_spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off:
             positions[user, kept : kept + len(best)] = kept + best
             shown[items[best]] += 1
     return positions
-
-
-register("exposure", ExposureAware)

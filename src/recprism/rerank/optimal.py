@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,9 +20,8 @@ from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_between
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_between
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
 WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
@@ -165,8 +163,3 @@ def _per_alpha_dcg(features: Features, k: int) -> float:
 def _subtopics(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
     rows = features.topics.rows
     return rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), rows.n_cols
-
-
-register("optimal", Optimal)
-for _goal in GOALS:
-    register(f"optimal_{_goal}", partial(Optimal, goals=MappingProxyType({_goal: 1.0})))

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from recprism.rerank._choices import TIE, Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_between, require_one_of
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_between, require_one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +78,3 @@ def _weights(quotients: Tensor, focus: float) -> Tensor:
     quotients = quotients / quotients.sum(1, keepdim=True)
     turn = (quotients >= quotients.amax(1, keepdim=True) - TIE).to(torch.int8).argmax(1, keepdim=True)
     return ((1 - focus) * quotients).scatter(1, turn, focus * quotients.gather(1, turn))
-
-
-register("pm2", PM2)

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from recprism.rerank._choices import TIE, compiled_for
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, require_between, require_whole
 from recprism.rerank.exposure import order_of_service
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
-from recprism.rerank.reranker import Reranker, require_between, require_whole
 
 ENOUGH = 1e-14  # of an allowance of 1: prices that overdraw it by less need no correction
 
@@ -144,6 +143,3 @@ def _allowed(weighted: Tensor) -> Tensor:
         if over <= ENOUGH:
             return torch.where(weighted < 0, below, weighted)
         raised += over / count
-
-
-register("pmmf", PMMF)

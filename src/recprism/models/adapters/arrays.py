@@ -131,7 +131,7 @@ def _arrays_of(
     """name -> array of whatever holds the vectors."""
     is_file = isinstance(source, (str, Path))
     if (is_file and _is_table(Path(source))) or hasattr(source, "columns"):
-        from recprism.models.adapters.vector_tables import table_arrays
+        from recprism.models.adapters._vector_tables import table_arrays
 
         return table_arrays(source, side, where, key=key, ids=ids, bias=bias, reader=reader)
     if is_file:

@@ -19,6 +19,7 @@ from recprism.errors import InputError
 from recprism.metrics.catalogue import tail_items
 from recprism.rerank._arrays import as_tensor
 from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker, _as_length
 from recprism.rerank.constraints._repair import (
     Limits,
     in_the_places_left,
@@ -30,7 +31,6 @@ from recprism.rerank.constraints._repair import (
     with_pins,
 )
 from recprism.rerank.features import Features
-from recprism.rerank.reranker import Reranker, _as_length
 
 LEVELS = 20  # of per_user_diversity: a re-ranker is called once for each
 NONE: Mapping[Any, Any] = MappingProxyType({})
