@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb._fleet import Fleet, OwnProcess
@@ -143,6 +144,7 @@ def constrained(scenario: Scenario, goal: str, trade_off: float, constraints: Co
     return Constrained(inner, **{**known, **constraints})
 
 
+@phase("walking the path", __name__)
 def walk(
     scenario: Scenario,
     goal: str,
@@ -202,6 +204,7 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
     return "validation" if len(split.validation) else otherwise
 
 
+@phase("walking the path and certifying", __name__)
 def within_budget(
     scenario: Scenario,
     goal: str,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
 from recprism.budget.path import Values, check_goal, deciding_part, served_at, steps_towards
@@ -88,6 +89,7 @@ def _from_facts(lists: NDArray[np.int32], facts: Mapping[str, Any]) -> StoredPat
     return StoredPath(facts["goal"], tuple(facts["trade_offs"]), lists, means, losses, upper, *about)
 
 
+@phase("walking the path", __name__)
 def make_path(scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
     """Walk the whole path, every point judged on the scenario's part, and its price on the part that decides."""
     steps = (0.0, *steps_towards(goal))

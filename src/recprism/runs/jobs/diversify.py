@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.path import Diversified, within_budget
 from recprism.cmb import CMB, Progress, Step
@@ -41,6 +42,7 @@ class Effect:
 
 
 @writing
+@phase("searching", __name__)
 def diversify(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     """Search as the run's configuration says, from where an interrupted search stands or from the start."""
     wanted = run.config.diversify
@@ -98,6 +100,7 @@ def diversify_within(
     return kept
 
 
+@phase("writing the result", __name__)
 def keep_result(
     run: Run, asked: BudgetConfig, kept: Diversified, base: Factors, certificate: Mapping[str, Any], overwrite: bool
 ) -> None:
@@ -145,6 +148,7 @@ def constraints_of(asked: ConstraintsConfig, factors: Factors) -> dict[str, Any]
     return {name: value for name, value in found.items() if value}
 
 
+@phase("measuring the effect", __name__)
 def effect(
     run: Run,
     metrics: Sequence[str] | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.cmb import CMB
 from recprism.cmb._settings import BAKED
 from recprism.data.progress import ProgressCallback
@@ -64,6 +65,7 @@ class ErasureReport:
         }
 
 
+@phase("erasing", __name__)
 def erase_run(
     run: Run,
     objective: str | None = None,

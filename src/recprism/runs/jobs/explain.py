@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from recprism._log import phase
 from recprism.cmb import CMB
 from recprism.cmb._settings import BAKED
 from recprism.data.split import Part, Split
@@ -46,6 +47,7 @@ class Explained:
     kept: Mapping[str, Any]
 
 
+@phase("explaining", __name__)
 def explain_run(
     run: Run,
     objective: str | None = None,
@@ -87,6 +89,7 @@ def explain_run(
     return Explained(replace(found, notes=checks.notes), judge, checks.to_keep(asked))
 
 
+@phase("running the controls", __name__)
 def _checks(
     model: CMB,
     split: Split,
