@@ -46,8 +46,9 @@ from recprism.metrics import METRICS
 
 pytestmark = pytest.mark.docs
 DOCS = Path(__file__).parents[1] / "docs"
-TEMPLATES = ("text.md",)  # of pages that tools/*_docs.py write
-PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts and page.name not in TEMPLATES)
+SOURCE = Path(recprism.__file__).parent
+TEMPLATES = {DOCS / name / "text.md" for name in ("case_study", "frontier", "paper")}  # tools/*_docs.py fill them
+PAGES = sorted(page for page in {*DOCS.rglob("*.md")} - TEMPLATES if "_build" not in page.parts)
 TUTORIAL = DOCS / "tutorial.md"
 NEVER_RUN = ("takes hours", "needs data", "runs on")
 NEAR, NEAR_IF_EXACT, NEAR_IF_COARSE = 0.1, 0.02, 2  # as stated above
@@ -277,20 +278,24 @@ def test_what_is_shown_is_compared(printed: str, shown: str, same: bool) -> None
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:
     extension = runpy.run_path(str(DOCS / "_ext" / "from_the_code.py"))
-    packages = [recprism, *(import_module(f"recprism.{name}") for name in _packages())]
+    rooms = [import_module(f"recprism.{path.parent.name}") for path in SOURCE.glob("*/__init__.py")]
     pages = extension["names_on_pages"](DOCS)
     missing = [
-        f"{package.__name__}.{name}"
-        for package in packages
-        for name in getattr(package, "__all__", ())
-        if f"{package.__name__}.{name}" not in pages.values() and _written_as(getattr(package, name)) not in pages
+        f"{room.__name__}.{name}"
+        for room in (recprism, *rooms)
+        for name in extension["public_names"](room)
+        if f"{room.__name__}.{name}" not in pages.values() and _defined_as(getattr(room, name)) not in pages
     ]
-    assert not missing, f"add their modules to docs/reference: {missing}"
+    assert not missing, f"add their rooms to docs/reference: {missing}"
 
 
-def _packages() -> list[str]:
-    return [path.parent.name for path in Path(recprism.__file__).parent.glob("*/__init__.py")]
+def _defined_as(value: Any) -> str | None:
+    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else None
 
 
-def _written_as(value: Any) -> str:
-    return f"{value.__module__}.{value.__qualname__}"
+def test_every_room_has_a_page_and_a_row_in_the_reference() -> None:
+    index = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    for room in (path.parent.name for path in SOURCE.glob("*/__init__.py")):
+        assert (DOCS / "reference" / f"{room}.md").exists(), room
+        assert f"({room}.md)" in index, room
+        assert re.search(rf"^{room}$", index, re.MULTILINE), f"{room} is not in the toctree"

@@ -28,7 +28,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         A function that loads a public name or a public submodule, a function that lists both, and the list of public
         names.
     """
-    homes = _homes(Path(file).with_suffix(".pyi"))
+    homes = homes_of(Path(file).with_suffix(".pyi"))
 
     def load(name: str) -> Any:
         home = homes.get(name, package)
@@ -47,7 +47,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     return load, names, sorted(homes)
 
 
-def _homes(stub: Path) -> dict[str, str]:
+def homes_of(stub: Path) -> dict[str, str]:
     """Name -> module, from the ``from module import name as name`` lines of a stub."""
     lines = ast.parse(stub.read_text(encoding="utf-8")).body
     imports = [line for line in lines if isinstance(line, ast.ImportFrom) and line.module]
