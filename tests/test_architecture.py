@@ -19,7 +19,7 @@ import pytest
 import recprism
 
 SOURCE = Path(recprism.__file__).parent
-CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+ROOT = Path(__file__).parents[1]
 
 ORDER = (
     "_compile",
@@ -234,6 +234,16 @@ class TestModules:
             imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
             assert not {"pickle", "joblib", "dill"} & imports, file
 
+    @pytest.mark.parametrize("folder", ["benchmarks", "docs/_ext", "examples", "tools"])
+    def test_scripts_import_names_that_exist(self, folder: str) -> None:
+        """No test runs most of them."""
+        lines = [line for script in (ROOT / folder).glob("*.py") for line in ast.walk(tree_of(script))]
+        wanted = [
+            line for line in lines if isinstance(line, ast.ImportFrom) and (line.module or "").startswith("recprism")
+        ]
+        names = {(str(line.module), alias.name) for line in wanted for alias in line.names}
+        assert [name for name in names if not hasattr(import_module(name[0]), name[1])] == []
+
     def test_one_asks_for_the_version(self) -> None:
         asking = [file for file in FILES.values() if 'version("recprism")' in file.read_text(encoding="utf-8")]
         assert asking == [SOURCE / "_version.py"]
@@ -300,5 +310,7 @@ def test_every_public_object_says_how_stable_it_is(room: str) -> None:
 
 
 def test_contributing_shows_the_same_map() -> None:
-    (shown,) = re.findall(r"```text\nsrc/recprism/\n(.*?)```", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL)
+    (shown,) = re.findall(
+        r"```text\nsrc/recprism/\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert tuple(re.findall(r"^  (\w+)(?:/|\.py) ", shown, re.MULTILINE)) == ORDER

@@ -4,7 +4,7 @@ A fence is one of:
 
     python     runs; the blocks of a page share one namespace, and a temporary folder
     output     directly below a python block: what that block prints
-    console    lines with ``$ `` are commands, what stands below them is what they print
+    console    lines with ``$ `` are commands; the lines below show what they print
     text       not code
 
 and anything else fails the test. A comment in front of a fence says why it is not run: ``<!-- takes hours -->``,
@@ -134,7 +134,7 @@ RUNNERS = {"python": _run_python, "console": _run_console, "text": _run_nothing,
 
 
 def sessions(code: str) -> Iterator[tuple[str, str]]:
-    """(command, what is shown below it); a command goes on after a backslash at the end of its line."""
+    """(command, what is shown below it); a command continues after a backslash at the end of its line."""
     parts = re.split(r"^\$ ", code, flags=re.MULTILINE)
     assert not parts[0].strip(), "a console block begins with a command: $ ..."
     for part in parts[1:]:
@@ -216,7 +216,7 @@ def _near(ours: re.Match[str], theirs: re.Match[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def after_the_tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the tutorial was carried out: other pages go on with its run."""
+    """The folder in which the tutorial was run; other pages use its run."""
     folder = tmp_path_factory.mktemp("tutorial")
     run_page(TUTORIAL, folder)
     return folder
@@ -233,7 +233,7 @@ def _name(page: Path) -> str:
 @pytest.mark.parametrize("page", [page for page in PAGES if _has_code(page)], ids=_name)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, after_the_tutorial: Path) -> None:
     if page == TUTORIAL:
-        return  # it has just been carried out, or the fixture failed
+        return  # the fixture ran it
     shutil.copytree(after_the_tutorial / "runs", tmp_path / "runs")
     run_page(page, tmp_path)
 
@@ -252,7 +252,7 @@ def test_blocks_that_are_not_run_are_counted() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_somewhere_on_a_forge_too(page: Path) -> None:
-    """Sphinx checks them on the site; this is for who reads the file in the repository."""
+    """Sphinx checks the links of the site; this test checks those of the files in the repository."""
     targets = re.findall(r"\]\(([^()\s]+)\)", page.read_text(encoding="utf-8"))
     local = [target.partition("#")[0] for target in targets if "://" not in target and not target.startswith("#")]
     assert [target for target in local if not (page.parent / target).exists()] == []
