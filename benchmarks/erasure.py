@@ -22,7 +22,7 @@ from recprism.data import Split, load_dataset
 from recprism.explain.erasure import BY, WHICH
 from recprism.explain.evaluator import METRICS, Evaluator
 from recprism.models import BPRMF, Factors
-from recprism.runs.jobs.erasure import ErasureReport, check, divided_users, learned_promotion, refitted
+from recprism.runs.jobs.erasure import ErasureReport, divided_users, learned_promotion, refitted, run_erasure
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage", "ilad_subtopics")
 KINDS: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def main() -> None:
                 item=np.random.default_rng(0).permuted(change.sides["item"].ravel()).reshape(-1, base.dim)
             )
         learn = partial(learned_promotion, base, split, data.subtopics, seen)
-        return figures(name, check(change, judge, objective, features=COUNTS, candidates=learn))
+        return figures(name, run_erasure(change, judge, objective, features=COUNTS, candidates=learn))
 
     rows = [row(name) for name in CASES if name.startswith(tuple(words.case))]
     if not words.json:

@@ -13,8 +13,9 @@ author = "The recprism authors"
 project_copyright = "the recprism authors; MIT licence"
 release = importlib.metadata.version("recprism")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "house_docstrings", "from_the_code", "repository_links"]
-exclude_patterns = ["_build", "_ext", "*/text.md"]  # text.md: templates of pages that tools/*_docs.py write
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "from_the_code", "repository_links"]
+TEMPLATES = ["case_study/text.md", "frontier/text.md", "paper/text.md"]  # of pages that tools/*_docs.py write
+exclude_patterns = ["_build", "_ext", *TEMPLATES]
 
 html_theme = "furo"
 html_title = f"recprism {release}"
@@ -26,6 +27,9 @@ highlight_language = "text"  # a fence without a language is not code
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True  # Attributes: of a class are a list in its description
+napoleon_use_rtype = False  # the signature shows the type
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 

@@ -4,7 +4,7 @@ A fence is one of:
 
     python     runs; the blocks of a page share one namespace, and a temporary folder
     output     directly below a python block: what that block prints
-    console    lines with ``$ `` are commands, what stands below them is what they print
+    console    lines with ``$ `` are commands; the lines below show what they print
     text       not code
 
 and anything else fails the test. A comment in front of a fence says why it is not run: ``<!-- takes hours -->``,
@@ -46,8 +46,9 @@ from recprism.metrics import METRICS
 
 pytestmark = pytest.mark.docs
 DOCS = Path(__file__).parents[1] / "docs"
-TEMPLATES = ("text.md",)  # of pages that tools/*_docs.py write
-PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts and page.name not in TEMPLATES)
+SOURCE = Path(recprism.__file__).parent
+TEMPLATES = {DOCS / name / "text.md" for name in ("case_study", "frontier", "paper")}  # tools/*_docs.py fill them
+PAGES = sorted(page for page in {*DOCS.rglob("*.md")} - TEMPLATES if "_build" not in page.parts)
 TUTORIAL = DOCS / "tutorial.md"
 NEVER_RUN = ("takes hours", "needs data", "runs on")
 NEAR, NEAR_IF_EXACT, NEAR_IF_COARSE = 0.1, 0.02, 2  # as stated above
@@ -133,7 +134,7 @@ RUNNERS = {"python": _run_python, "console": _run_console, "text": _run_nothing,
 
 
 def sessions(code: str) -> Iterator[tuple[str, str]]:
-    """(command, what is shown below it); a command goes on after a backslash at the end of its line."""
+    """(command, what is shown below it); a command continues after a backslash at the end of its line."""
     parts = re.split(r"^\$ ", code, flags=re.MULTILINE)
     assert not parts[0].strip(), "a console block begins with a command: $ ..."
     for part in parts[1:]:
@@ -215,7 +216,7 @@ def _near(ours: re.Match[str], theirs: re.Match[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def after_the_tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the tutorial was carried out: other pages go on with its run."""
+    """The folder in which the tutorial was run; other pages use its run."""
     folder = tmp_path_factory.mktemp("tutorial")
     run_page(TUTORIAL, folder)
     return folder
@@ -232,7 +233,7 @@ def _name(page: Path) -> str:
 @pytest.mark.parametrize("page", [page for page in PAGES if _has_code(page)], ids=_name)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, after_the_tutorial: Path) -> None:
     if page == TUTORIAL:
-        return  # it has just been carried out, or the fixture failed
+        return  # the fixture ran it
     shutil.copytree(after_the_tutorial / "runs", tmp_path / "runs")
     run_page(page, tmp_path)
 
@@ -251,7 +252,7 @@ def test_blocks_that_are_not_run_are_counted() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_somewhere_on_a_forge_too(page: Path) -> None:
-    """Sphinx checks them on the site; this is for who reads the file in the repository."""
+    """Sphinx checks the links of the site; this test checks those of the files in the repository."""
     targets = re.findall(r"\]\(([^()\s]+)\)", page.read_text(encoding="utf-8"))
     local = [target.partition("#")[0] for target in targets if "://" not in target and not target.startswith("#")]
     assert [target for target in local if not (page.parent / target).exists()] == []
@@ -277,20 +278,24 @@ def test_what_is_shown_is_compared(printed: str, shown: str, same: bool) -> None
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:
     extension = runpy.run_path(str(DOCS / "_ext" / "from_the_code.py"))
-    packages = [recprism, *(import_module(f"recprism.{name}") for name in _packages())]
+    rooms = [import_module(f"recprism.{path.parent.name}") for path in SOURCE.glob("*/__init__.py")]
     pages = extension["names_on_pages"](DOCS)
     missing = [
-        f"{package.__name__}.{name}"
-        for package in packages
-        for name in getattr(package, "__all__", ())
-        if f"{package.__name__}.{name}" not in pages.values() and _written_as(getattr(package, name)) not in pages
+        f"{room.__name__}.{name}"
+        for room in (recprism, *rooms)
+        for name in extension["public_names"](room)
+        if f"{room.__name__}.{name}" not in pages.values() and _defined_as(getattr(room, name)) not in pages
     ]
-    assert not missing, f"add their modules to docs/reference: {missing}"
+    assert not missing, f"add their rooms to docs/reference: {missing}"
 
 
-def _packages() -> list[str]:
-    return [path.parent.name for path in Path(recprism.__file__).parent.glob("*/__init__.py")]
+def _defined_as(value: Any) -> str | None:
+    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else None
 
 
-def _written_as(value: Any) -> str:
-    return f"{value.__module__}.{value.__qualname__}"
+def test_every_room_has_a_page_and_a_row_in_the_reference() -> None:
+    index = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    for room in (path.parent.name for path in SOURCE.glob("*/__init__.py")):
+        assert (DOCS / "reference" / f"{room}.md").exists(), room
+        assert f"({room}.md)" in index, room
+        assert re.search(rf"^{room}$", index, re.MULTILINE), f"{room} is not in the toctree"

@@ -113,7 +113,7 @@ def ordinary_user_can_run(checkout: Path) -> bool:
 
 
 def become(user: int) -> list[str]:
-    """Words in front of a command that run it as somebody with fewer rights."""
+    """Words in front of a command that run it as a user with fewer rights."""
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
 

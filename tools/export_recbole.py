@@ -11,7 +11,7 @@ environment; this one works (torch of any version that your own models need):
 
 It takes every model whose score is a dot product of a user and an item vector (BPR, LightGCN, NGCF, SGL, ...), and asks
 the model itself: what is written has been seen to give the scores of its ``full_sort_predict``. RecBole's row 0 is
-padding and is left out. ``--lists N`` writes RecBole's own top-k lists of N users beside it, to compare with.
+padding and is left out. ``--lists N`` writes RecBole's own top-k lists of N users next to it, to compare with.
 
 A checkpoint of RecBole is a pickle: open only what you trust.
 """

@@ -1,4 +1,4 @@
-"""Names of a package that load on first use.
+"""Names and submodules of a package that load on first use.
 
 The stub ``__init__.pyi`` next to a package's ``__init__.py`` lists the public names and their modules. Type checkers
 and editors read the stub; :func:`attach` reads the same lines at run time. Importing a package is therefore cheap, and
@@ -11,7 +11,9 @@ import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 
@@ -23,22 +25,29 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         file: ``__file__`` of the package; the stub is next to it.
 
     Returns:
-        A function that loads a name, a function that lists the names, and the list of public names.
+        A function that loads a public name or a public submodule, a function that lists both, and the list of public
+        names.
     """
-    homes = _homes(Path(file).with_suffix(".pyi"))
+    homes = homes_of(Path(file).with_suffix(".pyi"))
 
     def load(name: str) -> Any:
-        if name not in homes:
+        home = homes.get(name, package)
+        if home != package:
+            value = getattr(import_module(home), name)
+            setattr(sys.modules[package], name, value)
+            return value
+        if name.startswith("_") or find_spec(f"{package}.{name}") is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = homes[name]
-        value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
-        setattr(sys.modules[package], name, value)
-        return value
+        return import_module(f"{package}.{name}")
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *homes}), sorted(homes)
+    def names() -> list[str]:
+        modules = (it.name for it in iter_modules([str(Path(file).parent)]) if not it.name.startswith("_"))
+        return sorted({*homes, *modules, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+
+    return load, names, sorted(homes)
 
 
-def _homes(stub: Path) -> dict[str, str]:
+def homes_of(stub: Path) -> dict[str, str]:
     """Name -> module, from the ``from module import name as name`` lines of a stub."""
     lines = ast.parse(stub.read_text(encoding="utf-8")).body
     imports = [line for line in lines if isinstance(line, ast.ImportFrom) and line.module]

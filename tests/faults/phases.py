@@ -35,7 +35,7 @@ PHASES = {
     ("runs/jobs/diversify.py", "effect"): "measuring what it did",
     ("runs/neighbours.py", "neighbours_of"): "measuring what it did",
     ("budget/scenario.py", "tune"): "tuning on validation",
-    ("paper/frontier.py", "frontier"): "reading on the test",
+    ("paper/fronts.py", "frontier"): "reading on the test",
     ("report/gather.py", "gather"): "gathering",
     ("report/html.py", "render"): "drawing",
     ("report/page.py", "write_report"): "writing the page",

@@ -14,7 +14,7 @@ from recprism.data import Dataset
 from recprism.metrics._statistics import holm
 from recprism.paper import contest as grid
 from recprism.paper import verdict
-from recprism.paper.frontier import hypervolume
+from recprism.paper.fronts import hypervolume
 from recprism.paper.tuning import RIVALS, planned
 from recprism.paper.verdict import MethodResult, paired, table
 

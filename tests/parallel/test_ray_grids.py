@@ -17,7 +17,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
 from recprism.models import make_model
-from recprism.paper.frontier import frontier
+from recprism.paper.fronts import frontier
 from recprism.paper.tuning import RIVALS, planned
 from recprism.parallel import LocalExecutor, RayExecutor, executor_named
 from recprism.testing.synthetic import make_world

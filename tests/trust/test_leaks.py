@@ -22,7 +22,7 @@ from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.paper import contest as grid
-from recprism.paper.frontier import frontier
+from recprism.paper.fronts import frontier
 from recprism.paper.tuning import RIVALS, planned
 from recprism.runs.stored_path import make_path
 

@@ -18,7 +18,7 @@ from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.budget import scenario as methods
-from recprism.paper.frontier import frontier
+from recprism.paper.fronts import frontier
 from recprism.budget.scenario import Scenario
 from recprism.budget.diversified import within_budget
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recprism._display import Displayed
+from recprism._log import phase
 from recprism.budget._popularity import beside_popularity
 from recprism.budget.certificate import Certificate
 from recprism.budget.path import Path, PathPoint, check_goal, deciding_part, require_possible, steps_towards, walk
@@ -164,12 +165,13 @@ def cost_of_diversity(
         if not decides_itself:
             earlier = scenario.on(part)
             deciding = {goal: walk(earlier, goal, labelled, executor=workers, on_point=step) for goal in goals}
-    reaches = {
-        goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
-        if has_labels
-        else ()
-        for goal in goals
-    }
+    with phase("certifying", __name__):
+        reaches = {
+            goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
+            if has_labels
+            else ()
+            for goal in goals
+        }
     shown = _shown(reaches[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
     return Audit(

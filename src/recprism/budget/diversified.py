@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.path import (
     Constraints,
@@ -125,6 +126,7 @@ def served_at(
     return compiled, np.asarray(served, np.int64)
 
 
+@phase("walking the path and certifying", __name__)
 def within_budget(
     scenario: Scenario,
     goal: str,

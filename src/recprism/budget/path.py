@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
@@ -175,6 +176,7 @@ def constrained(scenario: Scenario, goal: str, trade_off: float, constraints: Co
     return Constrained(rule, **{**known, **constraints})
 
 
+@phase("walking the path", __name__)
 def walk(
     scenario: Scenario,
     goal: str,

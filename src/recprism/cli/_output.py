@@ -48,8 +48,9 @@ stderr = Console(stderr=True, soft_wrap=True)
 
 
 def configure_logging(verbose: bool) -> None:
-    handler = RichHandler(console=stderr, show_path=False)
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], format="%(message)s")
+    """Log to stderr: warnings, and with ``verbose`` the phases of the library (not of the packages it uses)."""
+    logging.basicConfig(handlers=[RichHandler(console=stderr, show_path=False)], format="%(message)s")
+    logging.getLogger("recprism").setLevel(logging.INFO if verbose else logging.NOTSET)
 
 
 def say(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from recprism._log import phase
 from recprism.budget.diversified import Diversified
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
@@ -124,6 +125,7 @@ def require_enough(draws: int) -> None:
         )
 
 
+@phase("running the controls", __name__)
 def run_checks(
     found: Diversified,
     split: Split,

@@ -1,4 +1,7 @@
 from recprism.paper.contest import compare as compare
+from recprism.paper.fronts import Front as Front
+from recprism.paper.fronts import FrontPoint as FrontPoint
+from recprism.paper.fronts import frontier as frontier
 from recprism.paper.promotion import promoted as promoted
 from recprism.paper.reproduce import Cell as Cell
 from recprism.paper.tables import Row as Row

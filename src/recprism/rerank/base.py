@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recprism.errors import InputError
 from recprism.rerank._pool import Pool
-from recprism.rerank.features import Features
+from recprism.rerank.features import Directions, Features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,44 @@ class Reranker(ABC):
         if pool.n_users == 0:
             return pool.items[:, :k]
         return pool.take(self.choose(pool, k, features), by_rank=self.sort_back)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityReranker(Reranker):
+    """A re-ranker that uses the cosine between items.
+
+    Attributes:
+        similarity: "vectors" or "subtopics", between which the cosine is computed.
+    """
+
+    similarity: str = "vectors"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("similarity", self.similarity, ("vectors", "subtopics"))
+
+    def directions(self, features: Features) -> Directions:
+        """Return the unit vectors of the items."""
+        return features.vector_directions if self.similarity == "vectors" else features.subtopic_directions
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedReranker(SimilarityReranker):
+    """A re-ranker that compares an item with those just before it.
+
+    Attributes:
+        window: How many consecutive items are compared, including the new one; None for the whole list.
+    """
+
+    window: int | None = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole("window", self.window, "for the whole list", least=1)
+
+    def earlier(self, k: int) -> int:
+        """Return how many of the latest items a candidate is compared with, in lists of length k."""
+        return (k if self.window is None else min(k, self.window)) - 1
 
 
 def require_whole(setting: str, value: int | None, none_means: str, *, least: int = 0) -> None:

@@ -11,7 +11,6 @@ from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_between
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +70,3 @@ def _calibrated_of_some(
         last = choices.choose((1 - trade_off) * some.relevance + trade_off * fit)
         amount, count = amount + rows_at(shares, last), count + rows_at(counts, last)
     return choices.positions
-
-
-register("calibrated", Calibrated)

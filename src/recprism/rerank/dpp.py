@@ -9,9 +9,8 @@ from torch import Tensor
 
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank._similarity import SimilarityReranker
+from recprism.rerank.base import SimilarityReranker
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.registry import register
 
 FLOOR = 1e-6  # squared sine of the angle (0.06 degrees) below which an item adds no direction of its own
 
@@ -63,6 +62,3 @@ def _dpp_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -
         residual = residual - torch.bmm(unit, direction.transpose(1, 2))[:, :, 0] ** 2
         span[:, place] = direction[:, 0]
     return choices.positions
-
-
-register("dpp", DPP)

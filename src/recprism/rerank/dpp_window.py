@@ -9,10 +9,9 @@ from torch import Tensor
 
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank._similarity import WindowedReranker
+from recprism.rerank.base import WindowedReranker
 from recprism.rerank.dpp import FLOOR
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +65,3 @@ def _orthonormal(vectors: Tensor) -> Tensor:
         new = (outside**2).sum(2, keepdim=True) > FLOOR
         span[:, row : row + 1] = torch.where(new, torch.nn.functional.normalize(outside, dim=2), 0.0)
     return span
-
-
-register("dpp_window", SlidingDPP)

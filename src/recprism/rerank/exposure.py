@@ -12,7 +12,6 @@ from recprism.rerank._choices import compiled_for
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_whole
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +85,3 @@ def plain_spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off:
             positions[user, kept : kept + len(best)] = kept + best
             shown[items[best]] += 1
     return positions
-
-
-register("exposure", ExposureAware)

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank._similarity import SimilarityReranker
+from recprism.rerank.base import SimilarityReranker
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +49,3 @@ def _mmr_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -
         nearest = torch.maximum(nearest, similarity)
         last = choices.choose((1 - trade_off) * some.relevance - trade_off * nearest)
     return choices.positions
-
-
-register("mmr", MMR)

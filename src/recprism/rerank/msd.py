@@ -9,9 +9,8 @@ from torch import Tensor
 
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank._similarity import SimilarityReranker
+from recprism.rerank.base import SimilarityReranker
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +48,3 @@ def _msd_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -
         similarity = torch.bmm(unit, rows_at(unit, last).transpose(1, 2))[:, :, 0]
         distances = distances + known * known.gather(1, last) - similarity
     return choices.positions
-
-
-register("msd", MSD)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +23,6 @@ from recprism.rerank._kernels.optimal import optimal
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_between
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
 WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
@@ -170,8 +168,3 @@ def _per_alpha_dcg(features: Features, k: int) -> float:
 def _subtopics(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
     rows = features.topics.rows
     return rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), rows.n_cols
-
-
-register("optimal", Optimal)
-for _goal in GOALS:
-    register(f"optimal_{_goal}", partial(Optimal, goals=MappingProxyType({_goal: 1.0})))

@@ -11,7 +11,6 @@ from recprism.rerank._choices import TIE, Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_between, require_one_of
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +79,3 @@ def _weights(quotients: Tensor, focus: float) -> Tensor:
     quotients = quotients / quotients.sum(1, keepdim=True)
     turn = (quotients >= quotients.amax(1, keepdim=True) - TIE).to(torch.int8).argmax(1, keepdim=True)
     return ((1 - focus) * quotients).scatter(1, turn, focus * quotients.gather(1, turn))
-
-
-register("pm2", PM2)

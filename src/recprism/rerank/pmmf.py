@@ -18,7 +18,6 @@ from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_between, require_whole
 from recprism.rerank.exposure import order_of_service
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 
 ENOUGH = 1e-14  # prices that exceed the allowance of 1 by less than this need no correction
 
@@ -154,6 +153,3 @@ def _allowed(weighted: Tensor) -> Tensor:
         if over <= ENOUGH:
             return torch.where(weighted < 0, below, weighted)
         raised += over / count
-
-
-register("pmmf", PMMF)

@@ -4,12 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from recprism.errors import InputError
 from recprism.rerank.base import Reranker
+from recprism.rerank.calibrated import Calibrated
+from recprism.rerank.dpp import DPP
+from recprism.rerank.dpp_window import SlidingDPP
+from recprism.rerank.exposure import ExposureAware
+from recprism.rerank.mmr import MMR
+from recprism.rerank.msd import MSD
+from recprism.rerank.optimal import GOALS, Optimal
+from recprism.rerank.pm2 import PM2
+from recprism.rerank.pmmf import PMMF
+from recprism.rerank.slots import SlotFilling
+from recprism.rerank.ssd import SSD
+from recprism.rerank.xquad import XQuAD
 
-RERANKERS: dict[str, Callable[..., Reranker]] = {}
+RERANKERS: dict[str, Callable[..., Reranker]] = {
+    "calibrated": Calibrated,
+    "dpp": DPP,
+    "dpp_window": SlidingDPP,
+    "exposure": ExposureAware,
+    "mmr": MMR,
+    "msd": MSD,
+    "optimal": Optimal,
+    **{f"optimal_{goal}": partial(Optimal, goals=MappingProxyType({goal: 1.0})) for goal in GOALS},
+    "pm2": PM2,
+    "pmmf": PMMF,
+    "xquad": XQuAD,
+    "xquad_uniform": partial(XQuAD, intents="uniform"),
+    "slots_coverage": partial(SlotFilling, fill="coverage"),
+    "slots_exposure": partial(SlotFilling, fill="exposure"),
+    "ssd": SSD,
+}
+"""Every re-ranker by name. A new one is a file and its line here."""
 
 
 def register(name: str, make: Callable[..., Reranker], *, replace: bool = False) -> None:
@@ -67,20 +98,3 @@ def reranker(name: str, **settings: Any) -> Reranker:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
-
-
-# Re-rankers register themselves when their module is imported. To add one, add its module here.
-from recprism.rerank import (  # noqa: E402
-    calibrated,  # noqa: F401
-    dpp,  # noqa: F401
-    dpp_window,  # noqa: F401
-    exposure,  # noqa: F401
-    mmr,  # noqa: F401
-    msd,  # noqa: F401
-    optimal,  # noqa: F401
-    pm2,  # noqa: F401
-    pmmf,  # noqa: F401
-    slots,  # noqa: F401
-    ssd,  # noqa: F401
-    xquad,  # noqa: F401
-)

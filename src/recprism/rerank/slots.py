@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor
 
@@ -12,7 +11,6 @@ from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_one_of, require_whole
 from recprism.rerank.exposure import spread
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 from recprism.rerank.xquad import cover
 
 
@@ -48,7 +46,3 @@ class SlotFilling(Reranker):
         if self.fill == "exposure":
             return spread(pool, features, k, trade_off=1.0, seed=self.seed, kept=kept)
         return cover(pool, features, features.uniform_intents, k, trade_off=1.0, kept=kept)
-
-
-register("slots_coverage", partial(SlotFilling, fill="coverage"))
-register("slots_exposure", partial(SlotFilling, fill="exposure"))

@@ -9,10 +9,9 @@ from torch import Tensor
 
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank._similarity import WindowedReranker
+from recprism.rerank.base import WindowedReranker
 from recprism.rerank.dpp import FLOOR
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +74,3 @@ def _ssd_of_some(some: Pool, directions: Directions, k: int, trade_off: float, e
             outside = outside + along[:, slot] - square
             span[:, slot], along[:, slot] = direction[:, 0], square
     return choices.positions
-
-
-register("ssd", SSD)

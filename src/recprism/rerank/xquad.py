@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +11,6 @@ from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker, require_one_of
 from recprism.rerank.features import Features
-from recprism.rerank.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +78,3 @@ def _cover_of_some(some: Pool, chances: Tensor, intents: Tensor, k: int, *, trad
         last = choices.choose((1 - weight) * some.relevance + weight * gain)
         uncovered = uncovered * (1 - rows_at(chances, last).transpose(1, 2))
     return choices.positions
-
-
-register("xquad", XQuAD)
-register("xquad_uniform", partial(XQuAD, intents="uniform"))

@@ -43,8 +43,8 @@ def frontier(
     from recprism.budget.path import check_goal
     from recprism.budget.scenario import Scenario
     from recprism.errors import InputError
-    from recprism.paper.frontier import BUDGETS
-    from recprism.paper.frontier import frontier as fronts_of
+    from recprism.paper.fronts import BUDGETS
+    from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.tuning import RIVALS, possible_rivals
     from recprism.parallel import executor_named
     from recprism.runs.run import Run

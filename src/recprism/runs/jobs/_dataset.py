@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from recprism._log import phase
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import NAMED, load_dataset, load_files
 from recprism.errors import InputError
 from recprism.runs.config import DataConfig
 
 
+@phase("loading the data", __name__)
 def open_data(config: DataConfig) -> Dataset:
     """The data set that a configuration names, cleaned."""
     chosen: dict[str, Any] = {"duplicates": config.duplicates}

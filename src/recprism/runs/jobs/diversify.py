@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.diversified import Diversified, within_budget
 from recprism.cmb import CMB, Progress, Step
@@ -42,6 +43,7 @@ class Effect:
 
 
 @writing
+@phase("searching", __name__)
 def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, executor: Executor | None = None) -> CMB:
     """Search as the configuration of the run says, from the start or from where an interrupted search ended.
 
@@ -105,6 +107,7 @@ def diversify_within(
     return kept
 
 
+@phase("writing the result", __name__)
 def keep_result(
     run: Run, asked: BudgetConfig, kept: Diversified, certificate: Mapping[str, Any], overwrite: bool
 ) -> None:
@@ -152,6 +155,7 @@ def constraints_of(asked: ConstraintsConfig, factors: Factors) -> dict[str, Any]
     return {name: value for name, value in found.items() if value}
 
 
+@phase("measuring the effect", __name__)
 def effect(
     run: Run,
     metrics: Sequence[str] | None = None,

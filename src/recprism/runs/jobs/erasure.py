@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share, share
 from recprism.data.split import Part
@@ -49,6 +50,7 @@ class ErasureReport:
         }
 
 
+@phase("erasing", __name__)
 def erase_run(
     run: Run,
     objective: str | None = None,

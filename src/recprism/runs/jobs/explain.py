@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from recprism._log import phase
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -37,6 +38,7 @@ class ExplainedRun:
     kept: Mapping[str, Any]
 
 
+@phase("explaining", __name__)
 def explain_run(
     run: Run,
     objective: str | None = None,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.data._ids import find_ids, id_positions, show
 from recprism.data._labels import GIVEN, SET_ASIDE
 from recprism.data.dataset import Dataset
@@ -52,6 +53,7 @@ def run_from_factors(
     return write_run(path, factors, known, split, {"left_out": left_out}, overwrite=overwrite)
 
 
+@phase("writing the run", __name__)
 def write_run(
     path: str | Path,
     factors: Factors,

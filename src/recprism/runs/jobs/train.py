@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism._log import phase
 from recprism.budget._popularity import beside_popularity
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions, id_series
@@ -59,15 +60,18 @@ def start(
 def divided(config: RunConfig) -> tuple[Dataset, Split]:
     """What a run of this configuration would hold."""
     dataset = open_data(config.data)
-    return dataset, dataset.split(config.split.method, seed=config.seed, **config.split.options())
+    with phase("splitting the data", __name__):
+        return dataset, dataset.split(config.split.method, seed=config.seed, **config.split.options())
 
 
+@phase("writing the data", __name__)
 def _keep_data(run: Run, dataset: Dataset, split: Split) -> None:
     run.save_data(dataset, split)
     run.event("data", name=dataset.name, **dataset.stats())
 
 
 @writing
+@phase("training", __name__)
 def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
     """Train the run's model from its checkpoint, if it has one, or from the start; the factors are kept in the run."""
     config = run.config
@@ -112,6 +116,7 @@ def scenario_of(run: Run, part: Part = "test") -> Scenario:
     return Scenario(run.factors(), run.split(), run.subtopics(), part, store=RunPaths(run))
 
 
+@phase("ranking", __name__)
 def recommend(
     run: Run, k: int, *, part: Part = "test", users: Sequence[Any] | None = None, base: bool = False
 ) -> pl.DataFrame:
@@ -147,6 +152,7 @@ def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], s
     )
 
 
+@phase("ranking and measuring", __name__)
 def evaluate_run(
     run: Run,
     metrics: Sequence[str] | None = None,
