@@ -104,7 +104,7 @@ def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) 
 
     def asked() -> Any:
         ran.clear()
-        return explain_run(run, draws=40, on_step=lambda done, _total: ran.append(done))
+        return explain_run(run, draws=40, on_step=lambda _what, done, _total: ran.append(done))
 
     first = asked()
     assert ran

@@ -27,9 +27,7 @@ CURVES = ("top", "matched", "squares")
 def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: ProgressCallback) -> Explained:
     """Run the controls, erase, and look at ten users."""
     tell("controls", 0, 1)
-    found = explain_run(
-        run, part=part, draws=draws, seed=seed, on_step=lambda done, total: tell("controls", done, total)
-    )
+    found = explain_run(run, part=part, draws=draws, seed=seed, on_step=tell)
     explanation, judge = found.explanation, found.judge
     short = replace(judge, metrics=(explanation.objective, explanation.cost))
     erasure = erase(
@@ -38,7 +36,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         explanation.objective,
         draws=ERASURE_DRAWS,
         seed=seed,
-        on_step=lambda done, total: tell("erasing", done, total),
+        on_step=tell,
     )
     catalogue = Catalogue(run.items(), run.subtopics())
     verdict = explanation.verdict

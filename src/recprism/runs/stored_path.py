@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
 from recprism.budget.path import Values, check_goal, deciding_part, served_at, steps_towards
 from recprism.budget.scenario import Scenario
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.runs.run import Run
 
 METRICS = (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
 OF_LABELS = (COST, "recall@10")
 OF_SUBTOPICS = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
 FORMAT = 2
-Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class StoredPath:
         return max(at for at, loss in enumerate(self.losses) if loss <= budget)
 
 
-def stored_path(run: Run, goal: str, on_step: Told | None = None) -> StoredPath:
+def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) -> StoredPath:
     """The path of a run, read where it is stored for the very vectors that the run has, else made and stored."""
     stored = run.load_path(check_goal(goal))
     if stored is not None and stored[1].get("format") == FORMAT:
@@ -88,7 +88,9 @@ def _from_facts(lists: NDArray[np.int32], facts: Mapping[str, Any]) -> StoredPat
     return StoredPath(facts["goal"], tuple(facts["trade_offs"]), lists, means, losses, upper, *about)
 
 
-def make_path(scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: Told | None = None) -> StoredPath:
+def make_path(
+    scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: ProgressCallback | None = None
+) -> StoredPath:
     """Walk the whole path, every point judged on the scenario's part, and its price on the part that decides."""
     steps = (0.0, *steps_towards(goal))
     names = _metrics(scenario, goal)
@@ -97,13 +99,13 @@ def make_path(scenario: Scenario, goal: str, *, confidence: float = 0.95, on_ste
     lists: list[NDArray[np.int32]] = []
     values: list[Values] = []
     deciding: list[Values] = []
-    for at, trade_off in enumerate(steps):
-        if on_step is not None:
-            on_step(at, len(steps))
+    step = count_steps(on_step, "walking the path", len(steps))
+    for trade_off in steps:
         lists.append(_served(scenario, goal, trade_off))
         values.append(scenario.judge(lists[-1], names))
         if judge is not scenario:
             deciding.append(judge.judge(_served(judge, goal, trade_off), (COST,)))
+        step()
     judged = deciding or values
     price = _price(judged, confidence) if COST in judged[0] else (None, None, scenario.factors.n_users)
     losses, upper, users = price

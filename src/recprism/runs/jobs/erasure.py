@@ -122,20 +122,17 @@ def run_erasure(
 ) -> ErasureReport:
     """candidates: from the objective to numbers per item that plain promotion may use, by name."""
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
-    curves = erase(
-        change, judge, objective, features=counts, draws=draws, seed=seed, on_step=_telling(on_step, "erasing")
-    )
+    curves = erase(change, judge, objective, features=counts, draws=draws, seed=seed, on_step=on_step)
     found = None
     if controls:
         offered = None if candidates is None else candidates(objective)
-        telling = _telling(on_step, "controls")
         found = run_controls(
             change,
             judge,
             objective,
             draws=controls,
             seed=seed,
-            on_step=telling,
+            on_step=on_step,
             candidates=offered,
             unseen=judge.users is not None,
         )
@@ -210,7 +207,3 @@ def own_objective(model: CMB) -> str:
         return f"{parse(first)[0].name}@10"
     except InputError:
         return DEFAULT_OBJECTIVE
-
-
-def _telling(on_step: ProgressCallback | None, what: str) -> Callable[[int, int], None] | None:
-    return None if on_step is None else partial(on_step, what)

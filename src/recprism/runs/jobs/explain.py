@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import polars as pl
 
 from recprism.cmb import CMB
 from recprism.cmb._settings import BAKED
+from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -31,7 +32,6 @@ FEWEST_USERS = 20  # to be divided into groups
 HELD_OUT = 0.2  # of the users, to judge controls on
 COST = "ndcg@10"
 ENOUGH = 40  # draws: two controls share the level of 5 %, and 2 / (39 + 1) does not pass it
-Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def explain_run(
     draws: int = 199,
     part: Part = "test",
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Explained:
     """Explain what a run's perturbation did on ``part``; ``draws=0`` runs no controls and finds nothing again.
 
@@ -96,7 +96,7 @@ def _checks(
     part: Part,
     draws: int,
     seed: int,
-    on_step: Told | None,
+    on_step: ProgressCallback | None,
 ) -> Checks:
     controls, notes = checked(
         model, split, subtopics, objective, axes=axes, part=part, draws=draws, seed=seed, on_step=on_step
@@ -122,7 +122,7 @@ def checked(
     part: Part = "test",
     draws: int = 199,
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> tuple[Controls, tuple[str, ...]]:
     """The controls of a perturbation, and on whom they were run.
 
