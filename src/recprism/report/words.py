@@ -63,11 +63,7 @@ def _row(content: Content, name: str) -> Change | None:
 def _price(content: Content) -> str:
     objective = content.goal if content.explained is None else content.explained.objective
     gain, loss = _row(content, objective) or _row(content, content.goal), _row(content, content.cost)
-    gained = (
-        ""
-        if gain is None
-        else " ".join((gain.name, signed_percent(gain.relative), f"({both(gain)})")).replace("  ", " ")
-    )
+    gained = "" if gain is None else f"{gain.name} {signed_percent(gain.relative)} ({both(gain)})".replace("  ", " ")
     if loss is None or loss.before is None or content.chosen is None:
         return f"The lists changed: {gained}; accuracy could not be judged, for there are no held-out interactions."
     paid = f"for {signed_percent(loss.relative)} of {loss.name}"
@@ -100,10 +96,11 @@ def _next(content: Content) -> str:
     if worst is None or (worst.relative or 0.0) >= 0:
         return f"Next: serve these vectors (`recprism export {content.run}`); no group of users lost accuracy."
     if (worst.high or 0.0) >= 0:
-        last = (
-            f"{worst.name} users come off worst, {signed_percent(worst.relative)} of {content.cost} ({interval(worst)})"
+        lost = f"{signed_percent(worst.relative)} of {content.cost} ({interval(worst)})"
+        return (
+            f"Next: serve these vectors (`recprism export {content.run}`); no group clearly lost accuracy: "
+            f"{worst.name} users come off worst, {lost}."
         )
-        return f"Next: serve these vectors (`recprism export {content.run}`); no group clearly lost accuracy: {last}."
     return (
         f"Next: serve these vectors to some users first (`recprism export {content.run}`), and watch {worst.name} "
         f"users, who pay most: {signed_percent(worst.relative)} of {content.cost} ({interval(worst)})."

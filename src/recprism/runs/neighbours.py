@@ -54,8 +54,8 @@ class NeighbourOverlap:
         whose = "items keep" if self.asked == self.items else f"{self.asked:,} items drawn from {self.items:,} keep"
         cosine, product, whole = (percent(it, ".1f") for it in (self.cosine, self.inner_product, self.whole_by_cosine))
         return (
-            f"Item-to-item neighbours: {whose} {cosine} of their {self.k} nearest items by cosine and {product} by inner "
-            f"product; {whole} keep all by cosine."
+            f"Item-to-item neighbours: {whose} {cosine} of their {self.k} nearest items by cosine and {product} by "
+            f"inner product; {whole} keep all by cosine."
         )
 
     def to_dict(self) -> dict[str, Any]:
