@@ -23,7 +23,7 @@ def test_an_event_is_read_whatever_letters_it_holds(tmp_path: Path) -> None:
     assert [event.get("name") for event in run.events()] == [name, None]
 
 
-@pytest.mark.parametrize(("step", "command"), [("training", "train"), ("search", "diversify")])
+@pytest.mark.parametrize(("step", "command"), [("training", "train"), ("search", "search")])
 def test_a_damaged_checkpoint_names_its_own_command(step: str, command: str, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", RunConfig())
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1}, step)
@@ -37,7 +37,7 @@ def test_a_path_is_bound_to_the_vectors_it_was_made_from(trained_run: Callable[.
     run = trained_run()
     others = trained_run(epochs=1).factors()
 
-    def meanwhile(done: int, total: int) -> None:
+    def meanwhile(_what: str, done: int, total: int) -> None:
         if done == total - 1:
             run.save_factors(others)
 

@@ -221,7 +221,7 @@ class Run:
         try:
             return read_tensors(path) if path.exists() else None
         except ValueError as broken:
-            again = "recprism train --resume" if step == "training" else "recprism diversify --resume"
+            again = "recprism train --resume" if step == "training" else "recprism search --resume"
             again = f"{again} {self.path if step == 'training' else self.argument}"
             raise InputError(
                 f"{path}: damaged checkpoint ({broken}); delete it, and `{again}` starts this step anew"
@@ -320,7 +320,7 @@ class Run:
         others = [it for it in (*unnamed, *self.results()) if it != (self.result or "the unnamed one")]
         if others:
             raise InputError(
-                f"{self.path}: --like turns the vectors that its other results ({', '.join(others)}) are made for; "
+                f"{self.path}: refit turns the vectors that its other results ({', '.join(others)}) are made for; "
                 "train into another run, or train again with --overwrite"
             )
 

@@ -143,7 +143,7 @@ class OpenedRun:
     def _add_path(self, view: View, goal: str) -> None:
         phase: Phase = "preparing" if self._view is None else "ready"
 
-        def tell(done: int, total: int) -> None:
+        def tell(_what: str, done: int, total: int) -> None:
             if self._closing:
                 raise NotReadyError("the studio is closing")
             self.where = Where(phase, f"walking towards {goal}", done, total)
