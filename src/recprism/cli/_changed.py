@@ -97,7 +97,7 @@ def print_diversified(
 
 
 def _conclusion(run: Run, kept: Diversified) -> list[str]:
-    """Who judged the table, how many lists the vectors give back, and which constraints they break."""
+    """Who judged the table, how many lists the vectors reproduce, and which constraints they break."""
     said = []
     if not len(run.split().part(JUDGED_ON)):
         said.append(f"no user has interactions in the {JUDGED_ON} part: what it costs there is not known")

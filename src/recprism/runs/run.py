@@ -294,11 +294,12 @@ class Run:
 
     def require_undiversified(self, *, overwrite: bool = False) -> None:
         """Refuse a second perturbation, unless it may replace the first."""
-        if self.config.diversify is not None and not overwrite:
+        asked = self.config.diversify
+        if asked is not None and not overwrite:
             what = "a perturbation" if self.result is None else f"a result named {self.result}"
-            raise InputError(
-                f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run"
-            )
+            stopped = asked.within is None and not self.is_diversified()
+            resume = f"continue it with `recprism search --resume {self.argument}`, or " if stopped else ""
+            raise InputError(f"{self.path}: already has {what}; {resume}use --overwrite, another --name or another run")
 
     def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
         """Note what is about to be searched for; a result holds one perturbation."""
@@ -352,7 +353,9 @@ class Run:
 
     def cmb(self) -> CMB:
         if not self.is_diversified():
-            raise InputError(f"{self.path}: holds no perturbation yet; run `recprism diversify {self.argument}`")
+            raise InputError(
+                f"{self.path}: holds no perturbation yet; run `recprism diversify {self.argument} --budget 5%`"
+            )
         require_rights(self.file("delta.safetensors"))
         return CMB.load(self.file("delta.safetensors").parent, base_folder=self.path)
 
