@@ -4,8 +4,8 @@
 
 Two retrainings of BPRMF (50 factors) on MovieLens-1M, test part. "seed": the same data, another seed. "data": the old
 model knows the first nine tenths of all interactions by time, the new one all of them, so that users and items are new
-and items were seen since. A first fit walks the path within the budget; a refit follows the old run (recprism diversify
-NEW --like OLD), on the user side also with a bound on churn. "carried" is no fit at all: the old change on the new
+and items were seen since. A first fit walks the path within the budget; a refit follows the old run (recprism refit NEW
+--like OLD), on the user side also with a bound on churn. "carried" is no fit at all: the old change on the new
 vectors, turned onto the old axes or not. "baked": item vectors for the lists of the old trade-off, sought from the new
 base vectors or from the carried ones (a warm start). Changes in per cent of the new base lists. On two cores about
 twelve minutes, five of them training.

@@ -59,7 +59,7 @@ def load(port: int, ask: Callable[[], str], clients: int, seconds: float) -> tup
 
 
 def serve(run: Path) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-m", "recprism", "serve", str(run), "--port", "0"]
+    command = [sys.executable, "-m", "recprism", "studio", str(run), "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     for line in server.stderr:

@@ -54,7 +54,7 @@ STEPS: dict[str, list[str]] = {
         "items",
         "--json",
     ],
-    "players": ["diversify", "gcn", "--set", "iterations=10", "--json"],
+    "players": ["search", "gcn", "--set", "iterations=10", "--json"],
     "erase": ["erase", "gcn", "--draws", "19", "--json"],
     "frontier": ["frontier", "gcn", "--goal", "subtopic_coverage", "--rivals", "mmr,xquad", "--json"],
 }

@@ -18,7 +18,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "studio.png"
 
 
 def main(run: str) -> None:
-    command = [sys.executable, "-m", "recprism", "serve", run, "--port", "0"]
+    command = [sys.executable, "-m", "recprism", "studio", run, "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     link = next(found.group() for line in server.stderr if (found := re.search(r"http://\S+", line)))

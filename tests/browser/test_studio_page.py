@@ -25,7 +25,7 @@ LONG = (
 
 def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     """The server as people start it, and the link it prints."""
-    command = [sys.executable, "-m", "recprism", "serve", *arguments, "--port", "0"]
+    command = [sys.executable, "-m", "recprism", "studio", *arguments, "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     for line in server.stderr:

@@ -11,41 +11,18 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from recprism.cli import main
+from recprism.cli import PANELS
 
 QUICK = ["--set", "epochs=2"]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, object]:
-        return json.loads(self.out)  # type: ignore[no-any-return]
-
-
-Recprism = Callable[..., Outcome]
-
-
-@pytest.fixture
-def recprism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Recprism:
-    def call(*words: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
-
-    return call
+Recprism = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +77,7 @@ def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: P
         "subtopic_coverage",
         "catalogue_coverage",
     ]
-    scores = {row["metric"]: row for row in result.json["scores"]}  # type: ignore[attr-defined]
+    scores = {row["metric"]: row for row in result.json["scores"]}
     assert set(scores) == {"ndcg", "subtopic_coverage", "catalogue_coverage"}
     assert 0 < scores["ndcg"]["low"] < scores["ndcg"]["mean"] < scores["ndcg"]["high"] < 1
     assert pl.read_parquet(trained / "metrics.parquet").height == 3
@@ -128,9 +105,9 @@ def test_a_file_of_lists_is_judged_as_the_run_itself(recprism: Recprism, trained
 def test_nothing_but_a_file_of_lists(recprism: Recprism, tmp_path: Path) -> None:
     (tmp_path / "lists.csv").write_text("user_id,item_id,rank\na,x,1\na,y,2\nb,x,1\nb,z,2\n")
     outcome = recprism("evaluate", tmp_path / "lists.csv", "--json", "-m", "personalisation@2,gini@2")
-    scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}  # type: ignore[attr-defined]
+    scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}
     assert scores["personalisation"] == pytest.approx(0.5)
-    assert any("the catalogue is not known" in note for note in outcome.json["notes"])  # type: ignore[attr-defined]
+    assert any("the catalogue is not known" in note for note in outcome.json["notes"])
     plain = recprism("evaluate", tmp_path / "lists.csv")
     assert plain.code == 0, plain.err
 
@@ -143,7 +120,7 @@ def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> Non
         *("evaluate", tmp_path / "lists.csv", "--held-out", tmp_path / "test.csv", "--items", tmp_path / "items.csv"),
         *("--subtopic-column", "genres", "--json", "-m", "recall@2,subtopic_coverage@2,catalogue_coverage@2,mrr@2"),
     )
-    scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}  # type: ignore[attr-defined]
+    scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}
     assert scores == {
         "recall": pytest.approx(0.75),
         "subtopic_coverage": pytest.approx(2 / 3),
@@ -174,7 +151,7 @@ def test_two_runs_compare_with_a_paired_test(recprism: Recprism, trained: Path, 
     outcome = recprism(
         "evaluate", tmp_path / "other", "--against", trained, "--json", "-m", "ndcg@10,catalogue_coverage@10"
     )
-    rows = {row["metric"]: row for row in outcome.json["rows"]}  # type: ignore[attr-defined]
+    rows = {row["metric"]: row for row in outcome.json["rows"]}
     assert rows["ndcg"]["difference"] == pytest.approx(rows["ndcg"]["b"] - rows["ndcg"]["a"])
     assert 0 <= rows["ndcg"]["p_value"] <= 1
     assert rows["catalogue_coverage"]["p_value"] is None
@@ -205,28 +182,29 @@ def test_show_prints_the_licence_of_the_embedded_set(recprism: Recprism) -> None
 def test_doctor(recprism: Recprism) -> None:
     found = recprism("doctor", "--json").json
     assert {"versions", "extras", "machine", "data", "missing"} == set(found)
-    assert found["versions"]["torch"]  # type: ignore[index]
-    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert found["versions"]["torch"]
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     for_users = set(declared["project"]["optional-dependencies"]) - {"lint", "docs", "engines"}
-    assert set(found["extras"]) == for_users | {"recbole"}  # type: ignore[call-overload]
+    assert set(found["extras"]) == for_users | {"recbole"}
     assert recprism("doctor").code == 0
 
 
 def test_every_command_explains_itself(recprism: Recprism) -> None:
-    for words in (
-        [],
-        ["data"],
-        ["data", "stats"],
-        ["data", "fetch"],
-        ["train"],
-        ["recommend"],
-        ["evaluate"],
-        ["demo"],
-        ["doctor"],
-    ):
+    names = [[name] for panel in PANELS.values() for name in panel]
+    for words in ([], *names, ["data", "list"], ["data", "show"], ["data", "stats"], ["data", "fetch"]):
         outcome = recprism(*words, "--help")
         assert outcome.code == 0
         assert "Usage" in outcome.out
+        assert "<bool>" not in outcome.out, "a flag has no type"
+        if words and words != ["data"]:
+            assert re.search(rf"Examples:\s+• recprism {' '.join(words)}", outcome.out), words
+
+
+def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = recprism("--help").out
+    assert re.findall(r"─ (\w+) ─", shown) == ["Options", *PANELS]
+    assert re.findall(r"(?m)^│ ([a-z]+) ", shown) == [name for panel in PANELS.values() for name in panel]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +226,7 @@ def test_every_command_explains_itself(recprism: Recprism) -> None:
         (["diversify", "run", "--budget", "5"], "--budget: 5 is not a share from 0.0001 to 0.5; did you mean 5%?"),
         (["diversify", "run", "--budget", "nan"], "--budget: nan is not a share"),
         (["diversify", "run", "--tail-floor", "inf"], "--tail-floor: inf is not a share"),
-        (["diversify", "run", "--max-churn", "20"], "did you mean 20%?"),
+        (["refit", "run", "--like", "old", "--max-churn", "20"], "did you mean 20%?"),
         (
             ["audit", "run", "--confidence", "95"],
             "95 is not a share from 0.5 to 0.9999; did you mean 95%?",
@@ -265,12 +243,22 @@ def test_every_command_explains_itself(recprism: Recprism) -> None:
         (["export", "run", "--alpha", "50"], "--alpha: 50 is not a share from 0 to 1; did you mean 50%?"),
         (["erase", "run", "--held-out-users", "20"], "did you mean 20%?"),
         (["recommend", "run", "-k", "0"], "-k: write a number of at least 1"),
-        (["serve", "run", "--port", "99999"], "--port: write a number of at most 65535"),
+        (["studio", "run", "--port", "99999"], "--port: write a number of at most 65535"),
         (["train", "--seed", "abc"], "--seed: write a whole number"),
         (["train", "--modl", "als"], "there is no option --modl; did you mean --model?"),
         (["train", "--nope"], "there is no option --nope; see `recprism train --help`"),
+        (["serve", "run"], "no such command 'serve'"),
+        (["diversify", "run"], "--budget is missing: name the share of NDCG@10 that may be lost"),
+        (["diversify", "run"], "`recprism search run` searches without a budget"),
+        (["diversify", "run", "--accuracy", "recall"], "there is no option --accuracy"),
+        (["search", "run", "--budget", "5%"], "there is no option --budget"),
+        (["refit", "run"], "--like is missing"),
+        (["search"], "name a run to search in, or --resume one that was interrupted"),
+        (["search", "--resume", "run", "--goal", "sc"], "--goal is for a new search"),
+        (["train", "--resume", "run", "--model", "als"], "--model is for a new run"),
+        (["check", "run", "--min-gain", "sc=5%", "--min-gain", "sc=6%"], "--min-gain sc is given twice"),
         (["trian"], "no such command 'trian'; did you mean 'train'?"),
-        (["recommend"], "RUN_DIRECTORY is missing; see `recprism recommend --help`"),
+        (["recommend"], "RUN is missing; see `recprism recommend --help`"),
         (["monitor", "run"], "--lists is missing; see `recprism monitor --help`"),
     ],
 )
@@ -298,8 +286,6 @@ def test_a_run_is_not_overwritten_unasked(recprism: Recprism, trained: Path, tmp
 
 
 def test_a_damaged_run_says_what_is_damaged(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
-    import shutil
-
     broken = tmp_path / "broken"
     shutil.copytree(trained, broken)
     for name in ("factors.safetensors", "split.parquet", "factors.json", "config.toml"):
@@ -333,16 +319,14 @@ def test_interrupted_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
     words = (
-        "diversify",
+        "search",
         run,
-        "--diversity",
-        "catalogue_coverage",
+        "--goal",
+        "pc",
         "--set",
         "iterations=5",
         "-m",
@@ -350,8 +334,8 @@ def test_diversify_shows_change_and_controls(recprism: Recprism, trained: Path, 
     )
     outcome = recprism(*words, "--json")
     assert outcome.code == 0, outcome.err
-    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "catalogue_coverage"}  # type: ignore[index,call-overload]
-    assert set(outcome.json["controls"]) == {"permuted", "noise", "popularity"}  # type: ignore[call-overload]
+    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "catalogue_coverage"}
+    assert set(outcome.json["controls"]) == {"permuted", "noise", "popularity"}
     assert (run / "delta.safetensors").exists()
     again = recprism(*words)
     assert again.code == 2
@@ -365,7 +349,7 @@ def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> 
     before = {path: path.stat().st_mtime_ns for path in trained.iterdir()}
     outcome = recprism("audit", trained, "--goal", "subtopic_coverage", "--guard", "recall@20=0.1", "--json")
     assert outcome.code == 0, outcome.err
-    front = outcome.json["fronts"]["subtopic_coverage"]  # type: ignore[index]
+    front = outcome.json["fronts"]["subtopic_coverage"]
     assert len(front["points"]) == 8
     assert [row["budget"] for row in front["budgets"]] == [0.005, 0.01, 0.02, 0.05, 0.1]
     assert outcome.json["payers"] is not None
@@ -399,14 +383,14 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
         "--json",
     )
     assert outcome.code == 0, outcome.err
-    changes = {row["metric"]: row["relative"] for row in outcome.json["change"]["rows"]}  # type: ignore[index]
+    changes = {row["metric"]: row["relative"] for row in outcome.json["change"]["rows"]}
     assert changes["subtopic_coverage"] > 0.05
     assert changes["ndcg"] > -0.1
     stored = json.loads((run / "certificate.json").read_text())
     assert stored["certificate"]["points"][stored["certificate"]["last"]]["certified"]
     served = recprism("evaluate", run, "-m", "subtopic_coverage@10", "--json")
     base = recprism("evaluate", run, "-m", "subtopic_coverage@10", "--json", "--base")
-    assert served.json["scores"][0]["mean"] > base.json["scores"][0]["mean"]  # type: ignore[index]
+    assert served.json["scores"][0]["mean"] > base.json["scores"][0]["mean"]
     refused = recprism("diversify", run, "--budget", "0.1")
     assert refused.code == 2
     assert "already has a perturbation" in refused.err
@@ -442,7 +426,7 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
         "--json",
     )
     assert outcome.code == 0, outcome.err
-    rows = {row["constraint"]: row for row in outcome.json["violations"]["constraints"]}  # type: ignore[index]
+    rows = {row["constraint"]: row for row in outcome.json["violations"]["constraints"]}
     assert rows["banned items"]["lists"] == 0
     recprism("recommend", run, "-o", tmp_path / "lists.csv")
     lists = pl.read_csv(tmp_path / "lists.csv")
@@ -450,16 +434,16 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
     split = pl.read_parquet(run / "split.parquet").filter(pl.col("part") != "test")
     have_seen = set(split.filter(pl.col("item_id") == 318)["user_id"])
     first = lists.filter(pl.col("rank") == 1, ~pl.col("user_id").is_in(list(have_seen)))
-    assert (first["item_id"] == 318).mean() > 0.95, "pinned for everybody who may still see it"
+    assert (first["item_id"] == 318).mean() > 0.95, "pinned for all users who may still see it"
 
 
 def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    assert recprism("diversify", run, "--diversity", "subtopic_coverage", "--set", "iterations=5").code == 0
+    assert recprism("search", run, "--goal", "sc", "--set", "iterations=5").code == 0
     outcome = recprism("adjust", run, "-f", "0=0", "-f", "3=2", "-m", "subtopic_coverage@10,ndcg@10", "--json")
     assert outcome.code == 0, outcome.err
-    assert [row["metric"] for row in outcome.json["change"]["rows"]] == ["subtopic_coverage", "ndcg"]  # type: ignore[index]
+    assert [row["metric"] for row in outcome.json["change"]["rows"]] == ["subtopic_coverage", "ndcg"]
     assert recprism("adjust", run, "-f", "99=0").code == 2
     assert recprism("adjust", run, "-f", "one=0").code == 2
 
@@ -468,7 +452,7 @@ def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_pat
 def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     outcome = recprism("frontier", trained, "--goal", "catalogue_coverage", "--rivals", "exposure", "--json")
     assert outcome.code == 0, outcome.err
-    ours, theirs, popular = outcome.json["fronts"]  # type: ignore[misc]
+    ours, theirs, popular = outcome.json["fronts"]
     assert (ours["method"], theirs["method"], popular["method"]) == ("optimal_pc", "exposure", "popularity")
     assert popular["points"][0]["loss"] > 0.1
     assert ours["hypervolume"] > theirs["hypervolume"] > 0
@@ -478,10 +462,8 @@ def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> None:
-    import shutil
-
-    command = [sys.executable, "-m", "recprism", "diversify"]
-    options = ["--diversity", "subtopic_coverage", "--set", "iterations=150", "-m", "subtopic_coverage@10"]
+    command = [sys.executable, "-m", "recprism", "search"]
+    options = ["--goal", "subtopic_coverage", "--set", "iterations=150", "-m", "subtopic_coverage@10"]
     for name in ("whole", "cut"):
         shutil.copytree(trained, tmp_path / name)
     subprocess.run([*command, tmp_path / "whole", *options], check=True, capture_output=True)

@@ -25,11 +25,11 @@ def test_the_exit_code_follows_the_measured_change(
     change = effect(diversified, ("subtopic_coverage@10", "ndcg@10"), controls=False).change
     gain, loss = change["subtopic_coverage@10"].relative, -change["ndcg@10"].relative
     assert gain > 0.02
-    kept = ("--min-sc-gain", gain - 0.01, "--max-ndcg-loss", max(loss, 0) + 0.01)
+    kept = ("--min-gain", f"sc={gain - 0.01}", "--max-ndcg-loss", max(loss, 0) + 0.01)
     assert call("check", diversified.path, *kept) == 0
     assert capsys.readouterr().out.count("holds") == 2
     report = tmp_path / "check.xml"
-    assert call("check", diversified.path, "--min-sc-gain", gain + 0.01, "--junit", report) == 1
+    assert call("check", diversified.path, "--min-gain", f"subtopic_coverage@10={gain + 0.01}", "--junit", report) == 1
     assert "FAILS" in capsys.readouterr().out
     suite = ElementTree.fromstring(report.read_text(encoding="utf-8"))
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
@@ -40,9 +40,9 @@ def test_confidence_asks_for_more(
 ) -> None:
     row = effect(diversified, ("subtopic_coverage@10",), controls=False).change["subtopic_coverage@10"]
     between = (row.relative + row.low / row.a) / 2
-    assert call("check", diversified.path, "--min-sc-gain", between, "--json") == 0
+    assert call("check", diversified.path, "--min-gain", f"sc={between}", "--json") == 0
     assert json.loads(capsys.readouterr().out)["passed"]
-    assert call("check", diversified.path, "--min-sc-gain", between, "--confident", "--json") == 1
+    assert call("check", diversified.path, "--min-gain", f"sc={between}", "--confident", "--json") == 1
     assert not json.loads(capsys.readouterr().out)["passed"]
 
 
@@ -51,6 +51,8 @@ def test_confidence_asks_for_more(
     [
         ((), "nothing to check"),
         (("--max-loss", "ndgc@10=0.1"), "did you mean"),
+        (("--max-loss", "ndcg=0.1", "--max-ndcg-loss", "0.2"), "are the same limit; give one of them"),
+        (("--min-gain", "sc=0.1", "--min-gain", "subtopic_coverage@10=0.2"), "give it once"),
         (("--min-gain", "subtopic_coverage@10=x"), "share"),
     ],
 )
@@ -71,6 +73,6 @@ def test_a_misspelt_goal_leaves_the_old_result_alone(
     """`--overwrite` replaces a result by another one, not by a complaint."""
     run = searched_run(iterations=3)
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
-    assert call("diversify", run.path, "--diversity", "sx", "--overwrite") == 2
+    assert call("search", run.path, "--goal", "sx", "--overwrite") == 2
     assert "unknown metric 'sx'" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before

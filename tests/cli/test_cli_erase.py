@@ -42,7 +42,7 @@ def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str],
 def test_json_on_users_that_were_held_out(
     diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    words = ("--objective", "subtopic_coverage@10", "--features", "3", "--held-out-users", "0.2", "--json")
+    words = ("--goal", "sc", "--features", "3", "--held-out-users", "0.2", "--json")
     assert call("erase", diversified, *FEW, *words) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["objective"] == "subtopic_coverage@10"
@@ -71,7 +71,7 @@ def test_the_whole_curve_without_controls(
         (("--features", "few"), "write whole numbers"),
         (("--features", "17"), "17 features cannot be erased; there are 16"),
         (("--part", "train"), "not on 'train'"),
-        (("--objective", "scc@10"), "unknown metric 'scc'"),
+        (("--goal", "scc@10"), "unknown metric 'scc'"),
     ],
 )
 def test_bad_words(

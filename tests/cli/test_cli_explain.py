@@ -48,11 +48,12 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--user", "nobody"), "user id 'nobody' is unknown"),
+        (("--user", "unknown"), "user id 'unknown' is unknown"),
         (("--user", "987654321"), "987654321"),
         (("--user", "1", "--item", "1"), "one of them"),
-        (("--objective", "beauty@10"), "beauty"),
+        (("--goal", "beauty@10"), "beauty"),
         (("--draws", "19"), "fewer than 40"),
+        (("--user", "1", "--draws", "49"), "--draws is for the controls, and a single user or item runs none"),
         (("--axes", "sideways", "--draws", "0"), "axes are"),
     ],
 )
@@ -70,7 +71,7 @@ def test_bad_questions_get_one_sentence(
     assert "Traceback" not in err
 
 
-def test_a_run_without_perturbation_is_told_what_to_do(
+def test_a_run_without_perturbation_names_the_command_that_makes_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     Run.create(tmp_path / "plain", RunConfig())

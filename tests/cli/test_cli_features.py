@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
-
-from recprism.cli import main
 
 TEXTS = (
     "The strings sound great and the neck is lovely.",
@@ -18,19 +16,7 @@ TEXTS = (
     "The cable has awful noise. The plug is good.",
     "Great cable with a nice plug.",
 )
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def recprism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return int(stopped.value.code or 0), captured.out, captured.err
-
-    return call
+Recprism = Callable[..., Any]
 
 
 @pytest.fixture
@@ -50,13 +36,13 @@ def reviews(tmp_path: Path) -> Path:
     return tmp_path / "r.json"
 
 
-def test_from_reviews(recprism: Call, reviews: Path, tmp_path: Path) -> None:
-    code, out, err = recprism("features", reviews, "-o", tmp_path / "f", "--max-share", 0.9)
-    assert code == 0, err
-    assert "neck" in out
-    assert "praise" in out
+def test_from_reviews(recprism: Recprism, reviews: Path, tmp_path: Path) -> None:
+    found = recprism("features", reviews, "-o", tmp_path / "f", "--max-share", 0.9)
+    assert found.code == 0, found.err
+    assert "neck" in found.out
+    assert "praise" in found.out
     assert (
-        err.rstrip()
+        found.err.rstrip()
         .splitlines()[-1]
         .startswith(f"next: recprism train --data {tmp_path / 'f' / 'interactions.parquet'}")
     )
@@ -73,34 +59,34 @@ def test_from_reviews(recprism: Call, reviews: Path, tmp_path: Path) -> None:
     assert set(wide.columns[1:]) == set(mentions["feature"])
 
 
-def test_json_is_one_object(recprism: Call, reviews: Path, tmp_path: Path) -> None:
-    code, out, _ = recprism("features", reviews, "-o", tmp_path / "f", "--max-share", 0.9, "--top", 2, "--json")
-    assert code == 0
-    found = json.loads(out)
-    assert len(found["features"]) == 2
-    assert set(found["features"][0]) == {"feature", "mentions", "reviews", "positive", "example"}
-    assert "subtopics" not in found["files"], "two features make no clusters"
-    assert Path(found["files"]["mentions"]).exists()
+def test_json_is_one_object(recprism: Recprism, reviews: Path, tmp_path: Path) -> None:
+    found = recprism("features", reviews, "-o", tmp_path / "f", "--max-share", 0.9, "--top", 2, "--json")
+    assert found.code == 0
+    made = found.json
+    assert len(made["features"]) == 2
+    assert set(made["features"][0]) == {"feature", "mentions", "reviews", "positive", "example"}
+    assert "subtopics" not in made["files"], "two features make no clusters"
+    assert Path(made["files"]["mentions"]).exists()
 
 
-def test_from_tuples(recprism: Call, tmp_path: Path) -> None:
+def test_from_tuples(recprism: Recprism, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("user,item,feature,sentiment\n1,10,tone,1\n1,10,neck,-1\n2,11,tone,0\n")
-    code, out, _ = recprism("features", "--tuples", tmp_path / "t.csv", "-o", tmp_path / "f", "--top", 1, "--json")
-    assert code == 0
+    found = recprism("features", "--tuples", tmp_path / "t.csv", "-o", tmp_path / "f", "--top", 1, "--json")
+    assert found.code == 0
     expected = {"feature": "tone", "mentions": 2, "reviews": 2, "positive": 1.0, "example": None}
-    assert json.loads(out)["features"] == [expected]
+    assert found.json["features"] == [expected]
     assert pl.read_parquet(tmp_path / "f" / "interactions.parquet").rows() == [(1, 10), (2, 11)]
 
 
-def test_from_attributes(recprism: Call, tmp_path: Path) -> None:
+def test_from_attributes(recprism: Recprism, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("item_id,price,kind\n1,5,a\n2,7,b|a\n")
-    code, out, err = recprism("features", "--attributes", tmp_path / "a.csv", "-o", tmp_path / "f")
-    assert code == 0, err
-    assert "kind=b" in out
+    found = recprism("features", "--attributes", tmp_path / "a.csv", "-o", tmp_path / "f")
+    assert found.code == 0, found.err
+    assert "kind=b" in found.out
     assert pl.read_parquet(tmp_path / "f" / "item_features.parquet").columns == ["item_id", "price", "kind=a", "kind=b"]
 
 
-def test_bad_input_exits_with_2_and_one_sentence(recprism: Call, reviews: Path, tmp_path: Path) -> None:
+def test_bad_input_exits_with_2_and_one_sentence(recprism: Recprism, reviews: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{\n")
     for words, message in (
         ((), "name one source of features"),
@@ -108,8 +94,10 @@ def test_bad_input_exits_with_2_and_one_sentence(recprism: Call, reviews: Path, 
         ((tmp_path / "broken.json",), "broken.json, row 1: not JSON"),
         ((tmp_path / "gone.json",), "gone.json: no such file"),
         ((reviews, "--top", 0), "top is 0"),
+        (("--attributes", reviews, "--top", 5), "--top is for reviews and tuples"),
+        (("--tuples", reviews, "--min-mentions", 5), "--min-mentions is for reviews"),
     ):
-        code, out, err = recprism("features", *words, "-o", tmp_path / "f")
-        assert (code, out) == (2, ""), words
-        assert message in err.replace("\n", ""), words
+        found = recprism("features", *words, "-o", tmp_path / "f")
+        assert (found.code, found.out) == (2, ""), words
+        assert message in found.err.replace("\n", ""), words
     assert not (tmp_path / "f").exists()

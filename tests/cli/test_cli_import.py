@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import pytest
 import torch
 
 import recprism as package
-from recprism.cli import main
 from recprism.runs.run import Run
 
 N_USERS, N_ITEMS, DIM = 90, 40, 6
@@ -25,26 +22,7 @@ USERS = [f"prof-{n:06d}" for n in range(N_USERS)]
 ITEMS = [f'sku {n:03d}, "ä"' for n in range(N_ITEMS)]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Recprism = Callable[..., Outcome]
-
-
-@pytest.fixture
-def recprism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Recprism:
-    def call(*words: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
-
-    return call
+Recprism = Callable[..., Any]
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +146,7 @@ ALWAYS = {
     "audit": ["--goal", "catalogue_coverage"],
     "recommend": ["-k", "5"],
     "evaluate": [],
-    "diversify": ["--diversity", "ilad", "--set", "iterations=2"],
+    "search": ["--goal", "ilad", "--set", "iterations=2"],
     "report": ["--draws", "0"],
 }
 

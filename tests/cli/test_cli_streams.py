@@ -12,37 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from recprism.cli import main
-
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-Recprism = Callable[..., Outcome]
-
-
-@pytest.fixture
-def recprism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Recprism:
-    def call(*words: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["recprism", *(str(word) for word in words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(int(stopped.value.code or 0), captured.out, captured.err)
-
-    return call
+Recprism = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")

@@ -210,16 +210,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     old, new = tmp_path / "old", tmp_path / "new"
     for path, seed in ((old, 0), (new, 1)):
         assert recprism("train", "-o", path, "--seed", seed, "--set", "epochs=12", "--set", "dim=16")[0] == 0
-    code, said = recprism("diversify", new, "--like", old)
+    code, said = recprism("refit", new, "--like", old)
     assert (code, "holds no vectors within a budget to follow" in said) == (2, True)
     assert recprism("diversify", old, "--budget", 0.4)[0] == 0
-    for wrong in (("--like", old, "--budget", 0.1), ("--max-churn", 0.1)):
-        code, said = recprism("diversify", new, *wrong)
-        assert (code, "--like OLD takes goal and budget from OLD" in said) == (2, True)
+    for words, message in (
+        (("refit", new, "--like", old, "--budget", 0.1), "there is no option --budget"),
+        (("refit", new, "--max-churn", 0.1), "--like is missing"),
+        (("diversify", new, "--max-churn", 0.1), "there is no option --max-churn"),
+    ):
+        code, said = recprism(*words)
+        assert (code, message in said) == (2, True), said
     run = Run.open(new)
     before = run.factors()
     assert not run.is_diversified()
-    code, said = recprism("diversify", new, "--like", old, "--max-churn", 0.3)
+    code, said = recprism("refit", new, "--like", old, "--max-churn", 0.3)
     assert code == 0, said
     assert "users' lists" in said
     assert "retraining alone changes" in said

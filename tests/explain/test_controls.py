@@ -141,19 +141,19 @@ def test_less_is_more_where_the_metric_says_so() -> None:
     assert found.bias.objective <= found.base[0]
 
 
-def test_the_same_seed_gives_the_same_figures_and_progress_is_told() -> None:
+def test_the_same_seed_gives_the_same_figures_and_progress_is_reported() -> None:
     base, judge = world(5)
-    told: list[tuple[int, int]] = []
+    steps: list[tuple[str, int, int]] = []
 
     def figures() -> str:
         found = run_controls(
-            noise(base, 5), judge, "subtopic_coverage@5", "ndcg@5", draws=3, on_step=lambda *it: told.append(it)
+            noise(base, 5), judge, "subtopic_coverage@5", "ndcg@5", draws=3, on_step=lambda *it: steps.append(it)
         )
         return json.dumps(found.to_dict())
 
     assert figures() == figures()
     total = 9 + len(SCALES)
-    assert told == 2 * [(n, total) for n in range(1, total + 1)]
+    assert steps == 2 * [("controls", n, total) for n in range(total + 1)]
 
 
 def test_a_frame_of_all_controls() -> None:

@@ -189,8 +189,8 @@ def test_a_frame_and_plain_values() -> None:
     assert set(plain["faithfulness"]["squares"]) == {"individual", "shared"}
 
 
-def test_progress_is_told_after_every_curve() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_after_every_curve() -> None:
+    steps: list[tuple[str, int, int]] = []
     change = a_change()
     erase(
         change,
@@ -198,9 +198,9 @@ def test_progress_is_told_after_every_curve() -> None:
         "subtopic_coverage@5",
         features=[2],
         draws=2,
-        on_step=lambda *step: told.append(step),
+        on_step=lambda *step: steps.append(step),
     )
-    assert told == [(n, 16) for n in range(1, 17)]
+    assert steps == [("erasing", n, 16) for n in range(17)]
 
 
 def test_no_gain_no_shares() -> None:

@@ -53,12 +53,12 @@ class Job:
 TRAIN = ("train", "-o", "RUN", "--data", "DATA", *ITEMS, *MODEL)
 FRONTIER = ("frontier", "RUN", "--rivals", "mmr,xquad", "--json")
 REPORT = ("report", "RUN", "--draws", "0")
-SEARCH = ("diversify", "RUN", "--set", "iterations=30")
+SEARCH = ("search", "RUN", "--set", "iterations=30")
 WITHIN = ("diversify", "RUN", *BUDGET)
 JOBS = (
     Job("train", "", TRAIN, ("train", "--resume", "RUN"), TRAINED),
     Job("train --overwrite", "found", (*TRAIN, "--overwrite", "--seed", "1"), (), TRAINED),
-    Job("diversify", "trained", SEARCH, ("diversify", "--resume", "RUN"), (*TRAINED, *FOUND), TRAINED),
+    Job("search", "trained", SEARCH, ("search", "--resume", "RUN"), (*TRAINED, *FOUND), TRAINED),
     Job(
         "diversify --budget",
         "trained",
@@ -159,7 +159,7 @@ class Harness:
         """ "" if the command can be taken up again, or given again where nothing was noted, to the same bits."""
         config = self.run / "config.toml"
         text = config.read_text(encoding="utf-8") if config.exists() else ""
-        noted = "[diversify" in text if job.name.startswith("diversify") else bool(text)
+        noted = "[diversify" in text if job.name.startswith(("diversify", "search")) else bool(text)
         words = job.again if noted and job.again else job.start
         code, out, err = finish(self.words(words), self.told)
         if code:

@@ -76,7 +76,7 @@ def one_round(folder: Path) -> None:
     shutil.rmtree(run, ignore_errors=True)
     small = ("--data", "ml-latest-small", "--device", "cpu", "--set", "epochs=2", "--set", "dim=8")
     command("train", "-o", str(run), *small)
-    command("diversify", str(run), "--set", "iterations=10")
+    command("search", str(run), "--set", "iterations=10")
     command("diversify", str(run), "--budget", "0.1", "--overwrite")
     command("report", str(run), "--draws", "0")
     ask_the_studio(run)

@@ -20,7 +20,7 @@ from kill import FOUND, JOBS, TRAINED, Harness, results
 HELD = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
 READ = ("evaluate", "RUN", "--bootstrap", "0")
 REPORT = ("report", "RUN", "--draws", "0")
-WRITE = ("diversify", "RUN", "--set", "iterations=2", "--overwrite")
+WRITE = ("search", "RUN", "--set", "iterations=2", "--overwrite")
 CASES = (
     ("the folder may not be entered", ".", 0o000, READ),
     ("the folder may not be entered", ".", 0o000, WRITE),

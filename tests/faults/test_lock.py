@@ -55,7 +55,7 @@ def test_a_second_writer_is_told_who_is_there_and_readers_read(
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
     with holder(run.path) as other:
         for words in (
-            ("diversify", run.path, "--set", "iterations=2"),
+            ("search", run.path, "--set", "iterations=2"),
             ("diversify", run.path, "--budget", "0.1"),
             ("train", "-o", run.path, "--overwrite"),
             ("train", "--resume", run.path),
@@ -76,7 +76,7 @@ def test_a_second_writer_is_told_who_is_there_and_readers_read(
         other.kill()
         other.wait()
         assert (run.path / LOCK).exists(), "the killed one could not clean up"
-        assert call("diversify", run.path, "--set", "iterations=2", "-m", "subtopic_coverage@5") == 0
+        assert call("search", run.path, "--set", "iterations=2", "-m", "subtopic_coverage@5") == 0
     assert not (run.path / LOCK).exists()
 
 

@@ -124,7 +124,7 @@ def test_somebody_without_rights_is_told(tmp_path: Path) -> None:
     [
         ("factors.safetensors", ("evaluate", "--bootstrap", "0")),
         ("delta.safetensors", ("evaluate", "--bootstrap", "0")),
-        ("events.jsonl", ("diversify", "--set", "iterations=2", "--overwrite")),
+        ("events.jsonl", ("search", "--set", "iterations=2", "--overwrite")),
     ],
 )
 def test_a_file_without_rights_is_named_and_nothing_is_lost(

@@ -46,7 +46,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "recommend": ("recommend", "RUN", "-o", "OUT/lists.csv"),
 }
 GOING_ON = {
-    "searching": ("diversify", "--resume", "RUN", "-m", "subtopic_coverage@5", "--json"),
+    "searching": ("search", "--resume", "RUN", "-m", "subtopic_coverage@5", "--json"),
     "training": ("train", "--resume", "RUN", "--json"),
 }
 

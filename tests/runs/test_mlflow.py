@@ -74,7 +74,7 @@ def test_train_and_diversify_are_there_afterwards(store: str, call: Callable[...
 
 def test_a_search_by_players_is_logged_step_by_step(store: str, call: Callable[..., int]) -> None:
     train(start("runs/b", RunConfig(device="cpu", model=QUICK)))
-    assert call("diversify", "runs/b", "--set", "iterations=4", "-m", "subtopic_coverage@10", "--mlflow", store) == 0
+    assert call("search", "runs/b", "--set", "iterations=4", "-m", "subtopic_coverage@10", "--mlflow", store) == 0
     (found,) = logged(store)
     history = mlflow.MlflowClient(tracking_uri=store).get_metric_history(found.info.run_id, "step.psi")
     assert [it.step for it in history] == [1, 2, 3, 4]

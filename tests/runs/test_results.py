@@ -107,7 +107,7 @@ def test_a_retrained_base_is_refused_under_a_named_result(run: Run) -> None:
 
 def test_a_result_is_not_replaced_unless_asked(run: Run) -> None:
     bold = run.named("bold")
-    with pytest.raises(InputError, match="already has a result named bold; use --resume, --overwrite, another --name"):
+    with pytest.raises(InputError, match="already has a result named bold; use --overwrite, another --name"):
         diversify_within(bold, asked(0.1))
     bold.save_recommendations(pl.DataFrame({"user_id": [1]}))
     diversify_within(bold, asked(0.2), overwrite=True)

@@ -23,7 +23,7 @@ def test_an_event_is_read_whatever_letters_it_holds(tmp_path: Path) -> None:
     assert [event.get("name") for event in run.events()] == [name, None]
 
 
-@pytest.mark.parametrize(("step", "command"), [("training", "train"), ("search", "diversify")])
+@pytest.mark.parametrize(("step", "command"), [("training", "train"), ("search", "search")])
 def test_a_damaged_checkpoint_names_its_own_command(step: str, command: str, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", RunConfig())
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1}, step)

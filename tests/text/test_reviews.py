@@ -118,7 +118,7 @@ def test_what_every_review_is_about_is_no_feature() -> None:
 def test_mentions_and_their_sentiment() -> None:
     seen = []
     reviews = reviews_of(*["The strings sound great, but the battery is terrible. I love the bright tone."] * 4)
-    found = extract_features(reviews, SMALL, follow=lambda done, total: seen.append((done, total)))
+    found = extract_features(reviews, SMALL, on_step=lambda _what, done, total: seen.append((done, total)))
     assert seen[-1] == (4, 4)
     assert found.mentions.columns == ["user_id", "item_id", "feature", "sentiment"]
     mean = dict(found.mentions.group_by("feature").agg(pl.col("sentiment").mean()).iter_rows())

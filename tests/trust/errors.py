@@ -91,6 +91,7 @@ train -o new --data a.csv --metric euclid
 train -o new --data a.csv --device tpu
 train -o new --data a.csv --seed abc
 train --resume nowhere
+train --resume run --model als
 train --nope
 train --modl als
 Lists and figures
@@ -141,10 +142,11 @@ audit run --guard recall@20=much
 audit run --guard recall@20=2
 audit run --confidence 2
 audit --user-vectors u.npy
+audit lists.csv --goal sc
 diversify
-diversify untrained
-diversify found
-diversify run --diversity beauty
+diversify run
+diversify untrained --budget 0.1
+diversify found --budget 0.1
 diversify run --budget 3
 diversify run --budget 0.9
 diversify run --budget nan
@@ -154,21 +156,36 @@ diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
 diversify run --budget 0.1 --pin top=5
 diversify run --budget 0.1 --min-share k0=most
-diversify run --preset best
-diversify run --set iterations=0
-diversify run --max-churn 0.2
-diversify run --like run
+diversify run --budget 0.1 --guard sc=1% --guard sc=2%
+diversify run --budget 0.1 --accuracy recall
 diversify run --budget 0.1 --name a/b
-diversify --resume run
+search
+search untrained
+search found
+search run --goal beauty
+search run --budget 0.1
+search run --preset best
+search run --preset paper --relevance 0.5
+search run --set iterations=0
+search run --goal ilad --set diversity=sc
+search --resume run
+search --resume run --goal ilad
+refit run
+refit run --like run
+refit run --like run --max-churn 20
 frontier run --goal beauty
-frontier run --rivals nobody
+frontier run --rivals magic
 compare --grid ml-1m
 adjust run -f 0=0
 adjust found -f one=0
 explain run
 explain found --axes nice
+explain found --goal beauty
+explain found --user 1 --draws 99
 erase run
 check found
+check found --min-gain sc=5
+check found --max-ndcg-loss 1% --max-loss ndcg=2%
 check run --max-ndcg-loss 0.1
 Reports, exports and serving
 report nowhere
@@ -179,9 +196,11 @@ export run --to npz --metric cosine -o new
 export run --alpha 2
 export run --part validation
 export run --adapter --part live
+export run --adapter --to npz
 runs nowhere
-serve nowhere
-serve run --port 99999
+serve run
+studio nowhere
+studio run --port 99999
 monitor found nothing.csv
 monitor run lists.csv
 experiment run

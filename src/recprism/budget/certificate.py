@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.data.shares import CONFIDENCE, Share, percent, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
 from recprism.metrics.evaluation import plain_row
@@ -108,8 +108,8 @@ class Certificate:
             at = refused[0] if self.procedure == "fixed-sequence" else clearest
             return f"No step beyond the base is certified with {sure}: {self._why_not(at)}."
         checks = self.points[last].checks
-        budgets = ", ".join(f"{_percent(check.budget)} of {check.metric}" for check in checks)
-        seen = ", ".join(f"{_percent(check.loss)}, at most {_percent(check.upper)}" for check in checks)
+        budgets = ", ".join(f"{percent(check.budget)} of {check.metric}" for check in checks)
+        seen = ", ".join(f"{percent(check.loss)}, at most {percent(check.upper)}" for check in checks)
         return (
             f"With {sure}, the lists of step {last + 1} (of {len(self.points)} tried) lose at most {budgets} "
             f"(measured on {self._judges(checks[0].users)}: {seen})."
@@ -118,14 +118,14 @@ class Certificate:
     def _why_not(self, at: int) -> str:
         """About a point that was refused, by the metric most in its way."""
         check = max(self.points[at].checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
-        seen = f"the lists of step {at + 1} lose {_percent(check.loss)} of {check.metric}"
+        seen = f"the lists of step {at + 1} lose {percent(check.loss)} of {check.metric}"
         if check.loss >= check.budget:
-            return f"{seen} on {self._judges(check.users)}, and its budget is {_percent(check.budget)}"
-        seen = f"{seen}, at most {_percent(check.upper)}"
+            return f"{seen} on {self._judges(check.users)}, and its budget is {percent(check.budget)}"
+        seen = f"{seen}, at most {percent(check.upper)}"
         if check.users_needed is None:
             return f"{seen}, which is not clear enough for one of several steps"
         return (
-            f"{self._judges(check.users)} cannot certify a loss of at most {_percent(check.budget)} of {check.metric} "
+            f"{self._judges(check.users)} cannot certify a loss of at most {percent(check.budget)} of {check.metric} "
             f"({seen}); about {check.users_needed:,} would be needed"
         )
 
@@ -322,10 +322,6 @@ PROCEDURES: dict[str, Callable[[Array, float], NDArray[np.bool_]]] = {
     "fixed-sequence": fixed_sequence,
     "holm": step_down,
 }
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def _paired(base: Values, point: Values, metric: str, at: int) -> tuple[Array, Array]:

@@ -1,94 +1,84 @@
-"""The command line: thin. It parses, calls and prints; what it prints is made elsewhere.
+"""The command line: it parses, calls and prints, and holds no mathematics.
 
-stdout has results, stderr has progress, hints and logs; exit code 0 is success, 1 a failure, 2 a usage or input error.
+Results go to stdout; progress, hints and logs go to stderr. Exit code 0 is success, 1 a failure, 2 a usage or input
+error.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
+from recprism.cli._help import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
-from recprism.cli.deploy import (
-    check,
-    experiment,
-    export,
-    interleave,
-    monitor,
-)
-from recprism.cli.diversity import (
-    audit,
-    diversify,
-    explain,
-)
-from recprism.cli.model import (
-    evaluate,
-    import_vectors,
-    recommend,
-    runs,
-    train,
-)
-from recprism.cli.pages import (
-    report,
-)
-from recprism.cli.pages import (
-    studio as serve,
-)
-from recprism.cli.paper import (
-    adjust,
-    compare,
-    erase,
-    frontier,
-    reproduce,
-)
-from recprism.cli.start import (
-    data,
-    demo,
-    doctor,
-    features,
-)
+from recprism.cli.deploy import check, experiment, export, interleave, monitor, refit
+from recprism.cli.diversity import audit, diversify, explain
+from recprism.cli.model import evaluate, import_vectors, recommend, runs, train
+from recprism.cli.pages import report, studio
+from recprism.cli.paper import adjust, compare, erase, frontier, reproduce, search
+from recprism.cli.start import data, demo, doctor, features
 from recprism.data._files import refusal
 from recprism.errors import RecprismError
 
+PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Start": {"demo": demo.demo, "doctor": doctor.doctor, "data": data.app, "features": features.features},
+    "Model": {
+        "train": train.train,
+        "import": import_vectors.import_vectors,
+        "evaluate": evaluate.evaluate,
+        "recommend": recommend.recommend,
+        "runs": runs.runs,
+    },
+    "Diversity": {"audit": audit.audit, "diversify": diversify.diversify, "explain": explain.explain},
+    "Paper": {
+        "search": search.search,
+        "adjust": adjust.adjust,
+        "erase": erase.erase,
+        "compare": compare.compare,
+        "frontier": frontier.frontier,
+        "reproduce": reproduce.reproduce,
+    },
+    "Deploy": {
+        "refit": refit.refit,
+        "export": export.export,
+        "check": check.check,
+        "monitor": monitor.monitor,
+        "experiment": experiment.experiment,
+        "interleave": interleave.interleave,
+    },
+    "Pages": {"report": report.report, "studio": studio.studio},
+}
+"""The commands by purpose, in the order of use."""
+
+
+class _Commands(Group):
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer would list groups such as data last
+        return [name for commands in PANELS.values() for name in commands]
+
+
 app = typer.Typer(
     name="recprism",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help=(
-        "What diversity would cost your recommender, who would pay, and which factors drive it.\n\n"
-        "Start with `recprism demo`. A run is one directory: `train` or `import` makes it, `recommend` and `evaluate` "
-        "use it."
+        "Measure what diversity costs your recommender, diversify the lists within a budget, explain every change.\n\n"
+        "Start with `recprism demo`. With your own data, `recprism train` or `recprism import` makes a run, which is a "
+        "directory. The other commands work on runs. `recprism COMMAND --help` shows examples."
     ),
 )
-app.add_typer(data.app, name="data")
-app.command("train")(train.train)
-app.command("import")(import_vectors.import_vectors)
-app.command("audit")(audit.audit)
-app.command("diversify")(diversify.diversify)
-app.command("adjust")(adjust.adjust)
-app.command("explain")(explain.explain)
-app.command("erase")(erase.erase)
-app.command("check")(check.check)
-app.command("experiment")(experiment.experiment)
-app.command("interleave")(interleave.interleave)
-app.command("monitor")(monitor.monitor)
-app.command("frontier")(frontier.frontier)
-app.command("features")(features.features)
-app.command("export")(export.export)
-app.command("recommend")(recommend.recommend)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
-app.command("reproduce")(reproduce.reproduce)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.command("runs")(runs.runs)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
+for _panel, _commands in PANELS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, cls=Command, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -110,7 +100,7 @@ def _options(
 
 
 def main() -> None:
-    """Entry point: an error of ours becomes its one sentence and its exit code."""
+    """Run the command line; an error becomes one sentence and its exit code."""
     # torch's worker threads spin while they wait: on a busy machine that costs seconds. Set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -123,7 +113,7 @@ def main() -> None:
         complain(str(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough; 141 is what a shell reports then.
+        # The reader of our output (head, less) has closed it; 141 is what a shell reports then.
         sys.stderr.close()
         sys.exit(141)
     except OSError as problem:

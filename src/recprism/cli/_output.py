@@ -14,9 +14,8 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -29,16 +28,6 @@ from recprism.errors import BusyError
 if TYPE_CHECKING:
     from recprism.data._categories import CategorySummary
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of a table.")]
-Seed = Annotated[int, typer.Option(help="Same seed and device, same bits.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-ExecutorName = Annotated[
-    str, typer.Option(help="local, or ray: on a Ray cluster, that of RAY_ADDRESS or one started here (extra [ray]).")
-]
-DataRoot = Annotated[
-    str | None, typer.Option(help="Folder of named data sets; searched before RECPRISM_DATA.", show_default=False)
-]
-
 QUICK = 2.0  # seconds; what is done by then shows no bar
 SLOWEST_STEP = 3600.0  # seconds; the time left is an estimate from the steps of the last hour
 UNBOUNDED = 10_000
@@ -48,9 +37,8 @@ stderr = Console(stderr=True, soft_wrap=True)
 
 
 def configure_logging(verbose: bool) -> None:
-    """Log to stderr: warnings, and with ``verbose`` the phases of the library (not of the packages it uses)."""
-    logging.basicConfig(handlers=[RichHandler(console=stderr, show_path=False)], format="%(message)s")
-    logging.getLogger("recprism").setLevel(logging.INFO if verbose else logging.NOTSET)
+    handler = RichHandler(console=stderr, show_path=False)
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], format="%(message)s")
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What is said to a command line that cannot be read: one sentence, like any other error."""
+"""Usage errors in one sentence, like any other error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PHRASES = (
 
 
 def usage_sentence(error: Any) -> str:
-    """What is wrong with the words of a command line, and what to do."""
+    """Say what is wrong with the words of a command line, and what to do."""
     if isinstance(error, typer.BadParameter) and error.message:
         return _refused(error)
     if isinstance(error, typer.BadParameter):
@@ -44,7 +44,7 @@ def _refused(error: Any) -> str:
 def _name(error: Any) -> str:
     """The longest form of an option, an argument in capitals."""
     param = error.param
-    return max(param.opts, key=len) if param.param_type_name == "option" else str(param.name).upper()
+    return max(param.opts, key=len) if param.param_type_name == "option" else str(param.metavar or param.name).upper()
 
 
 def _options(error: Any) -> list[str]:

@@ -59,6 +59,20 @@ def shares(
     return {key: share(value, f"{name} of {key}", low, high, ends=ends) for key, value in values.items()}
 
 
+def percent(share: float | None, form: str = ".3g", unit: str = " %") -> str:
+    """Write a share in percent.
+
+    Args:
+        share: 0.05 for 5 %; None gives an empty text.
+        form: Format of the number. A ``z`` in it drops the sign of a rounded zero, as in ``"+z.1f"``.
+        unit: What follows the number.
+
+    >>> percent(0.05), percent(0.0512, "+.1f", "%"), percent(-0.0001, "+z.1f")
+    ('5 %', '+5.1%', '+0.0 %')
+    """
+    return "" if share is None else f"{100 * share:{form}}{unit}"
+
+
 def _number(text: str, unit: int) -> float:
     """Divide as a decimal, so that 0.1 % is exactly the number 0.001."""
     try:

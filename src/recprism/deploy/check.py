@@ -88,7 +88,9 @@ def check(
 ) -> Checked:
     """losses, gains: metric -> largest loss and least gain, as shares of the base's value."""
     if not losses and not gains:
-        raise InputError("nothing to check: name a limit, such as --max-ndcg-loss 0.01 or --min-sc-gain 0.05")
+        raise InputError(
+            "nothing to check: name a limit, such as --max-ndcg-loss 1% or --min-gain subtopic_coverage@10=5%"
+        )
     change = effect(run, tuple(dict.fromkeys((*losses, *gains))), part=part, controls=False, on_step=on_step).change
     wanted: list[tuple[Kind, str, float]] = [("loss", name, limit) for name, limit in shares(losses, "loss").items()]
     wanted += [("gain", name, limit) for name, limit in shares(gains, "gain", 0, math.inf).items()]

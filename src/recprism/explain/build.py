@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.progress import ProgressCallback
 from recprism.data.subtopics import Subtopics
 from recprism.dials.solve import lists_to_vectors
 from recprism.errors import InputError
@@ -27,7 +28,6 @@ from recprism.explain.verdict import Verdict
 from recprism.models import Factors
 
 NEGLIGIBLE = 0.01  # of the largest: smaller moves are not counted as moves
-Told = Callable[[int, int], None]
 
 
 def explain(
@@ -45,7 +45,7 @@ def explain(
     controls: Controls | None = None,
     agreement: ranking.Agreement | None = None,
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Explanation:
     """Explain a difference between two sets of factors, whoever made it.
 

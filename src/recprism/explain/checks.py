@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,7 +148,7 @@ def run_checks(
         COST,
         asked.draws,
         asked.seed,
-        on_step=None if on_step is None else partial(on_step, "controls"),
+        on_step=on_step,
         candidates=learned_promotion(found.base, split, subtopics, rows, asked.objective),
         unseen=judged is not None,
     )

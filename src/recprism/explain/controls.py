@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.explain.change import Change, Matrix, with_bias
 from recprism.explain.evaluator import Evaluator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 Array = NDArray[np.float64]
-Told = Callable[[int, int], None]
 
 SCALES = tuple(2.0 ** (step / 4) for step in range(-8, 13))  # 0.25 to 8; coarse steps would make the rival too weak
 LEAST_LOSS = 1e-3  # of the base's accuracy: what promotion may always cost
@@ -146,7 +146,7 @@ def run_controls(
     cost: str = "ndcg@10",
     draws: int = 199,
     seed: int = 0,
-    on_step: Told | None = None,
+    on_step: ProgressCallback | None = None,
     *,
     candidates: Mapping[str, NDArray[Any]] | None = None,
     unseen: bool = False,
@@ -158,7 +158,7 @@ def run_controls(
         favours it
     unseen: say so if the judged users took no part in finding the change. On those who did, a change beats every
         control even where factors have nothing to do with the objective, so that nothing is then claimed
-    on_step: told (done, total) after every ranking
+    on_step: called with "controls" after every ranking
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")
@@ -167,7 +167,7 @@ def run_controls(
     trial = _Trial(change, own, names[0], names[-1], 1.0 if upwards(objective) else -1.0)
     sources = {"its own bias part": change.bias, **(candidates or {})}
     total = len(_SHUFFLES) * draws + len(sources) * len(SCALES)
-    tick = _ticks(on_step, total)
+    tick = count_steps(on_step, "controls", total)
     shuffled = tuple(_shuffles(trial, within, draws, seed, tick) for within in _SHUFFLES)
     bias = _best_promotion(trial, sources, np.random.default_rng(seed), tick)
     ends = (trial.base, trial.learned, trial.moved)
@@ -331,15 +331,3 @@ def _exchanged(trial: _Trial, rival: NDArray[Any], generator: np.random.Generato
     pair = (np.where(swap, rival, trial.lists), np.where(swap, trial.lists, rival))
     a, b = (evaluate(lists, trial.judge.context, [trial.names[0]], bootstrap=0).scores[0].mean for lists in pair)
     return float(trial.better(a, b))
-
-
-def _ticks(on_step: Told | None, total: int) -> Callable[[], None]:
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        if on_step is not None:
-            on_step(done, total)
-
-    return tick

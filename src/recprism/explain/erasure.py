@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.explain.change import Change
 from recprism.explain.evaluator import Evaluator
@@ -169,12 +170,12 @@ def erase(
     features: Sequence[int] | None = None,
     draws: int = 5,
     seed: int = 0,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> Erasure:
     """Erase more and more of a change, by Individual and by Shared, in all manners.
 
     features: how many to erase; 0 and all are always among them. About a dozen numbers unless given
-    draws: of the manners that leave it to chance; on_step(done, total) is told after every curve
+    draws: of the manners that leave it to chance; on_step: called with "erasing" after every curve
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")
@@ -196,10 +197,10 @@ def erase(
 
     wanted = [(by, which, draw) for by in BY for which in WHICH for draw in range(draws if which in BY_CHANCE else 1)]
     found: dict[str, dict[str, list[Array]]] = {by: {which: [] for which in WHICH} for by in BY}
-    for done, (by, which, draw) in enumerate(wanted, start=1):
+    step = count_steps(on_step, "erasing", len(wanted))
+    for by, which, draw in wanted:
         found[by][which].append(curve(by, which, draw))
-        if on_step is not None:
-            on_step(done, len(wanted))
+        step()
     curves = {by: {which: np.stack(drawn) for which, drawn in kinds.items()} for by, kinds in found.items()}
     return Erasure(names, _named(objective, names), np.array(counts), ends[counts[-1]], ends[0], curves)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from recprism.data.shares import percent
 from recprism.explain.controls import Controls
 from recprism.explain.parts import is_small
 from recprism.metrics._statistics import holm
@@ -110,13 +111,13 @@ def _too_few(verdict: Verdict) -> str:
 def _known_users(verdict: Verdict) -> str:
     beaten = " and ".join(_rival(figure) for figure in verdict.figures if figure.corrected is not None)
     return (
-        f"The gain in {verdict.objective}, {verdict.gain:+.4f}{_percent(verdict)}, is beyond {beaten}, but on the very "
-        "users it was made for, whose vectors can hold any lists: it says nothing about factors in general."
+        f"The gain in {verdict.objective}, {verdict.gain:+.4f}{_relative(verdict)}, is beyond {beaten}, but on the "
+        "very users it was made for, whose vectors can hold any lists: it says nothing about factors in general."
     )
 
 
-def _percent(verdict: Verdict) -> str:
-    return "" if verdict.relative is None else f" ({verdict.relative:+.1%})"
+def _relative(verdict: Verdict) -> str:
+    return "" if verdict.relative is None else f" ({percent(verdict.relative, '+.1f', '%')})"
 
 
 def _no_better(verdict: Verdict) -> str:
@@ -130,7 +131,7 @@ def _no_better(verdict: Verdict) -> str:
 
 def _holds(verdict: Verdict) -> str:
     beaten = " and ".join(_rival(figure) for figure in verdict.figures if figure.corrected is not None)
-    gain = f"{verdict.gain:+.4f}{_percent(verdict)}"
+    gain = f"{verdict.gain:+.4f}{_relative(verdict)}"
     return f"The gain in {verdict.objective}, {gain}, is beyond {beaten}: factors matter to it."
 
 

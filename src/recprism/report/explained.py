@@ -36,7 +36,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         explanation.objective,
         draws=ERASURE_DRAWS,
         seed=seed,
-        on_step=lambda done, total: tell("erasing", done, total),
+        on_step=tell,
     )
     catalogue = Catalogue(run.items(), run.subtopics())
     verdict = explanation.verdict

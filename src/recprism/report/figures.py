@@ -22,7 +22,7 @@ from recprism.report.charts import (
     spec_of,
 )
 from recprism.report.content import Change, Content
-from recprism.report.words import amount, interval, percent
+from recprism.report.words import amount, interval, signed_percent
 
 
 def front(content: Content) -> Figure | None:
@@ -86,12 +86,12 @@ def _front_layers(content: Content) -> list[Any]:
 
 def _front_table(content: Content) -> Table:
     rows = [
-        (f"{it.trade_off:g}", percent(it.loss, 2), percent(it.gain), as_budget(it.certified_for))
+        (f"{it.trade_off:g}", signed_percent(it.loss, 2), signed_percent(it.gain), as_budget(it.certified_for))
         for it in content.front
     ]
     if content.chosen is not None:
         chosen = content.chosen
-        rows.append(("this run", percent(chosen.loss, 2), percent(chosen.gain), as_budget(chosen.budget)))
+        rows.append(("this run", signed_percent(chosen.loss, 2), signed_percent(chosen.gain), as_budget(chosen.budget)))
     columns = ("trade-off", f"loss of {content.cost}", f"gain in {content.goal}", "certified within")
     return Table(columns, tuple(rows), (0, 1, 2, 3))
 
@@ -169,7 +169,7 @@ def change_table(rows: Sequence[Change]) -> Table:
             row.words,
             amount(row.before, 4),
             amount(row.after, 4),
-            percent(row.relative),
+            signed_percent(row.relative),
             interval(row),
             as_p(row.p_value),
             f"{row.n:,}",
@@ -207,7 +207,7 @@ def _beside_popularity(table: Table, rows: Sequence[Change]) -> Table:
 def exposure_table(rows: Sequence[Change]) -> Table:
     """Shares of all places, before and after."""
     cells = tuple(
-        (row.name, row.words, f"{row.n:,}", as_share(row.before), as_share(row.after), percent(row.relative))
+        (row.name, row.words, f"{row.n:,}", as_share(row.before), as_share(row.after), signed_percent(row.relative))
         for row in rows
     )
     return Table(("", "what it is", "items", "before", "after", "change"), cells, (2, 3, 4, 5))

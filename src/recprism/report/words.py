@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from recprism.data.shares import percent
+
 if TYPE_CHECKING:
     from recprism.report.content import Change, Content, Explained
 
@@ -24,9 +26,9 @@ ALIKE = 0.7  # shortest bar over longest: above it they are called about equally
 NOT_JUDGED = "not judged"
 
 
-def percent(share: float | None, digits: int = 1) -> str:
-    """A signed share; no minus before a 0."""
-    return "" if share is None else f"{round(100 * share, digits) + 0.0:+.{digits}f} %".replace("-", "−")
+def signed_percent(share: float | None, digits: int = 1) -> str:
+    """A signed share in percent, with a typographic minus; no minus before a 0."""
+    return percent(share, f"+z.{digits}f").replace("-", "−")
 
 
 def amount(value: float | None, digits: int = 3) -> str:
@@ -40,7 +42,7 @@ def both(row: Change) -> str:
 
 
 def interval(row: Change) -> str:
-    return "" if row.low is None or row.high is None else f"{percent(row.low)} to {percent(row.high)}"
+    return "" if row.low is None or row.high is None else f"{signed_percent(row.low)} to {signed_percent(row.high)}"
 
 
 def plain(value: Any) -> str:
@@ -61,12 +63,12 @@ def _row(content: Content, name: str) -> Change | None:
 def _price(content: Content) -> str:
     objective = content.goal if content.explained is None else content.explained.objective
     gain, loss = _row(content, objective) or _row(content, content.goal), _row(content, content.cost)
-    gained = "" if gain is None else " ".join((gain.name, percent(gain.relative), f"({both(gain)})")).replace("  ", " ")
+    gained = "" if gain is None else f"{gain.name} {signed_percent(gain.relative)} ({both(gain)})".replace("  ", " ")
     if loss is None or loss.before is None or content.chosen is None:
         return f"The lists changed: {gained}; accuracy could not be judged, for there are no held-out interactions."
-    paid = f"for {percent(loss.relative)} of {loss.name}"
+    paid = f"for {signed_percent(loss.relative)} of {loss.name}"
     if (loss.relative or 0.0) >= 0:
-        paid = f"at no measured loss of {loss.name} ({percent(loss.relative)})"
+        paid = f"at no measured loss of {loss.name} ({signed_percent(loss.relative)})"
     price = f"The lists changed: {gained}, {paid}"
     if content.chosen.budget is None:
         return f"{price}; this price was measured on {loss.n:,} users, and is not certified."
@@ -94,11 +96,14 @@ def _next(content: Content) -> str:
     if worst is None or (worst.relative or 0.0) >= 0:
         return f"Next: serve these vectors (`recprism export {content.run}`); no group of users lost accuracy."
     if (worst.high or 0.0) >= 0:
-        last = f"{worst.name} users come off worst, {percent(worst.relative)} of {content.cost} ({interval(worst)})"
-        return f"Next: serve these vectors (`recprism export {content.run}`); no group clearly lost accuracy: {last}."
+        lost = f"{signed_percent(worst.relative)} of {content.cost} ({interval(worst)})"
+        return (
+            f"Next: serve these vectors (`recprism export {content.run}`); no group clearly lost accuracy: "
+            f"{worst.name} users come off worst, {lost}."
+        )
     return (
         f"Next: serve these vectors to some users first (`recprism export {content.run}`), and watch {worst.name} "
-        f"users, who pay most: {percent(worst.relative)} of {content.cost} ({interval(worst)})."
+        f"users, who pay most: {signed_percent(worst.relative)} of {content.cost} ({interval(worst)})."
     )
 
 
@@ -115,7 +120,7 @@ def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
     else:
         first = (
             f"Nothing was changed yet: this page is an audit. Certified within {100 * (reach.certified_for or 0):g} % "
-            f"of {content.cost}, the lists could gain {percent(reach.gain)} {content.goal}."
+            f"of {content.cost}, the lists could gain {signed_percent(reach.gain)} {content.goal}."
         )
     goal = content.goal.partition("@")[0]
     command = f"recprism diversify {content.run} --budget 0.05 --goal {goal}"
@@ -132,7 +137,7 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
     if not content.diversified:
         return [(row.name, amount(row.before), "now") for row in content.changes if row.name in _heads(content)]
     found = [
-        (row.name, percent(row.relative), both(row))
+        (row.name, signed_percent(row.relative), both(row))
         for name in _heads(content)
         if (row := _row(content, name)) is not None
     ]

@@ -126,7 +126,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
     if asked.within is not None:
         return _within(run, asked.within)
     if not run.is_diversified():
-        return "Begun and not ended: `recprism diversify --resume RUN`."
+        return "Begun and not ended: `recprism search --resume RUN`."
     found = run.diversified()
     rewarded = None if found.search is None else found.search.reward_on
     facts = {"goal": found.goal, "moved": f"{found.side} vectors", "reward from": rewarded}
@@ -137,7 +137,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
 def _within(run: Run, asked: BudgetConfig) -> str:
     kept = run.certificate()
     if kept is None:
-        return "A budget was given and nothing found yet: `recprism diversify --overwrite RUN`."
+        return "A budget was given and nothing found yet: `recprism diversify RUN --budget SHARE --overwrite`."
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.shares import percent
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
@@ -51,9 +52,10 @@ class NeighbourOverlap:
         if not self.moved:
             return f"Item vectors stay as they are, so every item keeps its {self.k} nearest items: overlap exactly 1."
         whose = "items keep" if self.asked == self.items else f"{self.asked:,} items drawn from {self.items:,} keep"
+        cosine, product, whole = (percent(it, ".1f") for it in (self.cosine, self.inner_product, self.whole_by_cosine))
         return (
-            f"Item-to-item neighbours: {whose} {_percent(self.cosine)} of their {self.k} nearest items by cosine and "
-            f"{_percent(self.inner_product)} by inner product; {_percent(self.whole_by_cosine)} keep all by cosine."
+            f"Item-to-item neighbours: {whose} {cosine} of their {self.k} nearest items by cosine and {product} by "
+            f"inner product; {whole} keep all by cosine."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,7 +129,3 @@ def _directions(matrix: Matrix) -> Matrix:
     length: Matrix = np.linalg.norm(matrix, axis=1, keepdims=True)
     length[length == 0] = 1
     return matrix / length
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -224,7 +224,7 @@ class Run:
         try:
             return read_tensors(path) if path.exists() else None
         except ValueError as broken:
-            again = "recprism train --resume" if step == "training" else "recprism diversify --resume"
+            again = "recprism train --resume" if step == "training" else "recprism search --resume"
             again = f"{again} {self.path if step == 'training' else self.argument}"
             raise InputError(
                 f"{path}: damaged checkpoint ({broken}); delete it, and `{again}` starts this step anew"
@@ -297,11 +297,12 @@ class Run:
 
     def require_undiversified(self, *, overwrite: bool = False) -> None:
         """Refuse a second perturbation, unless it may replace the first."""
-        if self.config.diversify is not None and not overwrite:
+        asked = self.config.diversify
+        if asked is not None and not overwrite:
             what = "a perturbation" if self.result is None else f"a result named {self.result}"
-            raise InputError(
-                f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run"
-            )
+            stopped = asked.within is None and not self.is_diversified()
+            resume = f"continue it with `recprism search --resume {self.argument}`, or " if stopped else ""
+            raise InputError(f"{self.path}: already has {what}; {resume}use --overwrite, another --name or another run")
 
     def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
         """Note what is about to be searched for; a result holds one perturbation."""
@@ -323,7 +324,7 @@ class Run:
         others = [it for it in (*unnamed, *self.results()) if it != (self.result or "the unnamed one")]
         if others:
             raise InputError(
-                f"{self.path}: --like turns the vectors that its other results ({', '.join(others)}) are made for; "
+                f"{self.path}: refit turns the vectors that its other results ({', '.join(others)}) are made for; "
                 "train into another run, or train again with --overwrite"
             )
 
@@ -361,7 +362,7 @@ class Run:
     def diversified(self) -> Diversified:
         """Return the result, however it was found."""
         if not self.is_diversified():
-            raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument}`")
+            raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
         return read_result(self.file("delta.safetensors").parent, self.path, self.certificate())
 

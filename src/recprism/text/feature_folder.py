@@ -10,12 +10,13 @@ import polars as pl
 
 from recprism.data._files import atomic_path
 from recprism.data._readers.tables import ROW
+from recprism.data.progress import ProgressCallback
 from recprism.errors import InputError
 from recprism.text._aspects import AspectSettings
 from recprism.text.aspect_topics import N_CLUSTERS, aspect_topics
 from recprism.text.efm import item_quality, user_attention
 from recprism.text.feature_files import features_to_frame, read_mentions
-from recprism.text.reviews import Extraction, Follow, extract_features, read_reviews, summarised
+from recprism.text.reviews import Extraction, extract_features, read_reviews, summarised
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +52,11 @@ def tables_of_reviews(
     settings: AspectSettings | None = None,
     *,
     clusters: int = N_CLUSTERS,
-    follow: Follow | None = None,
+    on_step: ProgressCallback | None = None,
 ) -> FeatureTables:
     """Read Amazon reviews and extract their features."""
     reviews = read_reviews(path)
-    found = extract_features(reviews, settings, follow=follow)
+    found = extract_features(reviews, settings, on_step=on_step)
     return _tables(found, reviews.drop("text", ROW), clusters)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,12 @@ import polars as pl
 from recprism.data._files import readable
 from recprism.data._readers.json_lines import read_json_lines
 from recprism.data._readers.tables import ROW
+from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.text._aspects import AspectSettings, Evidence, aspects_in
 from recprism.text._clauses import Clause, clauses
 from recprism.text._sentiment import ClauseSentiment, opinion_words
 
-Follow = Callable[[int, int], None]
-"""Receives how many reviews are done, and how many there are."""
 REVIEW_SCHEMA = {
     ROW: pl.UInt32,
     "user_id": pl.String,
@@ -67,14 +66,14 @@ def read_reviews(path: str | Path) -> pl.DataFrame:
 
 
 def extract_features(
-    reviews: pl.DataFrame, settings: AspectSettings | None = None, *, follow: Follow | None = None
+    reviews: pl.DataFrame, settings: AspectSettings | None = None, *, on_step: ProgressCallback | None = None
 ) -> Extraction:
     """Find the aspects in reviews, and the sentiment of each mention.
 
     Args:
         reviews: The columns user_id, item_id, text.
         settings: Which nouns are aspects.
-        follow: Receives how many reviews are done, and how many there are.
+        on_step: Receives how many reviews are done, and how many there are.
 
     Returns:
         The mentions and the features.
@@ -86,11 +85,11 @@ def extract_features(
     """
     texts = reviews["text"].to_list()
     evidence, opinions, parsed = Evidence(), opinion_words(), []
-    for done, text in enumerate(texts, start=1):
+    step = count_steps(on_step, "reading reviews", len(texts))
+    for text in texts:
         parsed.append(clauses(text))
         evidence.add_review(parsed[-1], opinions)
-        if follow is not None:
-            follow(done, len(texts))
+        step()
     aspects = evidence.choose(settings or AspectSettings())
     if not aspects:
         raise InputError(

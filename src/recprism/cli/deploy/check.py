@@ -3,47 +3,68 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recprism.cli._options import ResultName, metric_shares, share_option
-from recprism.cli._output import AsJson, next_step, print_json, print_sentence, print_title, progress_of_steps
+from recprism.cli._options import AsJson, DiversifiedRun, JUnit, Part, ResultName, share_option
+from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
+from recprism.cli._values import metric_shares
+from recprism.errors import InputError
+
+NDCG = "ndcg@10"
 
 
 def check(
-    run_directory: Annotated[Path, typer.Argument(help="A run that was diversified.")],
-    max_ndcg_loss: Annotated[float | None, share_option(help="Largest loss of NDCG@10: 0.01 or 1%.")] = None,
-    min_sc_gain: Annotated[
-        float | None, share_option(help="Least gain in subtopic coverage@10: 0.05 or 5%.", high=math.inf)
+    run_directory: DiversifiedRun,
+    max_ndcg_loss: Annotated[
+        float | None, share_option(help="The largest loss of NDCG@10: 0.01 or 1%.", show_default=False)
     ] = None,
     max_loss: Annotated[
-        list[str] | None, typer.Option(help="METRIC=SHARE for any other metric, as in recall@20=2%.")
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=SHARE",
+            help="The largest loss of any other metric, as in recall@20=2%. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
-    min_gain: Annotated[list[str] | None, typer.Option(help="METRIC=SHARE, as in catalogue_coverage@10=10%.")] = None,
+    min_gain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=SHARE",
+            help="The least gain of a metric, as in subtopic_coverage@10=5%. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     confident: Annotated[
-        bool, typer.Option("--confident", help="Judge by the doubtful end of the 95 % interval, not by the mean.")
+        bool, typer.Option("--confident", help="Judge by the worse end of the 95 % interval, not by the mean.")
     ] = False,
-    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")] = None,
+    part: Part = "test",
+    junit: JUnit = None,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Is a diversified run within limits? Exit code 0 if all hold, 1 if any fails, 2 for a wrong question.
+    """Check limits on loss and gain, with exit codes for pipelines.
 
-    Example: `recprism check runs/x --max-ndcg-loss 1% --min-sc-gain 5% --junit check.xml`
+    Exit code 0: all limits hold. 1: a limit fails. 2: the question is wrong. A metric without a cut means the first
+    10 places: sc=5% is subtopic_coverage@10=5%.
+
+    Examples:
+
+    - `recprism check runs/x --max-ndcg-loss 1% --min-gain subtopic_coverage@10=5%`
+    - `recprism check runs/x --max-loss recall@20=2% --confident --junit check.xml`
     """
     from recprism.data._files import write_text
     from recprism.deploy.check import check
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
-    losses = {**({} if max_ndcg_loss is None else {"ndcg@10": max_ndcg_loss}), **metric_shares(max_loss, "--max-loss")}
-    gains = {
-        **({} if min_sc_gain is None else {"subtopic_coverage@10": min_sc_gain}),
-        **metric_shares(min_gain, "--min-gain", math.inf),
-    }
+    losses = metric_shares(max_loss, "--max-loss")
+    if max_ndcg_loss is not None:
+        if NDCG in losses:
+            raise InputError(f"--max-ndcg-loss and --max-loss {NDCG}= are the same limit; give one of them")
+        losses = {NDCG: max_ndcg_loss, **losses}
+    gains = metric_shares(min_gain, "--min-gain", math.inf)
     run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
         found = check(run, losses, gains, part=part_named(part), confident=confident, on_step=on_step)

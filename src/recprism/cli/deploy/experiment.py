@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recprism.cli._options import ResultName, metric_shares, share_option
+from recprism.cli._options import AsJson, DiversifiedRun, Guards, Part, ResultName, share_option
 from recprism.cli._output import (
-    AsJson,
     next_step,
     print_json,
     print_sentence,
@@ -17,12 +15,14 @@ from recprism.cli._output import (
     print_title,
     progress_of_steps,
 )
-from recprism.cli.diversity.audit import Guards
+from recprism.cli._values import metric_shares
 
 
 def experiment(
-    run_directory: Annotated[Path, typer.Argument(help="A run that was diversified.")],
-    power: Annotated[float, share_option(help="Chance to find what is there.", low=0.5, high=0.999)] = 0.8,
+    run_directory: DiversifiedRun,
+    power: Annotated[
+        float, share_option(help="Chance that the test finds the measured change.", low=0.5, high=0.999)
+    ] = 0.8,
     alpha: Annotated[
         float,
         share_option(
@@ -32,35 +32,36 @@ def experiment(
     budget: Annotated[
         float | None,
         share_option(
-            help="Share of NDCG@10 that may be lost: the margin.",
+            help="The margin: the largest share of NDCG@10 that may be lost.",
             low=0.0001,
             high=0.5,
             show_default="the run's budgets",
         ),
     ] = None,
     guard: Guards = None,
-    share: Annotated[float, share_option(help="Of all users who get the new lists.", low=0.01, high=0.99)] = 0.5,
+    share: Annotated[float, share_option(help="Share of the users who get the new lists.", low=0.01, high=0.99)] = 0.5,
     alive: Annotated[
         float, share_option(help="Share of the measured gain that the test must still find.", low=0.01)
     ] = 1.0,
     users_per_day: Annotated[
-        int | None, typer.Option(help="New users in the test a day: the days are told.", min=1, show_default=False)
+        int | None,
+        typer.Option(help="New users in the test per day; the plan then gives days.", min=1, show_default=False),
     ] = None,
-    part: Annotated[str, typer.Option(help="Means and spread from validation or test.")] = "test",
+    part: Part = "test",
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plan an A/B test of the base's lists against the swapped ones: users needed, and guardrails.
+    """Plan an A/B test: the users it needs, and its guardrails.
 
-    Means and spread are those of the run's own users on held-out labels, one list each. Guards are tested for "not
-    worse by more than the budget", the goal for "better". With --budget or --guard those margins count; without, those
-    that the run was diversified within.
+    The test compares the base lists with the diverse ones. Means and deviations come from the run's own users on
+    held-out labels, with one list per user. Guards test "not worse by more than the budget"; the goal tests "better".
+    The margins are those of --budget and --guard, or those of the run if neither is given.
 
     Examples:
 
     - `recprism experiment runs/x`
-    - `recprism experiment runs/x --power 0.9 --share 0.1 --users-per-day 20000`
-    - `recprism experiment runs/x --budget 0.02 --guard recall@20=0.03 --json`
+    - `recprism experiment runs/x --power 0.9 --share 10% --users-per-day 20000`
+    - `recprism experiment runs/x --budget 2% --guard recall@20=3% --json`
     """
     from recprism.budget.audit import COST
     from recprism.deploy.experiment import plan

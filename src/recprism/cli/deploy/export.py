@@ -1,4 +1,4 @@
-"""recprism export: a run's vectors, or its query adapter, as files for a real stack."""
+"""recprism export: a run's vectors, or its query adapter, as files for your own stack."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import ResultName, share_option
-from recprism.cli._output import AsJson, Seed, next_step, print_json, print_sentence, progress_of_steps
+from recprism.cli._options import AsJson, ResultName, run_argument, share_option
+from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
+from recprism.cli._values import refuse_others
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.runs.run import Run
 
+COMMON = ("run_directory", "output", "part", "adapter", "name", "as_json")
+OF_ADAPTER = (*COMMON, "hidden", "seed")
+OF_VECTORS = (*COMMON, "to", "metric", "alpha", "margin", "for_index")
+
 
 def export(
-    run_directory: Annotated[Path, typer.Argument(help="A run; diversified, or only trained.")],
+    context: typer.Context,
+    run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORMAT")
     ] = None,
@@ -25,8 +31,7 @@ def export(
     part: Annotated[
         str | None,
         typer.Option(
-            help="live: for lists without anything that is known of a user; test: for the lists that the test part "
-            "judges.",
+            help="live: for lists without any known item of the user; test: for the lists that the test part judges.",
             show_default="live",
         ),
     ] = None,
@@ -48,28 +53,31 @@ def export(
     for_index: Annotated[
         Path | None,
         typer.Option(
-            help="For product quantisation: a file of FAISS with the item vectors; user vectors that hold the same "
-            "lists in what its codes decode to."
+            help="For product quantisation: a FAISS file with the item vectors. The user vectors then hold the same "
+            "lists in what its codes decode to.",
+            show_default=False,
         ),
     ] = None,
     adapter: Annotated[
-        bool, typer.Option("--adapter", help="Instead: the query adapter, for user vectors made at request time.")
+        bool,
+        typer.Option("--adapter", help="Write the query adapter instead, for user vectors made at request time."),
     ] = False,
     hidden: Annotated[
         int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
     ] = 0,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(help="With --adapter: the same seed gives the same bits.")] = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write vectors with ids and versions; they are read back and ranked before they count as written.
+    """Write vectors or the query adapter for your own stack.
 
-    User vectors belong with one version of the item vectors, which stands inside the files and in their names; loading
-    any other pair is refused. Where only user vectors changed, the items' version is the old one: the index stays as it
-    is. `expected.json` holds lists to try an installation with.
+    The command reads the files back and ranks with them before it keeps them. User vectors belong to one version of
+    the item vectors. The version is in the files and in their names, and loading any other pair is refused. If only
+    user vectors changed, the items keep their version, and your index stays. `expected.json` holds lists that test an
+    installation.
 
-    Unless --part test asks for those that were judged, vectors are for live lists: all known interactions count as
-    seen. How many consumed items the lists show (0) and what they gain is printed.
+    By default the vectors are for live lists: all known interactions count as seen. The command prints how many
+    consumed items the lists show (0) and what they gain. With --part test it writes the vectors that were judged.
 
     Examples:
 
@@ -84,6 +92,10 @@ def export(
 
     if adapter and part not in (None, "test"):
         raise InputError("--adapter learns from the lists that the test part judges: omit --part")
+    if adapter:
+        refuse_others(context, OF_ADAPTER, "is for exported vectors, and --adapter writes none")
+    else:
+        refuse_others(context, OF_VECTORS, "is for --adapter")
     run = Run.open(run_directory, name)
     folder = output or run.export_path("adapter" if adapter else to)
     asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index, "part": part or "live"}

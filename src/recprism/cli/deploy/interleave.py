@@ -1,4 +1,4 @@
-"""recprism interleave: base and swapped lists in one, and what clicks on it say."""
+"""recprism interleave: base and diverse lists in one, and the score of its clicks."""
 
 from __future__ import annotations
 
@@ -7,45 +7,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._options import ColumnMap, ResultName, column_map, refuse_given
-from recprism.cli._output import AsJson, Seed, next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli._options import AsJson, ColumnMap, K, ListPart, Live, ResultName, Seed
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli._values import column_map, refuse_given, refuse_others
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
+OF_CLICKS = ("target", "clicks", "columns", "as_json")
+"""The parameters that a file of interleaved lists allows."""
+
 
 def interleave(
+    context: typer.Context,
     target: Annotated[
-        Path, typer.Argument(help="A diversified run, to write its lists; or the file written, to score clicks.")
+        Path,
+        typer.Argument(
+            metavar="TARGET",
+            help="A diversified run, to write its lists; or the file written, to score clicks.",
+            show_default=False,
+        ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Of a run: the .csv or .parquet file to write.", show_default=False),
+        typer.Option("-o", "--output", help="For a run: the .csv or .parquet file to write.", show_default=False),
     ] = None,
     clicks: Annotated[
-        Path | None, typer.Option(help="Of a file: user_id,item_id that were clicked.", show_default=False)
+        Path | None, typer.Option(help="For a file: user_id,item_id that were clicked.", show_default=False)
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
-    part: Annotated[
-        str | None,
-        typer.Option(
-            help="test hides training and validation items, validation only training items.", show_default="test"
-        ),
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Lists to serve: all known items are hidden, those of the test part too.")
-    ] = False,
+    k: K = 10,
+    part: ListPart = None,
+    live: Live = False,
     columns: ColumnMap = None,
     seed: Seed = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Team-draft interleaving of base and swapped lists: a test in which every user sees both.
+    """Mix base and diverse lists into one, and score the clicks.
 
-    Of a run, writes user_id, item_id, rank and team: serve the lists, keep the team. Of that file, --clicks counts for
-    every user which team got more clicks, and tests whether users prefer one. It needs far fewer users than two arms;
-    it says which list people choose from, not how much they would choose.
+    Team-draft interleaving is a test in which every user sees both lists. For a run, the command writes user_id,
+    item_id, rank and team: serve the lists and keep the team. For that file, --clicks counts which team got more
+    clicks from each user, and tests whether users prefer one. It needs far fewer users than an A/B test. It shows
+    which list people choose from, not how much more they would choose.
 
     Examples:
 
@@ -54,7 +58,7 @@ def interleave(
     """
     if target.is_dir():
         if output is None or clicks is not None:
-            raise InputError("of a run, lists are written: name a file with -o, without --clicks")
+            raise InputError("for a run, the command writes lists: name a file with -o, and omit --clicks")
         refuse_given({"--column": columns}, "is for files of lists and clicks, and this is a run")
         if live and part is not None:
             raise InputError("--live hides the items of all parts: omit --part")
@@ -65,11 +69,9 @@ def interleave(
         lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=live, seed=seed)
         _write(lists, output, k, as_json)
     else:
-        if name is not None or live:
-            option = "--live" if name is None else "--name"
-            raise InputError(f"{option} is for the lists of a run, and {target} is no run: omit it")
-        if clicks is None or output is not None:
-            raise InputError(f"{target}: of a file of interleaved lists, clicks are scored: name them with --clicks")
+        refuse_others(context, OF_CLICKS, f"is for the lists of a run, and {target} is no run")
+        if clicks is None:
+            raise InputError(f"{target}: for a file of lists, the command scores clicks: name them with --clicks")
         _score(target, clicks, column_map(columns, ("user_id", "item_id", "team")), as_json)
 
 
@@ -81,8 +83,8 @@ def _write(lists: pl.DataFrame, output: Path, k: int, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(output), "lists": lists["user_id"].n_unique(), "k": k, "places": places})
         return
-    told = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
-    print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {told}")
+    teams = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
+    print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {teams}")
     next_step(f"recprism interleave {output} --clicks clicks.csv")
 
 

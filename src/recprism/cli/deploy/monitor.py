@@ -1,4 +1,4 @@
-"""recprism monitor: what is alive of a run's promise in the lists that are served."""
+"""recprism monitor: how much of a run's gain is left in the served lists."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import ColumnMap, ResultName, column_map, share_option
+from recprism.cli._options import AsJson, ColumnMap, JUnit, ResultName, Rows, Seed, run_argument, share_option
 from recprism.cli._output import (
-    AsJson,
-    Seed,
     next_step,
     print_json,
     print_sentence,
@@ -20,6 +18,8 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
+from recprism.cli._values import column_map
+from recprism.data.shares import percent
 
 if TYPE_CHECKING:
     from recprism.deploy.monitor import Monitored
@@ -27,51 +27,51 @@ if TYPE_CHECKING:
 
 
 def monitor(
-    run_directory: Annotated[Path, typer.Argument(help="The run that was shipped.")],
+    run_directory: Annotated[Path, run_argument("The run that you serve.")],
     lists: Annotated[
-        Path, typer.Option(help="What was served: user_id,item_id,rank, and perhaps a column day or date.")
+        Path, typer.Option(help="The served lists: user_id,item_id,rank, and optionally a column day or date.")
     ],
-    floor: Annotated[float, share_option(help="Least share of the promised gain that must be alive.")] = 0.8,
+    floor: Annotated[float, share_option(help="The least share of the promised gain that must be left.")] = 0.8,
     held_out: Annotated[
-        Path | None, typer.Option(help="user_id,item_id that users took: NDCG@10 is compared, too.", show_default=False)
+        Path | None,
+        typer.Option(help="user_id,item_id that users took later; then NDCG@10 is compared too.", show_default=False),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("-m", "--metric", help="What to watch.", show_default="the run's goal at 10")
+        str | None, typer.Option("-m", "--metric", help="The metric to watch.", show_default="the run's goal at 10")
     ] = None,
     day_column: Annotated[
-        str | None, typer.Option(help="The column that tells the day.", show_default="day or date, if there is one")
+        str | None, typer.Option(help="The column with the day.", show_default="day or date, if there is one")
     ] = None,
     columns: ColumnMap = None,
     confident: Annotated[
         bool, typer.Option("--confident", help="Judge by the low end of the 95 % interval, not by the share.")
     ] = False,
     each_segment: Annotated[
-        bool, typer.Option("--each-segment", help="Lay the floor to every segment of users, too.")
+        bool, typer.Option("--each-segment", help="Apply the floor to every segment of users as well.")
     ] = False,
-    fewest: Annotated[int, typer.Option(help="Lists that a day or segment needs to be judged.", min=2)] = 30,
+    fewest: Annotated[int, typer.Option(help="The fewest lists by which a day or segment is judged.", min=2)] = 30,
     live: Annotated[
-        bool, typer.Option("--live", help="What was shipped is live, as `export` and `recommend --live` make it.")
+        bool, typer.Option("--live", help="The served lists are live, as `export` and `recommend --live` make them.")
     ] = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples of users for the intervals.", min=100)] = 1000,
     seed: Seed = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Also write all rows to a .csv or .parquet file.", show_default=False),
-    ] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit file.", show_default=False)] = None,
+    output: Rows = None,
+    junit: JUnit = None,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """How much of the promised gain is alive in the lists that are served? By day and by segment of users.
+    """Measure how much of the gain is left in the lists you serve.
 
-    The promise is what the run's vectors gain in their goal over the base's, for the users in the file; no label is
-    needed. Users and items that the run does not know are counted. Exit code 0: the floor holds; 1: it does not, or
-    nothing could be judged, or (with --held-out) NDCG@10 lost more than the run's budget; 2: a wrong question.
+    The promise is the gain of the run's vectors over the base in their goal, for the users in the file. It needs no
+    labels. The table is by day and by segment of users. Users and items unknown to the run are counted and skipped.
+
+    Exit code 0: the floor holds. 1: it does not, or nothing could be judged, or (with --held-out) NDCG@10 lost more
+    than the run's budget. 2: the question is wrong.
 
     Examples:
 
     - `recprism monitor runs/x --lists today.parquet`
-    - `recprism monitor runs/x --lists week.csv --floor 0.9 --each-segment --json`
+    - `recprism monitor runs/x --lists week.csv --floor 90% --each-segment --json`
     - `recprism monitor runs/x --lists today.parquet --held-out taken.csv --junit monitor.xml`
     """
     from recprism.data._files import write_text
@@ -123,7 +123,10 @@ def _print(found: Monitored) -> None:
         print_table(("items", "n", "base", "promised", "now"), rows, numeric=("n", "base", "promised", "now"))
     if found.accuracy is not None:
         print_title("\nNDCG@10 by the labels given:")
-        rows = [(it.segment, it.users, it.before, it.after, _percent(it.relative)) for it in found.accuracy.rows]  # type: ignore[union-attr]
+        rows = [
+            (it.segment, it.users, it.before, it.after, percent(it.relative, "+.1f", "%"))  # type: ignore[union-attr]
+            for it in found.accuracy.rows
+        ]
         print_table(("segment", "users", "base", "now", "change"), rows, numeric=("users", "base", "now", "change"))
     print_sentence(
         f"\nplaces with items of the promised lists: {found.like_promised:.1%}, of the base's: {found.like_base:.1%}"
@@ -137,9 +140,6 @@ def _print_rows(by: str, rows: Sequence[Retention], found: Monitored) -> None:
     def state(row: Retention) -> str:
         return row.doubt or ("below the floor" if found.falls_short(row) else "")
 
-    def share(value: float | None) -> str:
-        return "" if value is None else f"{value:.1%}"
-
     lines = [
         (
             getattr(row, by),
@@ -147,14 +147,10 @@ def _print_rows(by: str, rows: Sequence[Retention], found: Monitored) -> None:
             row.base,
             row.promised,
             row.now,
-            *map(share, (row.share, row.low, row.high)),
+            *(percent(it, ".1f", "%") for it in (row.share, row.low, row.high)),
             state(row),
         )
         for row in rows
     ]
     columns = (by, "lists", "base", "promised", "now", "alive", "low", "high", "")
     print_table(columns, lines, numeric=columns[1:-1])
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:+.1%}"

@@ -1,4 +1,4 @@
-"""recprism audit: what lists are like now, what diversity would cost, and who would pay."""
+"""recprism audit: the lists as they are, the cost of diversity, and who pays."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli._options import (
-    LIST_COLUMNS,
+    AsJson,
     ColumnMap,
+    Confidence,
+    ExecutorName,
+    Guards,
+    HeldOutTable,
     ItemTable,
     SubtopicColumn,
     SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
-    category_columns,
-    column_map,
-    comma_words,
-    metric_shares,
-    refuse_given,
+    TrainTable,
+    goal_option,
     share_option,
 )
 from recprism.cli._output import (
-    AsJson,
-    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -34,71 +33,92 @@ from recprism.cli._output import (
     say,
     say_categories,
 )
+from recprism.cli._values import (
+    LIST_COLUMNS,
+    category_columns,
+    column_map,
+    comma_words,
+    metric_shares,
+    refuse_given,
+    refuse_others,
+)
+from recprism.data.shares import percent
 
 if TYPE_CHECKING:
     from recprism.budget.audit import Audit
     from recprism.budget.segments import SegmentTable
+    from recprism.runs.jobs.list_files import SideFiles
 
-Guards = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--guard", help="A further metric and the share of it that may be lost: recall@20=2%.", show_default=False
-    ),
-]
+FOR_LISTS = (
+    "target",
+    "train",
+    "held_out",
+    "subtopics",
+    "items",
+    "subtopic_column",
+    "subtopic_separator",
+    "subtopic_level",
+    "columns",
+    "as_json",
+)
+"""The parameters that a file of lists allows."""
 
 
 def audit(
+    context: typer.Context,
     target: Annotated[
-        Path, typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.", show_default=False)
+        Path,
+        typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
     ],
-    train: Annotated[Path | None, typer.Option(help="user_id,item_id that were known before.")] = None,
-    held_out: Annotated[Path | None, typer.Option(help="user_id,item_id that users really took; they certify.")] = None,
+    goal: Annotated[
+        str | None,
+        goal_option(
+            "subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage",
+        ),
+    ] = None,
+    guard: Guards = None,
+    confidence: Confidence = 0.95,
+    show: Annotated[
+        float, share_option(help="The budget for the tables of who pays: 0.01 or 1%.", low=0.0001, high=0.5)
+    ] = 0.01,
+    executor: ExecutorName = "local",
+    train: TrainTable = None,
+    held_out: HeldOutTable = None,
+    columns: ColumnMap = None,
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
     subtopic_separator: SubtopicSeparator = None,
     subtopic_level: SubtopicLevel = None,
-    columns: ColumnMap = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(
-            help="Goals to walk towards, with commas between: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, "
-            "catalogue_coverage.",
-            show_default="subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,"
-            "catalogue_coverage",
-        ),
-    ] = None,
-    guard: Guards = None,
-    confidence: Annotated[float, share_option(help="Of the certificates.", low=0.5, high=0.9999)] = 0.95,
-    show: Annotated[
-        float, share_option(help="The budget at which to show who pays: 0.01 or 1%.", low=0.0001, high=0.5)
-    ] = 0.01,
-    executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
-    """The first thing to run on a recommender: nothing is trained, nothing is changed.
+    """Show what more diversity would cost, and who would pay.
 
-    Shows what the lists are like now; what each point of diversity would cost in NDCG@10, and how much of that is
-    certified on held-out interactions; and who would pay. Without held-out interactions the cost is not known and the
-    audit says so; lists alone are only described.
+    Run this first: it trains nothing and changes nothing. It describes the lists as they are. Then it shows what each
+    step towards a goal costs in NDCG@10, and the part of that cost which held-out interactions certify.
+
+    Without held-out interactions the cost is unknown, and the audit says so. A file of lists is only described.
+    Several goals are written with commas between, as in sc,ilad.
 
     Examples:
 
     - `recprism audit runs/demo`
     - `recprism audit runs/demo --goal subtopic_coverage --guard recall@20=2%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
-    - your own vectors: `recprism import --user-vectors u.npy --item-vectors i.npy ... -o runs/mine`, then audit that
+    - your own vectors: run `recprism import` first, then audit the run that it makes
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
+    from recprism.budget.path import check_goal
     from recprism.parallel import executor_named
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.train import scenario_of
     from recprism.runs.run import Run
 
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
-    beside = SideFiles(held_out, train, subtopics, items, categories, columns=column_map(columns, LIST_COLUMNS))
     if target.is_file():
-        _describe(target, beside, as_json)
+        refuse_others(context, FOR_LISTS, "is for a run, and this is a file of lists")
+        mapped = column_map(columns, LIST_COLUMNS)
+        _describe(target, SideFiles(held_out, train, subtopics, items, categories, columns=mapped), as_json)
         return
     files = {"--held-out": held_out, "--train": train, "--subtopics": subtopics, "--items": items}
     refuse_given(
@@ -108,7 +128,7 @@ def audit(
     scenario = scenario_of(Run.open(target))
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
-    goals = default_goals(scenario.subtopics) if goal is None else comma_words([goal])
+    goals = default_goals(scenario.subtopics) if goal is None else [check_goal(it) for it in comma_words([goal])]
     guards = metric_shares(guard, "--guard")
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
@@ -126,26 +146,26 @@ def audit(
     print_cost(found, target)
     if found.certified:
         next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
-    else:  # neither a budget nor a front without labels
+    else:  # without labels there is neither a budget nor a front
         next_step(f"recprism recommend {target}", f"recprism report {target}")
 
 
-def _describe(path: Path, beside: Any, as_json: bool) -> None:
-    """Lists alone: no scores, so no path; only what they are like."""
+def _describe(path: Path, files: SideFiles, as_json: bool) -> None:
+    """Describe lists; without scores there is no path."""
     from recprism.cli.model.evaluate import print_evaluation
     from recprism.runs.jobs.list_files import audit_lists
 
-    found = audit_lists(path, beside, None)
+    found = audit_lists(path, files, None)
     if found.categories is not None:
         say_categories(found.categories)
     notes = (*found.notes, "lists alone are described; audit a run to see what diversity would cost")
     print_evaluation(found.evaluation, notes, as_json, about=str(path))
 
 
-def print_cost(found: Audit, target: Path | None) -> None:
-    """What is now, then the paths."""
+def print_cost(found: Audit, target: Path) -> None:
+    """Print the lists as they are, then the paths."""
     judged = f", on the {next(iter(found.paths.values())).part} part" if found.certified else ""
-    print_title(f"{target or 'these vectors'}: the lists now{judged}")
+    print_title(f"{target}: the lists now{judged}")
     rows = [(score.name, score.mean, score.low, score.high, score.popularity) for score in found.now.scores]
     columns = ("metric", "mean", "low", "high", "popularity")
     print_table(columns, rows, numeric=columns[1:])
@@ -153,7 +173,7 @@ def print_cost(found: Audit, target: Path | None) -> None:
 
 
 def print_paths(found: Audit) -> None:
-    """What each point of a path costs and brings, who pays at one of them, and the same in words."""
+    """Print what each point of a path costs and gains, who pays at one of them, and the same in words."""
     from recprism.budget.audit import sentences
 
     for goal, path in found.paths.items():
@@ -162,7 +182,11 @@ def print_paths(found: Audit) -> None:
         judged = _parts(path.part, found.decided_on(goal)) + _mark(certified)
         print_title(f"\ntowards {goal}: change in percent at each point of the path{judged}")
         lines = [
-            (f"{point.trade_off:g}", *(_percent(path.change(point, name)) for name in names), _budget(certified, point))
+            (
+                f"{point.trade_off:g}",
+                *(percent(path.change(point, name), "+.1f", "") for name in names),
+                _budget(certified, point),
+            )
             for point in path.points
         ]
         print_table(("trade-off", *names, "certified for"), lines, numeric=("trade-off", *names, "certified for"))
@@ -194,13 +218,9 @@ def _print_segments(table: SegmentTable) -> None:
             getattr(row, "users", None) or getattr(row, "items", None),
             row.before,
             row.after,
-            _percent(row.relative),
+            percent(row.relative, "+.1f", ""),
         )
         for row in table.rows
     ]
     columns = ("segment", "n", "before", "after", "change")
     print_table(columns, rows, numeric=columns[1:])
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:+.1f}"

@@ -1,26 +1,25 @@
-"""recprism explain: what changed, what it did, and how one knows."""
+"""recprism explain: what changed in the lists, why, and the controls."""
 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import ResultName
+from recprism.cli._options import AsJson, DiversifiedRun, Draws, OwnGoal, Part, ResultName, Seed
 from recprism.cli._output import (
-    AsJson,
-    Seed,
     next_step,
     print_json,
     print_sentence,
     print_table,
     print_title,
-    progress_bar,
+    progress_of_steps,
     say,
     unless_busy,
 )
+from recprism.cli._values import refuse_others
+from recprism.data.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,41 +28,45 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 BAR = 20
+SINGLE = ("run_directory", "user", "item", "goal", "axes", "top", "part", "name", "as_json")
+"""The parameters that a single user or item allows."""
 
 
 def explain(
-    run_directory: Annotated[Path, typer.Argument(help="A run that was diversified.")],
-    user: Annotated[str | None, typer.Option(help="Take one user's list apart, swap by swap.")] = None,
-    item: Annotated[str | None, typer.Option(help="How one item was moved, and into how many lists.")] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(help="The metric whose gain is in question.", show_default="what the run was diversified for"),
+    context: typer.Context,
+    run_directory: DiversifiedRun,
+    user: Annotated[str | None, typer.Option(help="Explain one user's list, swap by swap.", show_default=False)] = None,
+    item: Annotated[
+        str | None, typer.Option(help="Explain one item: how it moved, and into how many lists.", show_default=False)
     ] = None,
+    goal: OwnGoal = None,
     axes: Annotated[
         str | None,
         typer.Option(
-            help="Of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
+            help="Axes of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
             show_default="svd; raw for named features",
         ),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many factors and directions.", min=1)] = 5,
-    draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and nothing is claimed.", min=0)] = 199,
-    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
+    top: Annotated[int, typer.Option(help="How many factors and directions to show.", min=1)] = 5,
+    draws: Draws = 199,
+    part: Part = "test",
     seed: Seed = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Why are the lists like this, what moved, and how do you know?
+    """Explain what changed in the lists, and test the explanation.
 
-    First how much is plain promotion of some items. Then whether the perturbation beats its own values shuffled and the
-    best promotion of items: only if it does, factors are spoken of. Directions are the axes of the change itself;
-    factors are those of the model. What one is worth is what erasing it alone takes back.
+    First the command shows how much of the change is plain promotion of some items. Then it compares the change with
+    its own values shuffled and with the best promotion of items. It names factors only if the change beats both.
+
+    Directions are the axes of the change; factors are the axes of the model. The value of each is the gain that is
+    lost when it alone is erased. The goal is any metric, with or without a cut, as in sc@20.
 
     Examples:
 
     - `recprism explain runs/x`
     - `recprism explain runs/x --user 17`
-    - `recprism explain runs/x --axes varimax`
+    - `recprism explain runs/x --goal catalogue_coverage --axes varimax`
     """
     from recprism.runs.jobs.explain import explain_run
     from recprism.runs.jobs.train import part_named
@@ -71,21 +74,22 @@ def explain(
 
     if user is not None and item is not None:
         raise InputError("--user and --item: ask for one of them at a time")
-    run = Run.open(run_directory, name)
     single = user is not None or item is not None
+    if single:
+        refuse_others(context, SINGLE, "is for the controls, and a single user or item runs none")
+    run = Run.open(run_directory, name)
     path = None
     with run.unchanged() as saving:
-        with progress_bar() as progress:
-            task = progress.add_task("controls", total=None, note="")
+        with progress_of_steps() as on_step:
             found = explain_run(
                 run,
-                objective,
+                goal,
                 axes=axes,
                 top=top,
                 draws=0 if single else draws,
                 part=part_named(part),
                 seed=seed,
-                on_step=lambda _what, done, total: progress.update(task, completed=done, total=total),
+                on_step=on_step,
             )
         if not single:
             with unless_busy(), saving():
@@ -119,7 +123,7 @@ def _view(found: Any, user: str | None, item: str | None, top: int) -> UserView 
 
 
 def _on_file(run: Run, explanation: Explanation, part: str) -> str:
-    """What the controls said, if they were run on the same question; single views do not run them again."""
+    """The stored verdict of the controls, if it answers the same question; single views do not run controls."""
     kept = run.explanation()
     asked = (explanation.objective, explanation.axes, part)
     if kept is None or kept["verdict"] is None or (kept["objective"], kept["axes"], kept["part"]) != asked:
@@ -128,13 +132,18 @@ def _on_file(run: Run, explanation: Explanation, part: str) -> str:
 
 
 def _print(explanation: Explanation) -> None:
-    """What was found in words, then the figures; the sentence of each row stands in explanation.json and the report."""
+    """Print the findings in words, then the figures; explanation.json and the report hold a sentence for each row."""
     from recprism.explain import _sentences as sentences
 
     for line in sentences.found(explanation):
         print_sentence(line)
     rows = [
-        (name, explanation.base[name], explanation.after[name], _percent(row.relative), *_shares(row))
+        (
+            name,
+            explanation.base[name],
+            explanation.after[name],
+            *map(_in_percent, (row.relative, row.bias_share, row.rest_share)),
+        )
         for name, row in ((name, explanation.parts[name]) for name in explanation.base)
     ]
     columns = ("metric", "before", "after", "change", "promotion alone", "the rest alone")
@@ -163,7 +172,7 @@ def _print_rows(explanation: Explanation, title: str, rows: Any) -> None:
             row.words,
             row.raised,
             row.lowered,
-            _percent(explanation.taken_back(row.erased)),
+            _in_percent(explanation.taken_back(row.erased)),
         )
         for row in rows
     ]
@@ -172,7 +181,7 @@ def _print_rows(explanation: Explanation, title: str, rows: Any) -> None:
 
 
 def _print_ends(explanation: Explanation) -> None:
-    """Whom each direction concerns most, and what it raises and lowers for them."""
+    """Print the users that each direction concerns most, and the items that it raises and lowers for them."""
     ends = [(row.label, explanation.ends(row.number, 3)) for row in explanation.directions]
     rows = [(label, *(", ".join(map(str, end[name])) for name in ("users", "raises", "lowers"))) for label, end in ends]
     print_table(("direction", "users it concerns most", "raises", "lowers"), rows)
@@ -212,9 +221,5 @@ def _print_swaps(view: UserView) -> None:
         print_sentence("Nothing came into this user's list, and nothing went out.")
 
 
-def _shares(row: Any) -> tuple[str, str]:
-    return _percent(row.bias_share), _percent(row.rest_share)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{round(share, 2) + 0.0:+.0%}"  # no minus before a 0
+def _in_percent(share: float | None) -> str:
+    return percent(share, "+z.0f", "%")

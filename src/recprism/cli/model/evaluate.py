@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli._options import (
-    LIST_COLUMNS,
+    AsJson,
+    Base,
     ColumnMap,
+    HeldOutTable,
     ItemTable,
+    Metrics,
+    Part,
     ResultName,
+    Rows,
+    Seed,
     SubtopicColumn,
     SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
-    category_columns,
-    column_map,
-    refuse_given,
+    TrainTable,
 )
 from recprism.cli._output import (
-    AsJson,
-    Seed,
     next_step,
     print_json,
     print_sentence,
@@ -33,6 +35,7 @@ from recprism.cli._output import (
     say_categories,
     unless_busy,
 )
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, refuse_given
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,52 +43,51 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    target: Annotated[Path, typer.Argument(help="A run directory, or a file of lists: user_id,item_id,rank.")],
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "-m",
-            "--metrics",
-            help="Names with cuts, as in ndcg@10,subtopic_coverage@20; or paper.",
-            show_default="a dozen at 10",
-        ),
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
+    ],
+    metrics: Metrics = None,
+    part: Part = "test",
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Another run of the same users: a paired comparison.", show_default=False),
     ] = None,
-    part: Annotated[str, typer.Option(help="Judge on test or on validation.")] = "test",
-    against: Annotated[Path | None, typer.Option(help="A second run of the same users: paired comparison.")] = None,
     against_name: Annotated[
-        str | None, typer.Option(help="With --against: which result of that run.", show_default="the unnamed one")
+        str | None, typer.Option(help="With --against: the result of that run.", show_default="the unnamed one")
     ] = None,
     run: Annotated[
-        Path | None, typer.Option(help="Judge a file of lists by this run's held-out items and subtopics.")
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="For a file of lists: the run whose held-out items and subtopics judge it.",
+            show_default=False,
+        ),
     ] = None,
-    held_out: Annotated[
-        Path | None, typer.Option(help="For a file of lists: user_id,item_id that users really took.")
-    ] = None,
-    train: Annotated[
-        Path | None, typer.Option(help="For a file of lists: user_id,item_id that were known before.")
+    held_out: HeldOutTable = None,
+    train: TrainTable = None,
+    columns: ColumnMap = None,
+    catalogue_size: Annotated[
+        int | None,
+        typer.Option(
+            help="For a file of lists: how many items there are, if no file shows it.", min=1, show_default=False
+        ),
     ] = None,
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
     subtopic_separator: SubtopicSeparator = None,
     subtopic_level: SubtopicLevel = None,
-    columns: ColumnMap = None,
-    catalogue_size: Annotated[
-        int | None, typer.Option(help="How many items there are, if no file tells.", min=1)
-    ] = None,
-    base: Annotated[
-        bool, typer.Option("--base", help="Judge the trained model, even if the run was diversified.")
-    ] = False,
+    base: Base = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0 for none.", min=0)] = 1000,
     seed: Seed = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.", show_default=False),
-    ] = None,
+    output: Rows = None,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure accuracy and diversity, with intervals.
+    """Measure accuracy and diversity of a run or a file of lists.
+
+    Every mean has a bootstrap interval. Next to it is the value that lists of the most popular items reach.
 
     Examples:
 
@@ -121,6 +123,8 @@ def evaluate(
         "--catalogue-size": catalogue_size,
     }
     ours = Run.open(target, name) if target.is_dir() else None
+    if ours is None:
+        refuse_given({"--base": base}, "is for a run, and this is a file of lists")
     if ours is not None:
         refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
         with ours.unchanged() as saving:
@@ -137,8 +141,8 @@ def evaluate(
         )
         result, notes = audit.evaluation, audit.notes
     else:
-        beside = SideFiles(held_out, train, subtopics, items, categories, catalogue_size, mapped)
-        audit = audit_lists(target, beside, names, bootstrap=bootstrap, seed=seed)
+        described = SideFiles(held_out, train, subtopics, items, categories, catalogue_size, mapped)
+        audit = audit_lists(target, described, names, bootstrap=bootstrap, seed=seed)
         result, notes = audit.evaluation, audit.notes
         if audit.categories is not None:
             say_categories(audit.categories)
@@ -157,6 +161,7 @@ def evaluate(
 
 
 def print_evaluation(result: Evaluation, notes: tuple[str, ...], as_json: bool, *, about: str) -> None:
+    """Print one row per metric, and the notes."""
     if as_json:
         found = result.to_dict()
         print_json({**found, "notes": [*notes, *found["notes"]]})

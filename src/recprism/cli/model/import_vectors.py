@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from recprism.cli._options import (
+    AsJson,
     ColumnMap,
+    IndexMetric,
     ItemTable,
+    OverwriteRun,
+    Seed,
     SubtopicColumn,
     SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
-    category_columns,
-    column_map,
     share_option,
 )
 from recprism.cli._output import (
-    AsJson,
-    Seed,
     next_step,
     print_facts,
     print_json,
@@ -29,6 +29,7 @@ from recprism.cli._output import (
     say_categories,
     say_removed,
 )
+from recprism.cli._values import category_columns, column_map
 from recprism.cli.model.train import WITHOUT_CATEGORIES
 from recprism.runs.config import ColumnName
 
@@ -61,22 +62,23 @@ def import_vectors(
     item_key: Key = None,
     user_bias: Bias = None,
     item_bias: Bias = None,
-    metric: Annotated[
-        str, typer.Option(help="What your index searches by: inner_product, or cosine (item vectors of length 1).")
-    ] = "inner_product",
+    metric: IndexMetric = "inner_product",
     interactions: Annotated[
         str | None,
-        typer.Option(help="user_id,item_id that users took before; never recommended again.", show_default=False),
+        typer.Option(help="user_id,item_id that users took before; not recommended again.", show_default=False),
     ] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(help="user_id,item_id that users took later, new to the model: the labels.", show_default=False),
+        typer.Option(
+            help="user_id,item_id that users took later: the labels. The model must not have seen them.",
+            show_default=False,
+        ),
     ] = None,
     set_aside: Annotated[
         float, share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%.")
     ] = 0.0,
     threshold: Annotated[
-        float | None, typer.Option(help="Lowest rating that counts; all unless given.", show_default=False)
+        float | None, typer.Option(help="Lowest rating that counts; without it all do.", show_default=False)
     ] = None,
     columns: ColumnMap = None,
     subtopics: SubtopicTable = None,
@@ -85,18 +87,19 @@ def import_vectors(
     subtopic_separator: SubtopicSeparator = None,
     subtopic_level: SubtopicLevel = None,
     seed: Seed = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
+    overwrite: OverwriteRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of your own user and item vectors; every other command then takes it.
+    """Make a run from your own user and item vectors.
 
-    Half of the held-out interactions of each user certify (validation), and half report (test).
+    Every other command takes the run. Half of each user's held-out interactions certify budgets (validation), and half
+    judge the results (test).
 
     Examples:
 
     - `recprism import --user-vectors u.npy --item-vectors i.npy --user-ids u.txt --item-ids i.txt -o runs/mine`
-    - `recprism import --user-vectors u.parquet --item-vectors i.parquet --interactions before.csv
-      --held-out later.csv --items items.csv --subtopic-column genres -o runs/mine`
+    - `recprism import --user-vectors u.parquet --item-vectors i.parquet --interactions old.csv --held-out new.csv
+      --items items.csv --subtopic-column genres -o runs/mine`
     - `recprism import --user-vectors m.pt --item-vectors m.pt --interactions all.csv --set-aside 20% -o runs/mine`
     """
     from recprism.runs.jobs.own_vectors import import_vectors as make_run
@@ -139,7 +142,7 @@ def import_vectors(
 
 
 def _show(dataset: Dataset, _split: Split) -> None:
-    """What was read of the items' categories."""
+    """Print what was read of the items' categories."""
     if dataset.category_source:
         say_categories(dataset.categories)
     if not len(dataset.subtopics):

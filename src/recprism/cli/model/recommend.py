@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import ResultName, comma_words
+from recprism.cli._options import AsJson, Base, K, ListPart, Live, ResultName, TrainedRun
 from recprism.cli._output import (
-    AsJson,
     next_step,
     print_json,
     print_sentence,
@@ -18,44 +17,38 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
+from recprism.cli._values import comma_words
 from recprism.errors import InputError
 
 
 def recommend(
-    run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
-    k: Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)] = 10,
+    run_directory: TrainedRun,
+    k: K = 10,
     users: Annotated[
         list[str] | None,
         typer.Option(
-            help="User ids with commas between, or repeated; one with a comma in double quotes.",
+            metavar="IDS",
+            help="User ids with commas between, or repeated; write an id with a comma in double quotes.",
             show_default="all users",
         ),
     ] = None,
-    part: Annotated[
-        str | None,
-        typer.Option(
-            help="test hides training and validation items, validation only training items.", show_default="test"
-        ),
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Lists to serve: all known items are hidden, those of the test part too.")
-    ] = False,
+    part: ListPart = None,
+    live: Live = False,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.live].parquet"
         ),
     ] = None,
-    base: Annotated[
-        bool, typer.Option("--base", help="The trained model's lists, even if the run was diversified.")
-    ] = False,
+    base: Base = False,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Exact top-k lists, without what a user has already seen.
+    """Write exact top-k lists, without items that a user has seen.
 
-    Without --live, interactions of the test part are not known: the lists are those that `evaluate` judges. With it,
-    lists are diversified for all that is known; how many consumed items they show and what they gain is printed.
+    By default the lists are those that `recprism evaluate` judges: interactions of the test part count as unknown. With
+    --live they use all that is known. The command then prints how many consumed items the lists show and what they
+    gain.
 
     Examples:
 

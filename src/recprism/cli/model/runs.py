@@ -1,4 +1,4 @@
-"""recprism runs: what runs there are, and what became of them."""
+"""recprism runs: the runs below a folder and their state."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._output import AsJson, next_step, print_json, print_sentence, print_table, say
+from recprism.cli._options import AsJson
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, say
+from recprism.data.shares import percent
 
 
 def runs(
     folder: Annotated[
-        Path | None, typer.Argument(help="Where to look.", show_default="runs, or the current folder")
+        Path | None, typer.Argument(metavar="FOLDER", help="Where to look.", show_default="runs, or the current folder")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs below a folder and their results: model, data, goal, budget, certified loss, date.
+    """List the runs below a folder and their results.
 
-    A run that cannot be read is listed as broken, with the reason.
+    Each line shows model, data, goal, budget, certified loss and date. A run that cannot be read is listed as broken,
+    with the reason.
 
     Examples:
 
@@ -47,7 +50,7 @@ def runs(
 
 
 def _shares(amounts: Mapping[str, float]) -> str:
-    return ", ".join(f"{100 * share:.3g} % of {metric}" for metric, share in amounts.items())
+    return ", ".join(f"{percent(share)} of {metric}" for metric, share in amounts.items())
 
 
 def _day(date: str | None) -> str:

@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli._options import (
+    AsJson,
     ColumnMap,
+    DataRoot,
+    Device,
+    IndexMetric,
     ItemTable,
     MinItem,
     MinUser,
     Mlflow,
+    OverwriteRun,
     Preset,
+    Seed,
     SplitMethod,
     SubtopicColumn,
     SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
     Threshold,
-    data_config,
-    mlflow_sink,
-    run_config,
-    typed_values,
 )
 from recprism.cli._output import (
-    AsJson,
-    DataRoot,
-    Device,
-    Seed,
     next_step,
     print_facts,
     print_json,
@@ -39,6 +37,7 @@ from recprism.cli._output import (
     say_categories,
     say_removed,
 )
+from recprism.cli._values import data_config, mlflow_sink, refuse_others, run_config, typed_values
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
@@ -55,6 +54,7 @@ WITHOUT_CATEGORIES = (
 
 
 def train(
+    context: typer.Context,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The run directory to make.", show_default="runs/DATA-MODEL")
     ] = None,
@@ -65,11 +65,14 @@ def train(
     ] = "default",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the model, as in dim=64; repeatable.", show_default=False),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of the model, as in dim=64. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
-    metric: Annotated[
-        str, typer.Option(help="What your index searches by: inner_product, or cosine (item vectors of length 1).")
-    ] = "inner_product",
+    metric: IndexMetric = "inner_product",
     split: SplitMethod = "random",
     preset: Preset = "default",
     threshold: Threshold = None,
@@ -84,12 +87,18 @@ def train(
     data_root: DataRoot = None,
     seed: Seed = 0,
     device: Device = "auto",
-    resume: Annotated[Path | None, typer.Option(help="Go on with an interrupted run.", show_default=False)] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is already there.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Continue an interrupted training with its own settings.", show_default=False),
+    ] = None,
+    overwrite: OverwriteRun = False,
     mlflow: Mlflow = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a base recommender: load, clean, split, fit; everything is kept in one run directory.
+    """Train a base recommender into a run directory.
+
+    The command loads, cleans and splits the data, then fits the model. The run directory holds everything: settings,
+    split, vectors and events.
 
     Examples:
 
@@ -104,6 +113,11 @@ def train(
 
     sink = mlflow_sink(mlflow)
     if resume is not None:
+        refuse_others(
+            context,
+            ("resume", "mlflow", "as_json"),
+            "is for a new run, and --resume continues one with its own settings",
+        )
         run = Run.open(resume)
     else:
         chosen = data_config(
@@ -129,7 +143,7 @@ def train(
                 "name": model,
                 "preset": model_preset,
                 "metric": metric,
-                "settings": typed_values(settings or [], "--set"),
+                "settings": typed_values(settings, "--set"),
             },
         )
         run = start_run(
@@ -148,7 +162,7 @@ def train(
 
 
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
-    """A new run with its data, and what is in them."""
+    """Make a new run with its data, and print what the data hold."""
     from recprism.runs.jobs.train import start
     from recprism.runs.run import Run
 
@@ -171,7 +185,7 @@ def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
 
 
 def train_with_progress(run: Run) -> Factors:
-    """Train, with a bar that shows loss, validation and the time left."""
+    """Train, and show loss, validation and the time left."""
     from recprism.models import Epoch
     from recprism.runs.jobs.train import train as train_run
 
@@ -188,5 +202,5 @@ def train_with_progress(run: Run) -> Factors:
         try:
             return train_run(run, show)
         except KeyboardInterrupt:
-            say(f"stopped; go on with: recprism train --resume {run.path}")
+            say(f"stopped; continue with: recprism train --resume {run.path}")
             raise

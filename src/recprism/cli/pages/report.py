@@ -7,30 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._options import ResultName
-from recprism.cli._output import AsJson, Seed, next_step, print_json, print_sentence, print_title, progress_of_steps
+from recprism.cli._options import AsJson, Draws, Part, ResultName, Seed, run_argument
+from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.data.split import Part
+    from recprism.data.split import Part as SplitPart
     from recprism.report.content import Content
     from recprism.runs.run import Run
 
 
 def report(
-    run_directory: Annotated[Path, typer.Argument(help="A run; diversified or only trained.")],
+    run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default="RUN/report.html")
     ] = None,
-    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
-    draws: Annotated[int, typer.Option(help="Of each control; 0 runs none, and no factor is named.", min=0)] = 199,
+    part: Part = "test",
+    draws: Draws = 199,
     seed: Seed = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write one page that can be sent to somebody: the verdict, the front, who pays, factors, users, settings.
+    """Write a self-contained HTML report of a run.
 
-    A single HTML file that needs no network. A run that was not diversified gets an audit.
+    The page opens with the verdict. Then come the front, who pays, factors, users and settings. It needs no network,
+    so you can send the file. A run that was not diversified gets an audit.
 
     Examples:
 
@@ -57,8 +58,8 @@ def report(
     next_step(f"open {path} in a browser")
 
 
-def report_with_progress(run: Run, path: Path, *, part: Part = "test", draws: int = 199, seed: int = 0) -> Content:
-    """Write the page, with a bar."""
+def report_with_progress(run: Run, path: Path, *, part: SplitPart = "test", draws: int = 199, seed: int = 0) -> Content:
+    """Write the page and show its progress."""
     from recprism.report import write_report
 
     with progress_of_steps() as show:

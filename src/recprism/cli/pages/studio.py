@@ -1,4 +1,4 @@
-"""recprism serve: the studio, a page on this machine."""
+"""recprism studio: pages about runs, on this machine."""
 
 from __future__ import annotations
 
@@ -17,30 +17,34 @@ from recprism.errors import InputError, MissingDependencyError
 TOKEN = "RECPRISM_TOKEN"
 
 
-def serve(
-    runs: Annotated[list[Path], typer.Argument(help="Runs, or a folder of runs.")],
-    host: Annotated[str, typer.Option(help="Other addresses than this machine's own need a token.")] = "127.0.0.1",
+def studio(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="Runs, or a folder of runs.", show_default=False)],
+    host: Annotated[str, typer.Option(help="Any address but this machine's own needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8765,
     token: Annotated[
         str | None,
         typer.Option(
-            envvar=TOKEN, help="Whoever asks must bring it.", show_default="none on 127.0.0.1, else one is made"
+            envvar=TOKEN,
+            help="Every request must carry it.",
+            show_default="none on 127.0.0.1, else a random one",
         ),
     ] = None,
     name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Look at runs in a browser: drag a budget and see lists, figures and the front move.
+    """Explore runs in a browser on this machine.
 
-    Search for users and items, turn factors by hand, compare runs, watch one that is still going, download vectors and
-    lists. The path towards the run's goal is made once (half a minute on MovieLens-1M) and kept in the run. Needs
-    `pip install 'recprism[serve]'`. Ctrl-C ends it.
+    Drag a budget and see lists, figures and the front move. Search for users and items, scale factors, compare runs,
+    watch a run in progress, download vectors and lists.
+
+    The path towards the run's goal is computed once (half a minute on MovieLens-1M) and kept in the run. The studio
+    needs `pip install 'recprism[serve]'`. Ctrl-C ends it.
 
     Examples:
 
-    - `recprism serve runs/demo`
-    - `recprism serve runs/a runs/b --open`
-    - `recprism serve runs --port 0`
+    - `recprism studio runs/demo`
+    - `recprism studio runs/a runs/b --open`
+    - `recprism studio runs --port 0`
     """
     try:
         import uvicorn
@@ -63,7 +67,7 @@ def serve(
 
 
 def _run_directories(named: list[Path]) -> list[Path]:
-    """A folder that is no run but holds some stands for all of them."""
+    """Replace a folder of runs by the runs in it."""
     found: list[Path] = []
     for path in named:
         inside = sorted(it.parent for it in path.glob("*/config.toml")) if path.is_dir() else []
@@ -77,7 +81,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), port))
-        listener.listen()  # whoever follows the link at once waits instead of being refused
+        listener.listen()  # a browser that follows the link at once waits instead of being refused
     except OSError as problem:
         listener.close()
         raise InputError(

@@ -1,4 +1,4 @@
-"""recprism adjust: turn factors of a perturbation by hand."""
+"""recprism adjust: scale factors of a perturbation by hand."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import ResultName, key_values
-from recprism.cli._output import AsJson, next_step, print_json, print_table, print_title
+from recprism.cli._options import AsJson, Metrics, Part, ResultName, run_argument
+from recprism.cli._output import next_step, print_json, print_table, print_title
+from recprism.cli._values import key_values
+from recprism.data.shares import percent
 from recprism.errors import InputError
 
 
 def adjust(
-    run_directory: Annotated[Path, typer.Argument(help="A run whose item vectors were diversified.")],
+    run_directory: Annotated[Path, run_argument("A run whose item vectors were changed.")],
     factor: Annotated[
         list[str],
-        typer.Option("-f", "--factor", help="NUMBER=AMOUNT: 0 erases what was learned for it, 1 keeps, 2 doubles."),
-    ],
-    metrics: Annotated[
-        str | None,
         typer.Option(
-            "-m", "--metrics", help="What to show, as in ndcg@10,subtopic_coverage@10.", show_default="a dozen at 10"
+            "-f",
+            "--factor",
+            metavar="NUMBER=AMOUNT",
+            help="A factor and its scale: 0 erases what was learned for it, 1 keeps it, 2 doubles it. Repeatable.",
         ),
-    ] = None,
-    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "validation",
+    ],
+    metrics: Metrics = None,
+    part: Part = "validation",
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn the dial of single factors, and see what it does to every metric; the run stays as it is.
+    """Scale single factors of a change and measure the effect.
 
-    Example: `recprism adjust runs/x -f 12=0 -f 3=2`
+    The command measures every metric before and after. The run itself stays as it is.
+
+    Examples:
+
+    - `recprism adjust runs/x -f 12=0 -f 3=2`
     """
     from recprism.cmb.cmb import adjust_factors
     from recprism.runs.jobs.train import metric_names, part_named
@@ -51,10 +57,7 @@ def adjust(
         print_json({"run": str(run.path), "change": found.change.to_dict()})
         return
     print_title(f"{run.path} with factors turned by hand, on the {part} part")
-    rows = [
-        (row.name, row.a, row.b, "" if row.relative is None else f"{row.relative:+.1%}", row.p_value)
-        for row in found.change.rows
-    ]
+    rows = [(row.name, row.a, row.b, percent(row.relative, "+.1f", "%"), row.p_value) for row in found.change.rows]
     columns = ("metric", "as learned", "turned", "change", "p")
     print_table(columns, rows, numeric=columns[1:])
     next_step(f"recprism evaluate {run.argument}")

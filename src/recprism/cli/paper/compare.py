@@ -1,4 +1,4 @@
-"""recprism compare and frontier: ours against every tuned rival."""
+"""recprism compare: ours against every tuned rival."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli._options import AsJson, DataRoot, Device, ExecutorName
 from recprism.cli._output import (
-    AsJson,
-    DataRoot,
-    Device,
-    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -28,22 +25,23 @@ if TYPE_CHECKING:
 
 def compare(
     grid: Annotated[
-        str, typer.Option(help="full, or data set:model pairs with commas between, as in ml-1m:bprmf,ml-1m:als.")
+        str, typer.Option(help="full, or pairs DATASET:MODEL with commas between, as in ml-1m:bprmf,ml-1m:als.")
     ] = "full",
-    seeds: Annotated[int, typer.Option(help="Splits and trainings; tuning is done on the first.", min=1)] = 5,
+    seeds: Annotated[int, typer.Option(help="Number of splits and trainings; the first one is for tuning.", min=1)] = 5,
     split: Annotated[str, typer.Option(help="random (8:1:1 per user) or temporal.")] = "random",
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where runs are kept; what is there is not run again.")
+        Path, typer.Option("-o", "--output", help="Folder of the runs; finished ones are not run again.")
     ] = Path("runs/compare"),
     data_root: DataRoot = None,
     device: Device = "auto",
     executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
-    """Tune every re-ranker and ours alike on validation, read the test once, and say who won each cell.
+    """Compare all methods, tuned alike, over data sets and models.
 
-    A cell is a goal (SC, alpha-nDCG, ILAD, PC) at a loss of NDCG@10 of 1 % or 5 %. Paired tests, Holm's correction
-    over all of them; a gain only counts for whoever keeps the budget or loses no more than the other.
+    Every method is tuned alike on the validation part, and the test part is read once. A cell is a goal (SC,
+    alpha-nDCG, ILAD, PC) at a loss of NDCG@10 of 1 % or 5 %. The tests are paired, with Holm's correction over all
+    cells. A gain counts only if the method keeps the budget or loses no more than the other.
 
     Examples:
 
@@ -71,7 +69,7 @@ def compare(
                 executor=executor_named(executor),
             )
         except KeyboardInterrupt:
-            say("stopped; the same command goes on where it was")
+            say("stopped; run the same command again to continue")
             raise
     found = table(output, worlds, seeds=seeds, split=split)
     if as_json:
@@ -94,7 +92,7 @@ def _worlds(words: str) -> tuple[tuple[str, str], ...]:
 
 
 def print_verdicts(cells: list[CellVerdict]) -> None:
-    """One line per cell: gains in percent, the loss of NDCG@10 behind each in brackets."""
+    """Print one line per cell: gains in percent, each with its loss of NDCG@10 in brackets."""
 
     def shown(standing: object) -> str:
         return f"{100 * standing.gain:+.1f} ({-100 * standing.loss:+.1f})"  # type: ignore[attr-defined]

@@ -1,16 +1,13 @@
-"""recprism erase: is what a perturbation says about features faithful, and is it about factors at all?"""
+"""recprism erase: does the ranking of features predict what erasing them does?"""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._options import ResultName, share_option
+from recprism.cli._options import AsJson, DiversifiedRun, OwnGoal, Part, ResultName, Seed, share_option
 from recprism.cli._output import (
-    AsJson,
-    Seed,
     next_step,
     print_json,
     print_sentence,
@@ -18,6 +15,7 @@ from recprism.cli._output import (
     print_title,
     progress_of_steps,
 )
+from recprism.data.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,18 +25,16 @@ if TYPE_CHECKING:
 
 
 def erase(
-    run_directory: Annotated[Path, typer.Argument(help="A run that was diversified.")],
-    objective: Annotated[
-        str | None,
-        typer.Option(help="The metric whose gain is in question.", show_default="what the run was diversified for"),
-    ] = None,
+    run_directory: DiversifiedRun,
+    goal: OwnGoal = None,
     features: Annotated[
-        str | None, typer.Option(help="How many features to erase, with commas between.", show_default="5,10")
+        str | None,
+        typer.Option(metavar="NUMBERS", help="How many features to erase, with commas between.", show_default="5,10"),
     ] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="Show the whole curve, from none to all.")] = False,
-    draws: Annotated[int, typer.Option(help="Of everything that is erased at random.", min=1)] = 20,
-    controls: Annotated[int, typer.Option(help="Draws of each control; 0 leaves them out.", min=0)] = 199,
-    part: Annotated[str, typer.Option(help="Judge on validation or on test.")] = "test",
+    curve: Annotated[bool, typer.Option("--curve", help="Show the whole curve, from no feature to all.")] = False,
+    draws: Annotated[int, typer.Option(help="Draws of each random erasure.", min=1)] = 20,
+    controls: Annotated[int, typer.Option(help="Draws of each control; 0 runs none.", min=0)] = 199,
+    part: Part = "test",
     held_out_users: Annotated[
         float,
         share_option(help="Search again without this share of the users, and judge on them.", high=0.9),
@@ -47,15 +43,16 @@ def erase(
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the largest, smallest or random features of the perturbation to 0, and see what is left of the gain.
+    """Erase features of a change and measure what is left of the gain.
 
-    Erasing the largest takes the most away. So "matched" erases as much at random: only what "top" takes back beyond
-    that speaks for the ranking of features. Below stand the controls, and whether anything may be said about factors.
+    The command erases the largest, the smallest and random features. Erasing the largest takes the most away in any
+    case. So "matched" erases as much at random: only what "top" takes back beyond "matched" supports the ranking of
+    features. The controls follow, with a verdict on whether the factors explain anything.
 
     Examples:
 
     - `recprism erase runs/x`
-    - `recprism erase runs/x --objective catalogue_coverage@10 --held-out-users 0.2 --json`
+    - `recprism erase runs/x --goal catalogue_coverage@10 --held-out-users 20% --json`
     """
     from recprism.runs.jobs.erasure import erase_run, shown_features
     from recprism.runs.jobs.train import part_named
@@ -66,7 +63,7 @@ def erase(
     with progress_of_steps() as show:
         found = erase_run(
             run,
-            objective,
+            goal,
             features=counts,
             draws=draws,
             controls=controls,
@@ -106,7 +103,7 @@ def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
 
 
 def _print_erasure(erasure: Erasure, counts: list[int]) -> None:
-    """Every metric, and the share of the objective's gain that is left."""
+    """Print every metric, and the share of the gain in the goal that is left."""
     from recprism.explain.erasure import BY, WHICH
 
     rows = {(row["by"], row["which"], row["features"], row["metric"]): row for row in erasure.rows()}
@@ -115,7 +112,7 @@ def _print_erasure(erasure: Erasure, counts: list[int]) -> None:
         (
             *(by, which, n),
             *(rows[by, which, n, metric]["value"] for metric in erasure.metrics),
-            _percent(rows[by, which, n, erasure.objective]["remaining"]),
+            percent(rows[by, which, n, erasure.objective]["remaining"], ".0f", "%"),
         )
         for by in BY
         for n in counts
@@ -138,7 +135,3 @@ def _range(row: dict[str, float | None]) -> str:
 
 def _plain(value: float | None) -> float | None:
     return None if value is None else float(value)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"

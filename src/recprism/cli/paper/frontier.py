@@ -1,16 +1,13 @@
-"""recprism frontier: what every method buys with every budget, on one run."""
+"""recprism frontier: what every method gains at every budget, on one run."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recprism.cli._options import comma_words
+from recprism.cli._options import AsJson, ExecutorName, TrainedRun, goal_option
 from recprism.cli._output import (
-    AsJson,
-    ExecutorName,
     next_step,
     print_json,
     print_sentence,
@@ -18,22 +15,24 @@ from recprism.cli._output import (
     print_title,
     progress_bar,
 )
+from recprism.cli._values import comma_words
+from recprism.errors import InputError
 
 
 def frontier(
-    run_directory: Annotated[Path, typer.Argument(help="A run made by `recprism train`.")],
-    goal: Annotated[
-        str, typer.Option(help="subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad or catalogue_coverage.")
-    ] = "subtopic_coverage",
+    run_directory: TrainedRun,
+    goal: Annotated[str, goal_option()] = "subtopic_coverage",
     rivals: Annotated[
-        str | None, typer.Option(help="Names of re-rankers with commas between.", show_default="all of them")
+        str | None,
+        typer.Option(metavar="NAMES", help="Re-rankers with commas between.", show_default="all of them"),
     ] = None,
     executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
-    """The front of ours and of every rival: tuned alike on validation, read once on the test.
+    """Compare what each method gains at each budget, on one run.
 
-    Hypervolume is the area under a method's points up to 10 % loss; p-values compare with ours, user by user.
+    Every method is tuned alike on the validation part, and the test part is read once. Hypervolume is the area under
+    a method's points up to a loss of 10 %. The p-values compare each method with ours, user by user.
 
     Examples:
 
@@ -42,13 +41,13 @@ def frontier(
     """
     from recprism.budget.path import check_goal
     from recprism.budget.scenario import Scenario
-    from recprism.errors import InputError
     from recprism.paper.fronts import BUDGETS
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.tuning import RIVALS, possible_rivals
     from recprism.parallel import executor_named
     from recprism.runs.run import Run
 
+    goal = check_goal(goal)
     run = Run.open(run_directory)
     factors, split, subtopics = run.factors(), run.split(), run.subtopics()
     chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals]))
@@ -61,7 +60,7 @@ def frontier(
         fronts = fronts_of(
             validation,
             test,
-            check_goal(goal),
+            goal,
             rivals=chosen,
             on_method=lambda name: progress.update(task, advance=1, note=name),
             executor=executor_named(executor),

@@ -1,4 +1,4 @@
-"""recprism reproduce: the paper's tables, ours beside theirs."""
+"""recprism reproduce: the paper's tables, our numbers next to theirs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._output import (
-    AsJson,
-    DataRoot,
-    Device,
-    next_step,
-    print_json,
-    print_table,
-    print_title,
-    progress_bar,
-    say,
-)
+from recprism.cli._options import AsJson, DataRoot, Device
+from recprism.cli._output import next_step, print_json, print_table, print_title, progress_bar, say
 
 if TYPE_CHECKING:
     from recprism.paper.reproduce import AgainstRandom, Cell
@@ -36,18 +27,20 @@ def reproduce(
     dataset: Annotated[
         str, typer.Option(help="A named data set; the paper's numbers are shown where it has them.")
     ] = "ml-1m",
-    runs: Annotated[int, typer.Option(help="Seeds; means and deviations from two on. The paper has five.", min=1)] = 1,
+    runs: Annotated[
+        int, typer.Option(help="Number of seeds; two or more give means and deviations. The paper has five.", min=1)
+    ] = 1,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where runs are kept; what is there is not run again.")
+        Path, typer.Option("-o", "--output", help="Folder of the runs; finished ones are not run again.")
     ] = Path("runs/reproduce"),
     data_root: DataRoot = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Run the paper's protocol row by row: ours, the paper's and the difference, with controls beside every CMB row.
+    """Run the paper's tables and show both numbers, ours and theirs.
 
-    The permuted delta (learned values shuffled among the players) and plain noise show how much of a row was learned
-    at all.
+    Every CMB row has two controls: the learned values shuffled among the players, and plain noise. They show how much
+    of a row was learned.
 
     Examples:
 
@@ -70,7 +63,7 @@ def reproduce(
         try:
             cells = reproduce(data, rows, output, runs=runs, device=device, on_row=show)
         except KeyboardInterrupt:
-            say("stopped; the same command goes on where it was")
+            say("stopped; run the same command again to continue")
             raise
     against = against_random(data.name, output, runs) if "single_objective" in tables else []
     if as_json:
@@ -84,7 +77,7 @@ def reproduce(
 
 
 def _print_table(cells: list[Cell]) -> None:
-    """One line per method and K; in each column the change against the base row, ours / the paper's, in percent."""
+    """Print one line per method and K, with the change against the base row in percent, ours / the paper's."""
     metrics = list(dict.fromkeys(cell.metric for cell in cells))
     lines = list(dict.fromkeys((cell.method, cell.k) for cell in cells))
     found = {(cell.method, cell.k, cell.metric): cell for cell in cells}

@@ -1,4 +1,4 @@
-"""recprism data: what there is, what it is like, and how to get it."""
+"""recprism data: named data sets, their counts, and how to get them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli._help import Command, Group
 from recprism.cli._options import (
+    AsJson,
     ColumnMap,
+    DataRoot,
     ItemTable,
     MinItem,
     MinUser,
     Preset,
+    Seed,
     SplitMethod,
     SubtopicColumn,
     SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
     Threshold,
-    data_config,
-    run_config,
 )
 from recprism.cli._output import (
-    AsJson,
-    DataRoot,
-    Seed,
     download_columns,
     next_step,
     print_facts,
@@ -37,15 +36,21 @@ from recprism.cli._output import (
     say,
     stdout,
 )
+from recprism.cli._values import data_config, run_config
 
-app = typer.Typer(no_args_is_help=True, help="Data sets: list, show, stats, fetch.", rich_markup_mode="markdown")
+app = typer.Typer(
+    cls=Group, no_args_is_help=True, help="List, describe, count and download data sets.", rich_markup_mode="markdown"
+)
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
-    """Named data sets and whether they are here.
+    """List the named data sets and where they are.
 
-    Example: `recprism data list --data-root ~/data`
+    Examples:
+
+    - `recprism data list`
+    - `recprism data list --data-root ~/data`
     """
     from recprism.data.datasets import NAMED, locate
 
@@ -63,14 +68,18 @@ def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
     next_step("recprism data stats ml-latest-small")
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
-    name: Annotated[str, typer.Argument(help="A named data set.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Where a data set comes from, its licence, and (for the embedded one) its publisher's README.
+    """Show where a data set comes from and its licence.
 
-    Example: `recprism data show ml-latest-small`
+    For the embedded data set the command also prints the publisher's README.
+
+    Examples:
+
+    - `recprism data show ml-latest-small`
     """
     from recprism.data._readers.movielens import embedded_readme
     from recprism.data.datasets import find_named
@@ -92,9 +101,12 @@ def show(
     next_step(f"recprism data stats {name}")
 
 
-@app.command()
+@app.command(cls=Command)
 def stats(
-    source: Annotated[str, typer.Argument(help="A named data set, or a table of interactions.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A named data set, or a table of interactions.", show_default=False),
+    ],
     preset: Preset = "default",
     threshold: Threshold = None,
     min_user: MinUser = None,
@@ -110,7 +122,9 @@ def stats(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count what a run with these options of `train` would hold: after cleaning, and in each part of the split.
+    """Count users, items and interactions after cleaning, and in each part of the split.
+
+    The options are those of `recprism train`: the counts are what a run would hold.
 
     Examples:
 
@@ -147,19 +161,28 @@ def stats(
     next_step(f"recprism train --data {source}")
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
-    name: Annotated[str, typer.Argument(help="A named data set, as in ml-1m or amazon:CDs_and_Vinyl.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A named data set, as in ml-1m or amazon:CDs_and_Vinyl.", show_default=False
+        ),
+    ],
     data_root: DataRoot = None,
     mirror: Annotated[
         str | None,
-        typer.Option(help="Take the files from this address instead of the publisher's.", show_default=False),
+        typer.Option(help="Download from this address instead of the publisher's.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download a data set from its publisher, check it, and keep it under the data root.
+    """Download a data set from its publisher and check it.
 
-    Nothing is ever downloaded without this command. Example: `recprism data fetch ml-1m --data-root ~/data`
+    The files are kept under the data root. No other command downloads anything.
+
+    Examples:
+
+    - `recprism data fetch ml-1m --data-root ~/data`
     """
     from recprism.data._readers.fetch import downloads, fetch, size_of
     from recprism.data.datasets import data_roots, find_named

@@ -1,14 +1,18 @@
-"""recprism doctor: what is installed, what is found, and what is missing."""
+"""recprism doctor: what is installed, where data is searched, and what is missing."""
 
 from __future__ import annotations
 
-from recprism.cli._output import AsJson, DataRoot, next_step, print_facts, print_json, print_sentence, print_title
+from recprism.cli._options import AsJson, DataRoot
+from recprism.cli._output import next_step, print_facts, print_json, print_sentence, print_title
 
 
 def doctor(data_root: DataRoot = None, as_json: AsJson = False) -> None:
-    """Versions, threads, devices, where data is looked for, and what is missing.
+    """Show versions, devices, data folders and what is missing.
 
-    Example: `recprism doctor --json`
+    Examples:
+
+    - `recprism doctor`
+    - `recprism doctor --json`
     """
     from recprism.runs._installation import examine
 

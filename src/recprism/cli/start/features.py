@@ -7,50 +7,67 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import ColumnMap, column_map, refuse_given, share_option
+from recprism.cli._options import AsJson, ColumnMap, share_option
 from recprism.cli._output import (
-    AsJson,
     next_step,
     print_json,
     print_sentence,
     print_table,
     print_title,
-    progress_bar,
+    progress_of_steps,
     say,
 )
+from recprism.cli._values import column_map, refuse_others
+from recprism.data.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.text.feature_folder import FeatureTables
 
+OF_ATTRIBUTES = ("attributes", "columns", "output", "as_json")
+OF_TUPLES = ("tuples", "columns", "top", "clusters", "show", "output", "as_json")
+OF_REVIEWS = ("reviews", "top", "clusters", "min_mentions", "max_share", "show", "output", "as_json")
+
 
 def features(
+    context: typer.Context,
     reviews: Annotated[
-        Path | None, typer.Argument(help="Amazon reviews, one JSON object a line, plain or .gz.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="REVIEWS", help="Amazon reviews, one JSON object a line, plain or .gz.", show_default=False
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the tables.")] = Path("features"),
     tuples: Annotated[
         Path | None,
-        typer.Option(help="Instead of reviews: user,item,feature,sentiment as CSV, TSV, Parquet or JSON lines."),
+        typer.Option(
+            help="Instead of reviews: user,item,feature,sentiment as CSV, TSV, Parquet or JSON lines.",
+            show_default=False,
+        ),
     ] = None,
     attributes: Annotated[
         Path | None,
-        typer.Option(help="Instead of reviews: an item table; numbers are scaled, categories become one-hot."),
+        typer.Option(
+            help="Instead of reviews: an item table; numbers are scaled, categories become one-hot.",
+            show_default=False,
+        ),
     ] = None,
     columns: ColumnMap = None,
-    top: Annotated[int, typer.Option(help="How many features to keep.")] = 100,
-    clusters: Annotated[int, typer.Option(help="Subtopics: clusters of features that are spoken of together.")] = 12,
-    min_mentions: Annotated[int, typer.Option(help="Reviews: leave out what is mentioned less often.")] = 5,
+    top: Annotated[int, typer.Option(help="Reviews, tuples: how many features to keep.")] = 100,
+    clusters: Annotated[
+        int, typer.Option(help="Reviews, tuples: number of subtopics, which are clusters of features.")
+    ] = 12,
+    min_mentions: Annotated[int, typer.Option(help="Reviews: the fewest mentions of a feature.")] = 5,
     max_share: Annotated[
-        float, share_option(help="Reviews: what stands in a larger share of them is their topic, and no feature.")
+        float, share_option(help="Reviews: a word in a larger share of them is their topic, not a feature.")
     ] = 0.3,
-    show: Annotated[int, typer.Option(help="How many features to print.")] = 20,
+    show: Annotated[int, typer.Option(help="Reviews, tuples: how many features to print.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Find what reviewers speak of, and how: named item features for models and explanations.
+    """Extract named item features from reviews or item tables.
 
-    From reviews: frequent nouns and noun phrases with opinion words near them, and the sentiment of every mention
-    (needs `pip install 'recprism[text]'`). Written to the folder, as Parquet:
+    From reviews the command takes frequent nouns and noun phrases with opinion words near them, and the sentiment of
+    every mention (needs `pip install 'recprism[text]'`). It writes these Parquet files to the folder:
 
     * `mentions`: user_id, item_id, feature, sentiment (-1 to 1)
     * `item_features`, `user_features`: the matrices of the Explicit Factor Model; 1 to 5, 0 where never mentioned
@@ -58,8 +75,8 @@ def features(
     * `subtopics`: item_id, subtopic. Reviews carry no categories: these are clusters of features, listed in `clusters`
     * `features`: each feature with its mentions, the share of praise, and an example
 
-    The matrices are made from all reviews. To judge a model, make them from the training part alone
-    (`recprism.text.efm.mentions_of_pairs`): a test review tells who wrote it.
+    The matrices use all reviews. To judge a model, build them from the training part alone
+    (`recprism.text.efm.mentions_of_pairs`): a test review reveals its author.
 
     Examples:
 
@@ -71,14 +88,16 @@ def features(
     if sum(path is not None for path in given.values()) != 1:
         raise InputError(f"name one source of features: a file of reviews, --tuples or --attributes ({_named(given)})")
     if attributes is not None:
+        refuse_others(context, OF_ATTRIBUTES, "is for reviews and tuples")
         _from_attributes(attributes, output, column_map(columns, ("item_id",)), as_json)
         return
     if reviews is not None:
-        refuse_given({"--column": columns}, "is for --tuples and --attributes")
+        refuse_others(context, OF_REVIEWS, "is for --tuples and --attributes")
         found = _from_reviews(reviews, clusters, top=top, min_mentions=min_mentions, max_share=max_share)
     else:
         from recprism.text.feature_folder import tables_of_tuples
 
+        refuse_others(context, OF_TUPLES, "is for reviews")
         mapped = column_map(columns, ("user_id", "item_id", "feature", "sentiment"))
         found = tables_of_tuples(str(tuples), top=top, clusters=clusters, columns=mapped)
     _report(found, found.write(output), show, as_json)
@@ -88,13 +107,8 @@ def _from_reviews(path: Path, clusters: int, **settings: Any) -> FeatureTables:
     from recprism.text._aspects import AspectSettings
     from recprism.text.feature_folder import tables_of_reviews
 
-    with progress_bar() as progress:
-        task = progress.add_task("reading reviews", total=None, note="")
-
-        def follow(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total, note=f"{done:,} of {total:,}")
-
-        return tables_of_reviews(path, AspectSettings(**settings), clusters=clusters, follow=follow)
+    with progress_of_steps() as on_step:
+        return tables_of_reviews(path, AspectSettings(**settings), clusters=clusters, on_step=on_step)
 
 
 def _from_attributes(path: Path, output: Path, columns: dict[str, str], as_json: bool) -> None:
@@ -122,7 +136,7 @@ def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: 
         print_json({"features": found.features.head(show).to_dicts(), "rows": counts, "files": _as_text(written)})
     else:
         rows = [
-            (row["feature"], row["mentions"], _percent(row["positive"]), row["example"])
+            (row["feature"], row["mentions"], percent(row["positive"], ".0f", "%"), row["example"])
             for row in found.features.head(show).iter_rows(named=True)
         ]
         print_title(f"the {len(rows)} features with most mentions")
@@ -131,10 +145,6 @@ def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: 
         print_sentence(f"{counts['mentions']:,} mentions of {found.features.height} features in {folder}")
     topics = f" --subtopics {written['subtopics']}" if "subtopics" in written else ""
     next_step(f"recprism train --data {written['interactions']}{topics} --threshold none")
-
-
-def _percent(share: float | None) -> str | None:
-    return None if share is None else f"{share:.0%}"
 
 
 def _as_text(paths: dict[str, Path]) -> dict[str, str]:

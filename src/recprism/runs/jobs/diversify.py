@@ -54,7 +54,7 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, execut
     """
     wanted = run.config.diversify
     if wanted is None:
-        raise InputError(f"{run.path}: nothing was asked to be diversified; run `recprism diversify {run.argument}`")
+        raise InputError(f"{run.path}: no search was started in this run; run `recprism search {run.argument}`")
     model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
     stored = run.load_checkpoint("search")
     resume = None
@@ -134,7 +134,7 @@ def require_goals(model: CMB, run: Run) -> None:
     if "subtopics" in model.objective.needs and not len(run.subtopics()):
         raise InputError(
             f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "
-            "--diversity ilad or catalogue_coverage, or make the run again with --items FILE --subtopic-column NAME"
+            "--goal ilad or catalogue_coverage, or make the run again with --items FILE --subtopic-column NAME"
         )
 
 

@@ -109,20 +109,17 @@ def run_erasure(
 ) -> ErasureReport:
     """candidates: from the objective to numbers per item that plain promotion may use, by name."""
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
-    curves = erase(
-        change, judge, objective, features=counts, draws=draws, seed=seed, on_step=_telling(on_step, "erasing")
-    )
+    curves = erase(change, judge, objective, features=counts, draws=draws, seed=seed, on_step=on_step)
     found = None
     if controls:
         offered = None if candidates is None else candidates(objective)
-        telling = _telling(on_step, "controls")
         found = run_controls(
             change,
             judge,
             objective,
             draws=controls,
             seed=seed,
-            on_step=telling,
+            on_step=on_step,
             candidates=offered,
             unseen=judge.users is not None,
         )
@@ -139,7 +136,3 @@ def run_erasure(
 def shown_features(dim: int, wanted: Sequence[int] | None) -> list[int]:
     """What was asked for, or the paper's 5 and 10 as far as there are so many factors."""
     return [n for n in (5, 10) if n <= dim] or [dim] if wanted is None else list(wanted)
-
-
-def _telling(on_step: ProgressCallback | None, what: str) -> Callable[[int, int], None] | None:
-    return None if on_step is None else partial(on_step, what)

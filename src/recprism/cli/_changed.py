@@ -1,0 +1,110 @@
+"""What ``diversify``, ``refit`` and ``search`` share: the result that they make, and what it did to the lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from recprism.cli._output import (
+    next_step,
+    print_json,
+    print_sentence,
+    print_table,
+    print_title,
+    progress_of_steps,
+    say_removed,
+)
+from recprism.data.shares import percent
+
+if TYPE_CHECKING:
+    from recprism.budget.diversified import Diversified
+    from recprism.runs.jobs.diversify import Effect
+    from recprism.runs.run import Run
+
+JUDGED_ON: Literal["test"] = "test"
+"""The part that the table of effects is measured on."""
+
+
+def result_to_make(run_directory: Path, name: str | None, overwrite: bool) -> Run:
+    """Open the result to make; with --overwrite, print what will be removed."""
+    from recprism.runs.run import Run
+
+    run = Run.open(run_directory).named(name)
+    if overwrite:
+        say_removed(run.path, run.replaced())
+    return run
+
+
+def print_effect(run: Run, found: Effect) -> None:
+    """Base, perturbed, change in percent with its p-value, and the change that each control reaches."""
+    print_title(f"{run.path}: lists before and after, on the {JUDGED_ON} part")
+    rows = []
+    for row in found.change.rows:
+        changes = [row.relative, *(control[row.name].relative for control in found.controls.values())]
+        own, *controls = (percent(it, "+.1f", "%") for it in changes)
+        rows.append((row.name, row.a, row.b, own, row.p_value, *controls))
+    columns = ("metric", "base", "perturbed", "change", "p", *found.controls)
+    print_table(columns, rows, numeric=columns[1:])
+
+
+def print_diversified(
+    run: Run,
+    kept: Diversified,
+    facts: dict[str, Any],
+    names: tuple[str, ...] | None,
+    as_json: bool,
+    also: Sequence[str] = (),
+) -> None:
+    """Print what vectors within a budget did.
+
+    Args:
+        run: The run that holds them.
+        kept: What was found.
+        facts: What ``--json`` prints about how it was found.
+        names: The metrics to measure; None takes the usual ones.
+        as_json: Whether to print JSON.
+        also: Further sentences of the conclusion.
+    """
+    from recprism.runs.jobs.diversify import effect
+    from recprism.runs.neighbours import neighbours_of
+
+    certificate = kept.certificate
+    assert certificate is not None  # a budget was given
+    changed = kept.is_changed
+    with progress_of_steps() as on_step:
+        found = effect(run, names, on_step=on_step) if changed else None
+        overlap = neighbours_of(run) if changed else None
+    if as_json:
+        change = None if found is None else found.change.to_dict()
+        moved = None if overlap is None else overlap.to_dict()
+        print_json({"run": str(run.path), **facts, "change": change, "neighbours": moved})
+        return
+    if found is None:
+        print_title(f"{run.path}: lists unchanged")
+    else:
+        print_effect(run, found)
+        for sentence in _conclusion(run, kept):
+            print_sentence(sentence)
+    print_sentence(certificate.sentence())
+    if certificate.last is not None:
+        print_sentence(certificate.scope())
+    for sentence in also:
+        print_sentence(sentence)
+    if overlap is None:
+        print_sentence("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
+    else:
+        print_sentence(overlap.sentence())
+    next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
+
+
+def _conclusion(run: Run, kept: Diversified) -> list[str]:
+    """Who judged the table, how many lists the vectors reproduce, and which constraints they break."""
+    said = []
+    if not len(run.split().part(JUDGED_ON)):
+        said.append(f"no user has interactions in the {JUDGED_ON} part: what it costs there is not known")
+    elif kept.certificate is not None and kept.certificate.part != JUDGED_ON:
+        said.append(f"judged on the {JUDGED_ON} part, which was not used to choose the lists")
+    if kept.compiled is not None:
+        said.append(kept.compiled.sentence())
+    return said if kept.violations is None else [*said, kept.violations.sentence()]

@@ -1,0 +1,193 @@
+"""recprism search: the paper's players search for a perturbation of a run's factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recprism.cli._changed import print_effect, result_to_make
+from recprism.cli._options import (
+    AsJson,
+    ExecutorName,
+    Metrics,
+    Mlflow,
+    NewName,
+    OverwriteResult,
+    goal_option,
+    run_argument,
+    share_option,
+)
+from recprism.cli._output import (
+    next_step,
+    print_json,
+    print_sentence,
+    progress_bar,
+    progress_of_steps,
+    say,
+)
+from recprism.cli._values import mlflow_sink, refuse_others, typed_values
+from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.cmb import CMB, Step
+    from recprism.parallel import Executor
+    from recprism.runs.run import Run
+
+DEFAULT_GOAL = "subtopic_coverage"
+
+
+def search(
+    context: typer.Context,
+    run_directory: Annotated[Path | None, run_argument("A run made by `recprism train` or `recprism import`.")] = None,
+    goal: Annotated[str | None, goal_option(DEFAULT_GOAL)] = None,
+    accuracy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC",
+            help="An accuracy metric in the reward, such as recall or ndcg. For shared credit (--preset paper).",
+            show_default="none: the goal alone",
+        ),
+    ] = None,
+    relevance: Annotated[
+        float | None,
+        share_option(
+            help="Weight of the base scores against the goal; more keeps more accuracy. Not for shared credit.",
+            show_default="0.7",
+        ),
+    ] = None,
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="default, shared (one reward for all players), or paper (the settings behind the paper's tables)."
+        ),
+    ] = "default",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of CMB, as in iterations=500 or policy=ucb. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    executor: ExecutorName = "local",
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Groups of users; the same number gives the same result.", min=1, show_default=False),
+    ] = None,
+    metrics: Metrics = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Continue an interrupted search with its own settings.", show_default=False),
+    ] = None,
+    name: NewName = None,
+    overwrite: OverwriteResult = False,
+    mlflow: Mlflow = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search for a change of the factors with the paper's bandit.
+
+    The goal is any metric. The search has no budget: for a certified loss, run `recprism diversify`. The table also
+    shows what two random changes of the same size reach: a gain that they reach as well was not learned.
+
+    Examples:
+
+    - `recprism search runs/x --goal subtopic_coverage --set side=user`
+    - `recprism search runs/x --preset paper --goal ilad --accuracy recall`
+    - `recprism search runs/x --executor ray --shards 8`
+    - `recprism search --resume runs/x`
+    """
+    from recprism.cmb import CMB
+    from recprism.parallel import executor_named
+    from recprism.runs._lock import held
+    from recprism.runs.config import DiversifyConfig
+    from recprism.runs.jobs.diversify import effect, require_goals
+    from recprism.runs.jobs.train import metric_names
+    from recprism.runs.neighbours import neighbours_of
+    from recprism.runs.run import Run
+    from recprism.runs.sinks import followed
+
+    names = metric_names(metrics)
+    if (run_directory is None) == (resume is None):
+        raise InputError("name a run to search in, or --resume one that was interrupted")
+    sink, workers = mlflow_sink(mlflow), executor_named(executor)
+    asked: DiversifyConfig | None = None
+    if run_directory is None:
+        refuse_others(
+            context,
+            ("resume", "executor", "metrics", "name", "mlflow", "as_json"),
+            "is for a new search, and --resume continues one with its own settings",
+        )
+        run = Run.open(resume or Path(), name)
+    else:
+        run = result_to_make(run_directory, name, overwrite)
+        options = {"accuracy": accuracy, "relevance": relevance, "shards": shards}
+        chosen = _settings(goal, options, typed_values(settings, "--set"))
+        model = CMB.preset(preset, **chosen)
+        if relevance is not None and model.credit != "marginal":
+            raise InputError("--relevance is for marginal credit, and this search has shared credit; omit it")
+        require_goals(model, run)
+        run.factors()
+        asked = DiversifyConfig(preset=preset, settings=chosen)
+    with held(run.path), followed(run, sink):
+        if asked is not None:
+            run.set_diversify(asked, overwrite=overwrite)
+        model = _search_with_progress(run, workers)
+    with progress_of_steps() as on_step:
+        found, overlap = effect(run, names, on_step=on_step), neighbours_of(run)
+    if as_json:
+        controls = {name: control.to_dict() for name, control in found.controls.items()}
+        change = {"change": found.change.to_dict(), "controls": controls, "neighbours": overlap.to_dict()}
+        print_json({"run": str(run.path), "settings": model.settings(), **change})
+        return
+    print_effect(run, found)
+    print_sentence(overlap.sentence())
+    next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
+
+
+def _settings(goal: str | None, options: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of CMB from all options; a setting that is given in two ways is refused."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if goal is not None:
+        given["diversity"] = _goal_name(goal)
+    twice = next((name for name in given if name in typed), None)
+    if twice is not None:
+        option = "goal" if twice == "diversity" else twice
+        raise InputError(f"--{option} and --set {twice}= are the same setting; give one of them")
+    return {"diversity": DEFAULT_GOAL, **given, **typed}
+
+
+def _goal_name(goal: str) -> str:
+    """The registered name behind an alias, with its cut."""
+    from recprism.metrics.registry import canonical
+
+    name, at, cut = goal.partition("@")
+    return f"{canonical(name)}{at}{cut}"
+
+
+def _search_with_progress(run: Run, executor: Executor) -> CMB:
+    from recprism.cmb import CMB
+    from recprism.runs.jobs.diversify import diversify as search_in
+
+    wanted = run.config.diversify
+    total = CMB.preset(wanted.preset, **wanted.settings).iterations if wanted else 0
+    with progress_bar() as progress:
+        task = progress.add_task("searching", total=total, note="")
+
+        def show(step: Step) -> None:
+            progress.update(task, completed=step.iteration + 1, note=_note(step))
+
+        try:
+            return search_in(run, show, executor=executor)
+        except KeyboardInterrupt:
+            say(f"stopped; continue with: recprism search --resume {run.argument}")
+            raise
+
+
+def _note(step: Step) -> str:
+    """The worth of the lists, with its error where only some users were ranked."""
+    sampled = "" if step.users is None else f" ± {step.error:.4f} ({step.users:,} users)"
+    return f"psi {step.psi:.4f}{sampled}, reward {step.reward:.4f}"
