@@ -101,7 +101,8 @@ def topics_of(world: World) -> Any:
 
 def test_tables_of_discounts_and_worth() -> None:
     np.testing.assert_array_equal(discounts(30).numpy(), 1 / np.log2(np.arange(2, 32)))
-    np.testing.assert_array_equal(worth_of_repeats(0.25, 12).numpy(), 0.75 ** np.arange(13.0))
+    np.testing.assert_array_equal(worth_of_repeats(0.5, 500).numpy(), np.ldexp(1.0, -np.arange(501)))
+    np.testing.assert_allclose(worth_of_repeats(0.25, 12).numpy(), 0.75 ** np.arange(13.0), rtol=1e-15)
 
 
 @pytest.mark.parametrize("kernels", KERNELS.values(), ids=KERNELS)

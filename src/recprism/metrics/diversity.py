@@ -127,14 +127,14 @@ ALPHA_NDCG_GATED = register(
         summary="alpha-nDCG where only subtopics of the user's own interactions count.",
     )
 )
-ALPHA_NDCG_LIST = register(
+register(
     ALPHA_NDCG.variant(
         "alpha_ndcg_list",
         {"ideal": "list"},
         summary="Order alone: alpha-nDCG against the same items re-ordered; a list of one subtopic scores 1.",
     )
 )
-ALPHA_NDCG_PAPER = register(
+register(
     ALPHA_NDCG_GATED.variant(
         "alpha_ndcg_paper",
         {"ideal": "list", "ideal_depth": PAPER_DEPTH},

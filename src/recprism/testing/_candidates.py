@@ -75,7 +75,7 @@ def make_candidates(
     """
     generator = np.random.default_rng(seed)
     candidates = np.argsort(generator.random((n_users, n_items)), 1)[:, :n_candidates]
-    scores = generator.normal(size=candidates.shape)
+    scores: Any = generator.normal(size=candidates.shape)
     vectors = generator.normal(size=(n_items, dim))
     user_subtopics = generator.random((n_users, n_subtopics))
     if coarse:

@@ -27,8 +27,13 @@ class _World:
 
     @cached_property
     def context(self) -> Context:
-        about = {"subtopics": self.subtopics, "vectors": self.vectors, "attributes": self.subtopics}
-        return Context(relevant=self.relevant, train=self.train, **about)
+        return Context(
+            relevant=self.relevant,
+            train=self.train,
+            subtopics=self.subtopics,
+            vectors=self.vectors,
+            attributes=self.subtopics,
+        )
 
     @cached_property
     def lists(self) -> Lists:
@@ -143,7 +148,7 @@ def _random_world(generator: np.random.Generator, depth: int) -> _World:
     n_users, n_items = generator.integers(2, 9), generator.integers(depth, 2 * depth + 1)
     items = np.argsort(generator.random((n_users, n_items)), axis=1)[:, :depth]
     items[generator.random(items.shape) < generator.choice([0.0, 0.3])] = -1
-    n_subtopics = generator.integers(1, 7)
+    n_subtopics = int(generator.integers(1, 7))
     subtopics = np.eye(n_subtopics + 1)[generator.integers(0, n_subtopics + 1, n_items)][:, 1:]
     relevant, train = (generator.random((n_users, n_items)) < generator.choice([0.02, 0.3]) for _ in range(2))
     vectors = generator.standard_normal((n_items, 4)) * (generator.random((n_items, 1)) < 0.9)

@@ -66,7 +66,8 @@ class _Case:
     def lists(self, world: CandidateWorld | None = None, k: int = LENGTH, **settings: Any) -> Items:
         world = world or self.world
         method = self.make(**{"trade_off": self.trade_off, **settings})
-        return method(world.candidates, world.scores, k, features=world.features)
+        chosen: Items = method(world.candidates, world.scores, k, features=world.features)
+        return chosen
 
 
 def _random_world(generator: np.random.Generator, *, coarse: bool) -> CandidateWorld:
