@@ -155,7 +155,7 @@ def test_an_item_between_others_cannot_be_first_and_there_is_a_proof() -> None:
     assert sorted(zip(compiled.proof.above.tolist(), compiled.proof.below.tolist(), strict=True)) == [(2, 0), (2, 1)]
     assert compiled.proof.weight[0] == pytest.approx(compiled.proof.weight[1])
     assert compiled.kept.tolist() == [0.0]
-    assert "for 1 users no vector can" in compiled.sentence()
+    assert compiled.sentence().endswith("For 1 users no vector returns the wanted lists.")
 
 
 def test_the_feasible_part_of_an_infeasible_list_is_kept() -> None:

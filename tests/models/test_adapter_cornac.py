@@ -51,7 +51,7 @@ def cornac() -> Any:
 
 @pytest.fixture(scope="module")
 def triples(cornac: Any, small: Dataset) -> list[tuple[str, int, float]]:
-    """(user, item, rating) with text user ids and integer item ids; all ratings differ."""
+    """Triples of user, item and rating, with text user ids and integer item ids; all ratings differ."""
     train = small.split(seed=0).train
     stars = np.random.default_rng(0).integers(1, 6, len(train))
     rows = zip(train.row_of_entry, train.indices, stars, strict=True)

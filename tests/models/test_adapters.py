@@ -55,7 +55,10 @@ def fitted(kind: str, train: Incidence) -> Any:
 def assert_same_lists(ours: NDArray[Any], theirs: NDArray[Any], scores: NDArray[Any]) -> None:
     """Compare lists; only items whose float scores tie (in either order of summation) may change places.
 
-    scores: (n_users, n_items) float64
+    Args:
+        ours: Lists of recprism, (n_users, k).
+        theirs: Lists of the other library, (n_users, k).
+        scores: (n_users, n_items) float64.
     """
     for user, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         at_mine, at_other = scores[user, mine], scores[user, other]

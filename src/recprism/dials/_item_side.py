@@ -70,7 +70,7 @@ class _Best:
     def __init__(self, base: Factors, wanted: Wanted) -> None:
         self.base, self.wanted = base, wanted
         self.kept = -1
-        self.wish = int(wanted.lengths.sum())
+        self.total = int(wanted.lengths.sum())
         self._user = base.search_vectors[0][wanted.users]
         self._depth = wanted.k + (outsiders_watched(wanted.k) + 1) // 2
 
@@ -83,7 +83,7 @@ class _Best:
             self.kept = kept
             self._item = item[:, : self.base.dim].copy()
             self._state = tuple(array.copy() for array in (rows.watched, rows.count, rows.pull))
-        return kept == self.wish
+        return kept == self.total
 
     def answer(self) -> ItemAnswer:
         watched, count, pull = self._state
