@@ -117,6 +117,8 @@ def served_at(
 
     Returns:
         The vectors, and the ``(n_users, depth)`` lists that they serve.
+
+    Stability: provisional.
     """
     wanted = lists_at(scenario, goal, trade_off, constraints)
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
