@@ -13,15 +13,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism._display import Displayed
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
-from recprism.metrics.evaluation import plain_row
+from recprism.metrics.evaluation import frame_of, plain_row
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Array = NDArray[np.float64]
 Values = Mapping[str, ArrayLike]
@@ -95,8 +99,8 @@ class Point:
         return self.checks[0].method == SAME_LISTS
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Displayed):
     """Which points of a path keep all budgets, with one confidence for all of them together.
 
     Attributes:
@@ -180,6 +184,18 @@ class Certificate:
         ]
         about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
         return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point and metric: the fields of :class:`Check`, after the number of the point."""
+        import polars as pl
+
+        checks = frame_of(Check, [check for point in self.points for check in point.checks])
+        numbers = [at for at, point in enumerate(self.points) for _ in point.checks]
+        certified = [point.certified for point in self.points for _ in point.checks]
+        return checks.select(pl.Series("point", numbers), pl.Series("certified", certified), pl.all())
+
+    def _facts(self) -> dict[str, Any]:
+        return {"last": self.last, "points": len(self.points), "confidence": self.confidence, "part": self.part}
 
 
 def _check_of(row: Mapping[str, Any]) -> Check:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recprism._display import Displayed
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.path import (
     Constraints,
@@ -38,8 +39,8 @@ WITHIN = {"method": "budget"}
 DEFAULT_OBJECTIVE = "subtopic_coverage@10"
 
 
-@dataclass(frozen=True, eq=False)
-class Diversified:
+@dataclass(frozen=True, eq=False, repr=False)
+class Diversified(Displayed):
     """A change of a model's vectors that makes its lists more diverse.
 
     Attributes:
@@ -102,6 +103,9 @@ class Diversified:
         violations = None if self.violations is None else self.violations.to_dict()
         certificate = None if self.certificate is None else self.certificate.to_dict()
         return {**about, "compiled": words, "violations": violations, "certificate": certificate}
+
+    def _facts(self) -> dict[str, Any]:
+        return {"goal": self.goal, "side": self.side, "trade_off": self.trade_off, "changed": self.is_changed}
 
 
 def served_at(

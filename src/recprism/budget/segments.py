@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism._display import Displayed
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -74,8 +75,8 @@ class ExposureChange:
     relative: float | None
 
 
-@dataclass(frozen=True)
-class SegmentTable:
+@dataclass(frozen=True, repr=False)
+class SegmentTable(Displayed):
     """Changes by segments of users, or by segments of items.
 
     Attributes:
@@ -104,6 +105,9 @@ class SegmentTable:
     def to_frame(self) -> pl.DataFrame:
         """Return one row per segment, one column per field."""
         return frame_of(type(self.rows[0]), self.rows)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"segments": len(self), "confidence": self.confidence}
 
 
 def by_segment(
