@@ -1,4 +1,4 @@
-"""How results show themselves: one line in a terminal, a table in a notebook."""
+"""How objects display themselves: one line in a terminal, a table in a notebook."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Displayed:
-    """A short ``repr``, a table for notebooks, and ``to_frame`` for everything that has ``to_dict``."""
+    """Adds a short ``repr``, a table for notebooks, and ``to_frame`` to a class that has ``to_dict``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, ready for JSON."""
         raise NotImplementedError
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a table of the facts: one row per fact, unless a class has a table of its own."""
+        """Return one row per fact; classes with tabular data override this."""
         import polars as pl
 
         facts = {name: value for name, value in self.to_dict().items() if not isinstance(value, (Mapping, list))}
@@ -33,7 +33,7 @@ class Displayed:
         return f"<p>{escape(repr(self))}</p>{table}"
 
     def _facts(self) -> Mapping[str, Any]:
-        """What the one line says."""
+        """Return what the line shows."""
         return {name: it for name, it in self.to_dict().items() if isinstance(it, (str, int, float, type(None)))}
 
 

@@ -239,8 +239,8 @@ def test_it_works_without_scikit_learn() -> None:
     code = """
 import sys
 sys.modules["sklearn"] = None
-import numpy as np
 from recprism import Diversifier
+
 rows = [(user, item) for user in range(30) for item in range(20) if (user + item * item) % 3]
 topics = {item: [f"t{item % 4}"] for item in range(20)}
 model = Diversifier(budget=0.4, subtopics=topics, device="cpu", model_settings={"epochs": 1, "dim": 4}).fit(rows)

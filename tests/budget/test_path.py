@@ -83,7 +83,7 @@ def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> No
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
     assert kept.compiled is None
     assert kept.change.user is None
-    assert "No step beyond the base is certified" in kept.certificate.sentence()
+    assert "No change of the lists is certified" in kept.certificate.sentence()
 
 
 def test_guards_can_only_hold_back(scenario: Scenario) -> None:
@@ -98,7 +98,7 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
     assert found.payers is not None
     assert {"light", "heavy", "niche", "mainstream"} <= {row.segment for row in found.payers.rows}
     assert found.exposure is not None
-    reach = found.reaches["subtopic_coverage"][1]
+    reach = found.stops["subtopic_coverage"][1]
     assert reach.certified is not None
     assert reach.measured is not None
     assert reach.certified.trade_off <= reach.measured.trade_off
@@ -109,7 +109,7 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("budget", [0.02, 0.05, 0.2])
 def test_an_audit_and_what_it_leads_to_agree(scenario: Scenario, budget: float) -> None:
-    reach = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,)).reaches["subtopic_coverage"][0]
+    reach = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,)).stops["subtopic_coverage"][0]
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
     assert (0.0 if reach.certified is None else reach.certified.trade_off) == kept.trade_off
     assert reach.certificate is not None

@@ -24,7 +24,7 @@ from recprism.data import Incidence, Subtopics
 from recprism.errors import InputError
 from recprism.testing.synthetic import make_world
 
-# three users: the first took items 0 to 3, the second 0 and 1, the third 0; items 4 and 5 nobody
+# three users: the first took items 0 to 3, the second 0 and 1, the third 0; no user took 4 or 5
 TRAIN = Incidence.coerce(np.array([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]))
 TOPICS = Subtopics.from_pairs(np.array([0, 1, 1, 2, 3, 5]), ["a", "a", "b", "c", "d", "a"], 6)
 

@@ -74,7 +74,7 @@ def test_train_with_every_split(shop: Path, tmp_path: Path, method: str, about: 
 def test_a_setting_without_a_value_is_one_sentence(shop: Path, recprism: Recprism) -> None:
     found = recprism("train", "--data", "orders.csv", *COLUMNS, "--set", "patience=null", "-o", "null")
     assert found.code == 2
-    assert "patience is null, which a run cannot keep; leave the setting out" in found.err
+    assert "patience is null, which a run cannot keep; omit the setting" in found.err
     assert not Path("null").exists()
 
 

@@ -1,4 +1,4 @@
-"""The card says what a run is made of, in files that anybody can read, and no more than is known."""
+"""The card says what a run is made of, and no more than is known."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
     assert kept.certificate.sentence() in section(text, "Diversified")
     assert "| may lose | 50 % of ndcg@10 |" in text and "| moved | user vectors |" in text
     assert BEFORE in section(text, "Metrics"), "these figures are older than the perturbation"
-    assert "The certificate speaks of users like those" in section(text, "Limits")
+    assert "The certificate holds for users like those" in section(text, "Limits")
     evaluate_run(run, ["ndcg@10"], bootstrap=50)
     assert "The diversified lists, judged on the test part." in section(written(run), "Metrics")
     evaluate_run(run, ["ndcg@10"], bootstrap=50, base=True)
@@ -102,7 +102,7 @@ def test_figures_go_with_the_perturbation_that_they_are_of(run: Run) -> None:
 def test_where_nothing_is_certified_the_card_says_so(run: Run) -> None:
     asked = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6}, certify_on="test")
     assert diversify_within(run, asked).compiled is None
-    assert "No step beyond the base is certified" in section(written(run), "Diversified")
+    assert "No change of the lists is certified" in section(written(run), "Diversified")
     assert "The vectors stay as they are." in section(written(run), "Diversified")
 
 

@@ -26,7 +26,7 @@ QUICK = ModelConfig(settings={"epochs": 3, "dim": 8})
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """MLflow puts artifacts beside the working directory, so this is a place of its own."""
+    """MLflow puts artifacts into the working directory, so each test has its own."""
     monkeypatch.chdir(tmp_path)
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
@@ -96,7 +96,7 @@ def test_when_mlflow_fails_half_way_the_run_goes_on(
         factors = train(run, break_it)
     (warning,) = [record for record in caplog.records if record.name.startswith("recprism")]
     assert warning.getMessage().startswith("MLflow failed (")
-    assert warning.getMessage().endswith("; the run goes on without it")
+    assert warning.getMessage().endswith("; the run continues without it")
     assert (factors.user == plain.user).all()
     assert [event["done"] for event in run.events() if event["event"] == "epoch"] == [1, 2, 3]
     assert (run.path / "CARD.md").exists() and not run.sinks

@@ -1,4 +1,4 @@
-"""Item-to-item neighbours: what a change of item vectors does to them, beside a naive search."""
+"""Item-to-item neighbours: what a change of item vectors does to them, compared with a naive search."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_named_result_lives_in_its_own_folder_and_leaves_the_others_alone(run:
     diversify_within(run.named("cautious"), asked(0.15))
     assert contents(run) == before
     inside = {it.name for it in (run.path / "results" / "cautious").iterdir()}
-    assert inside == {"result.toml", "delta.safetensors", "cmb.json", "certificate.json", "CARD.md"}
+    assert inside == {"result.toml", "delta.safetensors", "result.json", "certificate.json", "CARD.md"}
     assert run.results() == ["bold", "cautious"]
 
 
@@ -254,7 +254,7 @@ def test_overwrite_says_what_it_removes(run: Run, call: Call, capsys: pytest.Cap
     words = ("diversify", run.path, "--budget", "0.3", "--name", "bold", "-m", "subtopic_coverage@10")
     assert call(*words, "--overwrite") == 0
     said = capsys.readouterr().err
-    removed = "results/bold/certificate.json, results/bold/cmb.json, results/bold/delta.safetensors"
+    removed = "results/bold/certificate.json, results/bold/delta.safetensors, results/bold/result.json"
     assert f"removing from {run.path}: {removed}\n" in said
     assert call(*words[:4], "--name", "new", "-m", "subtopic_coverage@10", "--overwrite") == 0
     assert "removing from" not in capsys.readouterr().err, "there was nothing"

@@ -46,7 +46,7 @@ def test_a_path_is_bound_to_the_vectors_it_was_made_from(trained_run: Callable[.
 
 
 def test_a_run_can_be_made_where_one_was_killed_before_it_had_settings(tmp_path: Path) -> None:
-    """Killed between the first temporary file and its name, a process leaves that and its lock, which nobody reads."""
+    """Killed between the first temporary file and its name, a process leaves that file and its lock."""
     written: list[str] = []
     with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "run" / "config.toml") as temporary:
         written.append(temporary.name)

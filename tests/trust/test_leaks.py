@@ -157,6 +157,6 @@ def test_the_paths_of_an_audit(scenarios: tuple[Scenario, Scenario]) -> None:
     for goal in ("subtopic_coverage", "catalogue_coverage"):
         for first, second in zip(one.paths[goal].points, two.paths[goal].points, strict=True):
             assert np.array_equal(first.lists, second.lists)
-        certified = [[reach.certified and reach.certified.trade_off for reach in it.reaches[goal]] for it in (one, two)]
+        certified = [[reach.certified and reach.certified.trade_off for reach in it.stops[goal]] for it in (one, two)]
         assert certified[0] == certified[1]
     assert one.now["ndcg@10"].mean > 1.5 * two.now["ndcg@10"].mean, "what it measures is the test"

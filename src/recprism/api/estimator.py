@@ -54,10 +54,10 @@ class Diversifier:
         subtopics_: The categories of the items.
         met_: ``(n_users, n_items)`` all known interactions; their items are not recommended.
 
-    Stability: provisional.
-
     >>> Diversifier(budget=0.02).set_params(side="item")
     Diversifier(budget=0.02, side='item')
+
+    Stability: provisional.
     """
 
     base_: Factors

@@ -134,9 +134,9 @@ class Result(Displayed):
         )
         explained = self._once((asked, top), lambda: self._explain(asked, top, on_step))
         if user is not None:
-            return view_user(explained.explanation, explained.evaluator, user, top=top)
+            return view_user(explained.explanation, explained.evaluator, _plain_id(user), top=top)
         if item is not None:
-            return view_item(explained.explanation, item, top=top)
+            return view_item(explained.explanation, _plain_id(item), top=top)
         return explained.explanation
 
     def _once(self, key: tuple[Question, int], make: Callable[[], Explained]) -> Explained:
@@ -189,6 +189,11 @@ class Result(Displayed):
         if found.certificate is not None:
             facts["certified"] = found.is_changed
         return facts
+
+
+def _plain_id(given: Any) -> Any:
+    """Return an id that JSON can hold: ids of an array are NumPy scalars."""
+    return given.item() if isinstance(given, np.generic) else given
 
 
 def _arrays(factors: Factors) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""What diversity would cost: the audit of a trained model. Nothing is trained and nothing is changed."""
+"""The audit of a trained model: what diversity would cost. Nothing is trained or changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recprism._display import Displayed
 from recprism._log import phase
-from recprism.budget._popularity import beside_popularity
+from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import Certificate
 from recprism.budget.path import Path, PathPoint, check_goal, deciding_part, require_possible, steps_towards, walk
 from recprism.budget.scenario import Scenario
@@ -27,15 +27,19 @@ if TYPE_CHECKING:
 COST = "ndcg@10"
 GUARDS = ("recall@20", "hit_rate@5")
 BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
-TOLD = (0.01, 0.05)
+SHOWN_BUDGETS = (0.01, 0.05)
 GOALS = ("subtopic_coverage", "ilad_subtopics", "catalogue_coverage")
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
-    """How far a budget goes: the furthest certified point of a path, and the furthest whose measured loss keeps it.
+class BudgetStop:
+    """How far along a path a budget reaches.
 
-    Either is None where there is none; without labels ``certificate`` is None, too. It is of the part that decides.
+    Attributes:
+        budget: The share of NDCG@10 that may be lost.
+        measured: The furthest point whose measured loss keeps the budget; None if no point does.
+        certified: The furthest certified point; None if no point is certified.
+        certificate: Of the part whose labels certify; None without labels.
     """
 
     budget: float
@@ -46,15 +50,24 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Displayed):
-    """What the lists are like now, what each point of diversity would cost, and who would pay.
+    """What the lists are like now, what more diverse lists would cost, and who would pay.
 
-    paths: goal -> path; reaches: goal -> how far each budget goes
-    payers: who pays in NDCG@10, at the point ``shown``; exposure: what it does to head and tail items
+    Attributes:
+        now: The lists of the model as it is.
+        paths: Goal -> path.
+        stops: Goal -> how far each budget reaches; empty without labels.
+        shown: The point that ``payers`` and ``exposure`` are about.
+        payers: Changes of NDCG@10 by segments of users.
+        exposure: Changes of exposure by segments of items.
+        certified: Whether there are labels to certify by.
+        confidence: Of the certificates.
+
+    Stability: provisional.
     """
 
     now: Evaluation
     paths: Mapping[str, Path]
-    reaches: Mapping[str, tuple[Reach, ...]]
+    stops: Mapping[str, tuple[BudgetStop, ...]]
     shown: PathPoint | None
     payers: SegmentTable | None
     exposure: SegmentTable | None
@@ -67,9 +80,7 @@ class Audit(Displayed):
 
         rows: list[dict[str, Any]] = []
         for goal, path in self.paths.items():
-            certified = {
-                it.certified.trade_off: it.budget for it in self.reaches[goal][::-1] if it.certified is not None
-            }
+            certified = {it.certified.trade_off: it.budget for it in self.stops[goal][::-1] if it.certified is not None}
             rows += [
                 {
                     "goal": goal,
@@ -82,7 +93,7 @@ class Audit(Displayed):
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _facts(self) -> dict[str, Any]:
-        best = {goal: next((it for it in self.reaches[goal][::-1] if it.certified), None) for goal in self.paths}
+        best = {goal: next((it for it in self.stops[goal][::-1] if it.certified), None) for goal in self.paths}
         said = {
             goal: "nothing certified" if it is None else f"certified up to {100 * it.budget:g} % of {COST}"
             for goal, it in best.items()
@@ -90,11 +101,11 @@ class Audit(Displayed):
         return said if self.certified else dict.fromkeys(self.paths, "no labels to certify by")
 
     def decided_on(self, goal: str) -> str | None:
-        """The part whose labels certify the points of a path; None without labels."""
-        return next((it.certificate.part for it in self.reaches[goal] if it.certificate is not None), None)
+        """Return the part whose labels certify the points of a path; None without labels."""
+        return next((it.certificate.part for it in self.stops[goal] if it.certificate is not None), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values only, ready for JSON."""
         return {
             "now": self.now.to_dict(),
             "certified": self.certified,
@@ -112,16 +123,16 @@ class Audit(Displayed):
             {"trade_off": point.trade_off, **{name: path.change(point, name) for name in names}}
             for point in path.points
         ]
-        reaches = [
+        stops = [
             {
-                "budget": reach.budget,
-                "measured_at": None if reach.measured is None else reach.measured.trade_off,
-                "certified_at": None if reach.certified is None else reach.certified.trade_off,
-                "sentence": None if reach.certificate is None else reach.certificate.sentence(),
+                "budget": stop.budget,
+                "measured_at": None if stop.measured is None else stop.measured.trade_off,
+                "certified_at": None if stop.certified is None else stop.certified.trade_off,
+                "sentence": None if stop.certificate is None else stop.certificate.sentence(),
             }
-            for reach in self.reaches[goal]
+            for stop in self.stops[goal]
         ]
-        return {"points": points, "budgets": reaches, "decided_on": self.decided_on(goal)}
+        return {"points": points, "budgets": stops, "decided_on": self.decided_on(goal)}
 
 
 def cost_of_diversity(
@@ -136,16 +147,27 @@ def cost_of_diversity(
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Audit:
-    """Walk a path for each goal, and see how far each budget of NDCG@10 goes.
+    """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
 
-    Figures are those of the scenario's part. What is certified is so by the part whose labels decide, as in
-    :func:`recprism.budget.within_budget`, on lists as of then: an audit and what it leads to agree.
+    Figures are those of the scenario's part. The certifying part tests its own lists, as in
+    :func:`recprism.budget.within_budget`, so that an audit and a later result agree.
 
-    goals: unless named those of :func:`default_goals`
-    guards: further metrics and the share of them that may be lost at any budget
-    show: the budget whose point (of the first goal) is broken down by segments
-    executor: where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; None for this process
-    on_step: receives the points of all paths that are done, and how many there are
+    Args:
+        scenario: What is served.
+        goals: What to raise; those of :func:`default_goals` by default.
+        budgets: Shares of NDCG@10 that may be lost.
+        guards: Further metrics, and the share of each that may be lost at any budget.
+        confidence: Of the certificates.
+        show: The budget whose point (of the first goal) is broken down by segments.
+        executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
+            default.
+        certify_on: The part whose labels certify; validation by default, if the split has such labels.
+        on_step: Receives the number of points that are done on all paths, and how many there are.
+
+    Raises:
+        InputError: If a goal is unknown or needs categories that the items do not have, or a share is out of range.
+
+    Stability: provisional.
     """
     goals = [check_goal(goal) for goal in goals or default_goals(scenario.subtopics)]
     for goal in goals:
@@ -166,18 +188,18 @@ def cost_of_diversity(
             earlier = scenario.on(part)
             deciding = {goal: walk(earlier, goal, labelled, executor=workers, on_point=step) for goal in goals}
     with phase("certifying", __name__):
-        reaches = {
-            goal: tuple(_reach(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
+        stops = {
+            goal: tuple(_stop(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
             if has_labels
             else ()
             for goal in goals
         }
-    shown = _shown(reaches[goals[0]], show) if has_labels else None
+    shown = _shown(stops[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
     return Audit(
         _now(scenario),
         paths,
-        reaches,
+        stops,
         shown,
         None if shown is None else _payers(scenario, base, shown),
         None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(scenario.split.train)),
@@ -195,7 +217,7 @@ def _walked(
 
 def _now(scenario: Scenario) -> Evaluation:
     found = evaluate(scenario.base_lists, scenario.context, users=scenario.factors.user_ids)
-    return beside_popularity(found, scenario.split, scenario.part, scenario.context)
+    return with_popularity(found, scenario.split, scenario.part, scenario.context)
 
 
 def _own_metrics(goal: str, scenario: Scenario) -> tuple[str, ...]:
@@ -204,24 +226,24 @@ def _own_metrics(goal: str, scenario: Scenario) -> tuple[str, ...]:
 
 
 def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
-    """What an audit walks towards unless it is told: without categories, what needs none."""
+    """Return the goals of an audit by default; without categories, those that need none."""
     return GOALS if len(subtopics) else WITHOUT_SUBTOPICS
 
 
-def _reach(path: Path, deciding: Path, budget: float, guards: Mapping[str, float], confidence: float) -> Reach:
-    """deciding: the same path as of the part whose labels certify, point by point."""
+def _stop(path: Path, deciding: Path, budget: float, guards: Mapping[str, float], confidence: float) -> BudgetStop:
+    """Find how far a budget reaches; ``deciding`` is the same path on the part whose labels certify."""
     budgets = {COST: budget, **guards}
     certificate = deciding.certificate(budgets, confidence=confidence)
     kept = [
         point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
     ]
     last = certificate.last
-    return Reach(budget, kept[-1] if kept else None, None if last is None else path.points[last], certificate)
+    return BudgetStop(budget, kept[-1] if kept else None, None if last is None else path.points[last], certificate)
 
 
-def _shown(reaches: Sequence[Reach], budget: float) -> PathPoint | None:
-    """The certified point of the budget asked for, or else the measured one."""
-    found = min(reaches, key=lambda reach: abs(reach.budget - budget))
+def _shown(stops: Sequence[BudgetStop], budget: float) -> PathPoint | None:
+    """Return the certified point of the nearest budget, or else the measured one."""
+    found = min(stops, key=lambda stop: abs(stop.budget - budget))
     return found.certified or found.measured
 
 
@@ -231,11 +253,15 @@ def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTab
 
 
 def sentences(cost: Audit) -> list[str]:
-    """The audit in words: what is, what a budget buys, who pays."""
+    """Return the audit in words: what the budgets of 1 % and 5 % achieve, and who pays.
+
+    Stability: provisional.
+    """
     said = []
     for goal, path in cost.paths.items():
         metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
-        said += [_in_words(path, metric, reach) for reach in cost.reaches[goal] if reach.budget in TOLD]
+        stops = cost.stops[goal]
+        said += [_in_words(path, metric, stop, stops) for stop in stops if stop.budget in SHOWN_BUDGETS]
     if cost.payers is not None:
         changes = {row.segment: row.relative for row in cost.payers.rows if row.segment != "everyone"}
         known = {segment: change for segment, change in changes.items() if change is not None}
@@ -247,13 +273,15 @@ def sentences(cost: Audit) -> list[str]:
     return said
 
 
-def _in_words(path: Path, metric: str, reach: Reach) -> str:
+def _in_words(path: Path, metric: str, stop: BudgetStop, others: Sequence[BudgetStop]) -> str:
     def gain(point: PathPoint) -> str:
         return f"{100 * (path.change(point, metric) or 0.0):+.1f} % {metric}"
 
-    budget = f"{100 * reach.budget:g} % of NDCG@10"
-    if reach.certified is not None:
-        return f"For {budget}, certified: {gain(reach.certified)}."
-    if reach.measured is not None:
-        return f"For {budget}, measured but not certified: {gain(reach.measured)}."
-    return f"{budget} buys no point of this path towards {metric}."
+    budget = f"{100 * stop.budget:g} % budget of NDCG@10"
+    if stop.certified is not None:
+        return f"Within a {budget}: {gain(stop.certified)} (certified)."
+    if stop.measured is not None:
+        return f"Within a {budget}: {gain(stop.measured)} (measured, not certified)."
+    larger = [it.budget for it in others if it.budget > stop.budget and (it.certified or it.measured)]
+    advice = f" Try {100 * min(larger):g} %." if larger else ""
+    return f"No improvement of {metric} fits a {budget}.{advice}"

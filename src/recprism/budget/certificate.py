@@ -1,10 +1,10 @@
-"""Is the loss within the budget? Points of a path, tested on held-out users; what is certified holds all together.
+"""Tests on held-out users which points of a path keep a budget.
 
-Users are the sample. A point keeps budget b of a metric if E[new - (1 - b) base] >= 0, and the test is one-sided. It
-needs all its metrics, so its p-value is the largest of theirs and asks for no correction (intersection-union). Over the
-points the error is that of the family: the chance that ANY certified point really exceeds a budget is at most
-1 - confidence (learn then test: Angelopoulos et al., 2021). The labels must be new: used neither to fit nor to
-make the path.
+Users are the sample. A point keeps budget b of a metric if E[new - (1 - b) base] >= 0; the test is one-sided. A point
+must keep the budgets of all its metrics, so its p-value is the largest of theirs, without a correction
+(intersection-union). Over the points, the family-wise error is controlled: the chance that any certified point really
+exceeds a budget is at most 1 - confidence (learn then test: Angelopoulos et al., 2021). The labels must be new: used
+neither to fit the model nor to make the path.
 """
 
 from __future__ import annotations
@@ -13,39 +13,52 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism._display import Displayed
 from recprism.data.shares import CONFIDENCE, Share, percent, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
-from recprism.metrics.evaluation import plain_row
+from recprism.metrics.evaluation import frame_of, plain_row
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Array = NDArray[np.float64]
 Values = Mapping[str, ArrayLike]
 PValue = Callable[[float], float]  # of "the true loss exceeds the budget", for any budget
 
 SAME_LISTS = "same lists"
-ROUNDING = 1e-12  # differences below are those of floating-point sums
-FEW_CHANGES = 30  # users whose value changed; with fewer of them "t" gives way to "betting", ...
-LEANING = -0.1  # ... and where the sum of changes is skewed further to losses: there the t test errs in 6 % for 5 %
+ROUNDING = 1e-12  # smaller differences come from floating-point sums
+FEW_CHANGES = 30  # users whose value changed; with fewer of them "betting" replaces "t", ...
+LEANING = -0.1  # ... and if the sum of changes is skewed further to losses: there the t test errs in 6 % for 5 %
 LARGEST_BET = 0.9  # below 1, so that one user who loses everything does not end the game
 IMAGINED_CHANGE = 0.1  # what bets expect of a user before the first one is seen
-POWER = 0.8  # of the number of users a certificate would need
+POWER = 0.8  # of the test with the number of users that a certificate needs
 
 
 @dataclass(frozen=True)
 class Check:
-    """One metric of one point.
+    """The test of one metric at one point.
 
-    users: judged in both sets of lists
-    base, new: their means; loss: 1 - new / base
-    upper: one-sided upper confidence bound of the true loss, of this metric and point alone
-    p_value: of "the true loss exceeds the budget"
-    method: the test used; "same lists" needs none
-    users_needed: for a certificate at this loss and spread with 80 % power; None if passed, or if the loss is too large
+    Attributes:
+        metric: Its name, with a cut.
+        budget: The share of it that may be lost.
+        users: How many users are judged in both sets of lists.
+        base: Their mean in the base lists.
+        new: Their mean in the new lists.
+        loss: 1 - new / base.
+        upper: One-sided upper confidence bound of the true loss, for this metric and point alone.
+        p_value: Of "the true loss exceeds the budget".
+        passed: Whether the p-value is small enough for this metric and point alone.
+        method: The test that was used; "same lists" needs none.
+        users_needed: For a certificate at this loss and spread with 80 % power. None if the test passed, or if the
+            loss is too large.
+
+    Stability: provisional.
     """
 
     metric: str
@@ -63,25 +76,41 @@ class Check:
 
 @dataclass(frozen=True)
 class Point:
-    """All metrics of one point; its p-value is the largest of theirs."""
+    """All metrics of one point.
+
+    Attributes:
+        checks: One test per metric.
+        certified: Whether the point keeps all budgets.
+
+    Stability: provisional.
+    """
 
     checks: tuple[Check, ...]
     certified: bool
 
     @property
     def p_value(self) -> float:
+        """The largest p-value of the metrics."""
         return max(check.p_value for check in self.checks)
 
     @property
     def is_base(self) -> bool:
+        """Whether the point has the base lists."""
         return self.checks[0].method == SAME_LISTS
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """Which points of a path keep all budgets, with the stated confidence for all of them together.
+@dataclass(frozen=True, repr=False)
+class Certificate(Displayed):
+    """Which points of a path keep all budgets, with one confidence for all of them together.
 
-    part: whose interactions judged, validation or test; None where nobody said
+    Attributes:
+        points: The points that were tested.
+        confidence: That no certified point exceeds a budget.
+        method: The test of a point: "t" or "betting".
+        procedure: The test of several points: "fixed-sequence" or "holm".
+        part: The part whose interactions judged, validation or test; None if unknown.
+
+    Stability: provisional.
     """
 
     points: tuple[Point, ...]
@@ -96,44 +125,44 @@ class Certificate:
         return max((at for at, point in enumerate(self.points) if point.certified), default=None)
 
     def scope(self) -> str:
-        """Where the verdict was earned, and where it is assumed to hold."""
+        """Return a sentence: where the certificate was measured, and where it is assumed to hold."""
         return carried_over(self.part)
 
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """Return the verdict in words: measured loss, certified loss, and the step of the path."""
         sure = f"{100 * self.confidence:g} % confidence"
         last, refused = self.last, [at for at, point in enumerate(self.points) if not point.certified]
         if last is None or (refused and self.points[last].is_base):
             clearest = min(refused, key=lambda at: self.points[at].p_value)
             at = refused[0] if self.procedure == "fixed-sequence" else clearest
-            return f"No step beyond the base is certified with {sure}: {self._why_not(at)}."
+            return f"No change of the lists is certified ({sure}). {self._why_not(at)}"
         checks = self.points[last].checks
-        budgets = ", ".join(f"{percent(check.budget)} of {check.metric}" for check in checks)
-        seen = ", ".join(f"{percent(check.loss)}, at most {percent(check.upper)}" for check in checks)
+        loss = ", ".join(f"{percent(it.loss)} of {it.metric} (upper bound {percent(it.upper)})" for it in checks)
+        budgets = ", ".join(f"{percent(it.budget)} of {it.metric}" for it in checks)
         return (
-            f"With {sure}, the lists of step {last + 1} (of {len(self.points)} tried) lose at most {budgets} "
-            f"(measured on {self._judges(checks[0].users)}: {seen})."
+            f"Measured loss: {loss}. Certified: at most {budgets} ({sure}, {self._judges(checks[0].users)}). "
+            f"This is step {last + 1} of {len(self.points)} tested."
         )
 
     def _why_not(self, at: int) -> str:
-        """About a point that was refused, by the metric most in its way."""
+        """Say why a point was refused, by its metric with the weakest evidence."""
         check = max(self.points[at].checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
-        seen = f"the lists of step {at + 1} lose {percent(check.loss)} of {check.metric}"
+        loss, users = f"{percent(check.loss)} of {check.metric}", self._judges(check.users)
         if check.loss >= check.budget:
-            return f"{seen} on {self._judges(check.users)}, and its budget is {percent(check.budget)}"
-        seen = f"{seen}, at most {percent(check.upper)}"
+            return f"Step {at + 1} loses {loss} ({users}), and its budget is {percent(check.budget)}."
+        loss = f"{loss} (upper bound {percent(check.upper)})"
         if check.users_needed is None:
-            return f"{seen}, which is not clear enough for one of several steps"
+            return f"Step {at + 1} loses {loss}, which is not clear enough for one of several steps."
         return (
-            f"{self._judges(check.users)} cannot certify a loss of at most {percent(check.budget)} of {check.metric} "
-            f"({seen}); about {check.users_needed:,} would be needed"
+            f"Step {at + 1} loses {loss}, and its budget is {percent(check.budget)}. "
+            f"To certify it, about {check.users_needed:,} users are needed instead of {users}."
         )
 
     def _judges(self, users: int) -> str:
         return f"{users:,} held-out users" if self.part is None else f"{users:,} users of the {self.part} part"
 
     def figures(self) -> dict[str, Any]:
-        """Of the furthest certified point: metric -> budget, measured loss and its upper bound; else none of them."""
+        """Return metric -> budget, measured loss and its upper bound, of the furthest certified point."""
         checks = () if self.last is None else self.points[self.last].checks
         kept = {it.metric: {"budget": it.budget, "loss": it.loss, "upper": it.upper} for it in checks}
         return {"certified": self.last is not None, "confidence": self.confidence, "part": self.part, **kept}
@@ -148,7 +177,7 @@ class Certificate:
         return cls(points, stored["confidence"], stored["method"], stored["procedure"], stored["part"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values only, ready for JSON."""
         points = [
             {"certified": point.certified, "p_value": point.p_value, "checks": [plain_row(it) for it in point.checks]}
             for point in self.points
@@ -156,15 +185,27 @@ class Certificate:
         about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
         return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point and metric: the fields of :class:`Check`, after the number of the point."""
+        import polars as pl
+
+        checks = frame_of(Check, [check for point in self.points for check in point.checks])
+        numbers = [at for at, point in enumerate(self.points) for _ in point.checks]
+        certified = [point.certified for point in self.points for _ in point.checks]
+        return checks.select(pl.Series("point", numbers), pl.Series("certified", certified), pl.all())
+
+    def _facts(self) -> dict[str, Any]:
+        return {"last": self.last, "points": len(self.points), "confidence": self.confidence, "part": self.part}
+
 
 def _check_of(row: Mapping[str, Any]) -> Check:
-    """JSON has no infinity: a missing number of a stored check is one."""
+    """Read a stored check: JSON has no infinity, so a missing number is infinite."""
     numbers = {name: math.inf if row[name] is None else row[name] for name in ("base", "new", "loss", "upper")}
     return Check(**{**row, **numbers})
 
 
 def carried_over(part: str | None) -> str:
-    """What a certificate says about lists that were not judged; part: whose interactions judged."""
+    """Return a sentence about lists that were not judged; ``part`` is whose interactions judged."""
     where = "held-out interactions" if part is None else f"held-out interactions of the {part} part"
     return f"The certificate was earned on {where}; it is assumed to carry over to live lists."
 
@@ -182,21 +223,28 @@ def certify(
 ) -> Certificate:
     """Test every point of a path against all budgets.
 
-    base: metric -> (n_users,) values between 0 and 1 on held-out labels; NaN users are left out of that metric
-    points: the same of each point, in an order that was fixed before these labels were seen, nearest the base first.
-        A point that is the very object ``base`` has the same lists: it loses nothing and needs no test
-    budgets: metric -> the relative loss allowed, above 0 and below 1
-    method: "t", the paired t test, or "betting", which holds for any number of users and any values from 0 to 1 but
-        asks for more users (Waudby-Smith and Ramdas, 2023)
-    procedure: "fixed-sequence" walks the path and stops at the first point that fails; "holm" is for points that have
-        no order, and at least as good as Bonferroni's correction
-    seed: of the order in which "betting" takes the users
-    part: whose labels they are, to be named in the verdict
+    Args:
+        base: Metric -> ``(n_users,)`` values between 0 and 1 on held-out labels. NaN users are left out of that metric.
+        points: The same of each point, nearest to the base first. The order must be fixed before these labels are
+            seen. If a point is the object ``base`` itself, its lists are the same: it loses nothing and needs no test.
+        budgets: Metric -> the relative loss allowed, above 0 and below 1.
+        confidence: That no certified point exceeds a budget.
+        method: "t", the paired t test, or "betting", which holds for any number of users and any values from 0 to 1
+            but needs more users (Waudby-Smith and Ramdas, 2023).
+        procedure: "fixed-sequence" walks the path and stops at the first point that fails. "holm" is for points that
+            have no order; it is at least as good as Bonferroni's correction.
+        seed: Of the order in which "betting" takes the users.
+        part: The part of the labels, which the verdict names.
+
+    Raises:
+        InputError: If values are missing, of different users, or outside 0 to 1, or if a setting is unknown.
 
     >>> base = {"recall@10": np.tile([0.2, 0.4, 0.6], 400)}
     >>> point = {"recall@10": base["recall@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
     >>> certify(base, [base, point], {"recall@10": 0.01}).last
     1
+
+    Stability: provisional.
     """
     _require_known(method, METHODS, "method")
     _require_known(procedure, PROCEDURES, "procedure")
@@ -211,20 +259,33 @@ def certify(
 
 
 def t_test(base: Array, new: Array, alpha: float = 0.05, seed: int = 0) -> PValue:  # noqa: ARG001
-    """Student's paired test of new - (1 - budget) base, as a function of the budget.
+    """Return Student's paired test of new - (1 - budget) base, as a function of the budget.
 
-    base, new: (n,) without NaN, n at least 2. A relative loss makes sense only of a mean above 0: that is tested too,
-    and it is what makes the p-value fall with the budget.
+    A relative loss is defined only for a mean above 0. This is tested, too; therefore the p-value falls with the
+    budget.
+
+    Args:
+        base: ``(n,)`` values without NaN, n at least 2.
+        new: ``(n,)`` values of the same users.
+        alpha: Not used.
+        seed: Not used.
     """
     above_zero = _t_p_value(base)
     return lambda budget: max(_t_p_value(new - (1 - budget) * base), above_zero)
 
 
 def betting_test(base: Array, new: Array, alpha: float = 0.05, seed: int = 0) -> PValue:
-    """Bet on each user that new - (1 - budget) base is above 0: a fair game if it is not, so riches are evidence.
+    """Return a test by betting, as a function of the budget.
 
-    base, new: (n,) from 0 to 1 without NaN. One over the largest capital ever held is a p-value (Ville). Users come in
-    random order; a bet is set by the users before it and not by the budget, so that the p-value falls with the budget.
+    The test bets on each user that new - (1 - budget) base is above 0. If its mean is not, the game is not
+    favourable, so a large capital is evidence. One over the largest capital ever held is a p-value (Ville). A bet
+    depends on the users before it and not on the budget, so that the p-value falls with the budget.
+
+    Args:
+        base: ``(n,)`` values from 0 to 1 without NaN.
+        new: ``(n,)`` values of the same users.
+        alpha: The level that the bets are sized for.
+        seed: Of the order of the users.
     """
     order = np.random.default_rng(seed).permutation(len(base))
     base, new = base[order], new[order]
@@ -243,7 +304,7 @@ METHODS: dict[str, Callable[[Array, Array, float, int], PValue]] = {"t": t_test,
 
 
 def _t_p_value(differences: Array) -> float:
-    """Of "the mean is at most 0"; differences without any spread speak for themselves."""
+    """Return the p-value of "the mean is at most 0"; without any spread it is 0 or 1."""
     from scipy.special import stdtr
 
     mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
@@ -253,7 +314,7 @@ def _t_p_value(differences: Array) -> float:
 
 
 def _smallest_certified(p_value: PValue, alpha: float) -> float:
-    """The smallest budget the data certify, from 0 to 1, to a millionth: an upper confidence bound of the loss."""
+    """Return the smallest budget that the data certify, to a millionth: an upper confidence bound of the loss."""
     low, high = 0.0, 1.0
     if p_value(low) <= alpha:
         return low
@@ -280,7 +341,7 @@ def _checked(
 
 
 def _method_for(base: Array, new: Array, method: str) -> str:
-    """The t test needs a mean that is close to normal; a few who lose much, unseen by chance, would deceive it."""
+    """Choose "betting" if the mean may be far from normal: the t test could miss a few users who lose much."""
     changes = (new - base)[np.abs(new - base) > ROUNDING]
     if len(changes) < FEW_CHANGES:
         return "betting"
@@ -289,7 +350,7 @@ def _method_for(base: Array, new: Array, method: str) -> str:
 
 
 def _users_needed(base: Array, new: Array, budget: float, alpha: float, method: str) -> int | None:
-    """A gain counts as no loss: of a point that was not certified it is more likely to be luck."""
+    """Return how many users a certificate needs. A gain counts as no loss: without a certificate it may be chance."""
     room = min(float(new.mean()), float(base.mean())) - (1 - budget) * float(base.mean())
     if room <= ROUNDING:
         return None
@@ -305,7 +366,7 @@ def _users_needed(base: Array, new: Array, budget: float, alpha: float, method: 
 
 
 def fixed_sequence(p_values: Array, alpha: float) -> NDArray[np.bool_]:
-    """In the given order, each at the full level, until the first that fails.
+    """Test in the given order, each at the full level, until the first failure.
 
     >>> fixed_sequence(np.array([0.01, 0.04, 0.2, 0.001]), 0.05).tolist()
     [True, True, False, False]
@@ -314,7 +375,7 @@ def fixed_sequence(p_values: Array, alpha: float) -> NDArray[np.bool_]:
 
 
 def step_down(p_values: Array, alpha: float) -> NDArray[np.bool_]:
-    """From the smallest p-value on, each at alpha over the number of those left, until the first that fails."""
+    """Test from the smallest p-value on, each at alpha over the number left, until the first failure (Holm)."""
     return holm(p_values) <= alpha
 
 
@@ -325,7 +386,7 @@ PROCEDURES: dict[str, Callable[[Array, float], NDArray[np.bool_]]] = {
 
 
 def _paired(base: Values, point: Values, metric: str, at: int) -> tuple[Array, Array]:
-    """The values of users judged in both."""
+    """Return the values of users who are judged in both."""
     before, after = _column(base, metric, "the base"), _column(point, metric, f"point {at}")
     if before.shape != after.shape:
         raise InputError(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.path import (
@@ -39,8 +40,8 @@ WITHIN = {"method": "budget"}
 DEFAULT_OBJECTIVE = "subtopic_coverage@10"
 
 
-@dataclass(frozen=True, eq=False)
-class Diversified:
+@dataclass(frozen=True, eq=False, repr=False)
+class Diversified(Displayed):
     """A change of a model's vectors that makes its lists more diverse.
 
     Attributes:
@@ -104,6 +105,9 @@ class Diversified:
         certificate = None if self.certificate is None else self.certificate.to_dict()
         return {**about, "compiled": words, "violations": violations, "certificate": certificate}
 
+    def _facts(self) -> dict[str, Any]:
+        return {"goal": self.goal, "side": self.side, "trade_off": self.trade_off, "changed": self.is_changed}
+
 
 def served_at(
     scenario: Scenario,
@@ -118,6 +122,8 @@ def served_at(
 
     Returns:
         The vectors, and the ``(n_users, depth)`` lists that they serve.
+
+    Stability: provisional.
     """
     wanted = lists_at(scenario, goal, trade_off, constraints)
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.

@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 
 class PathStore(Protocol):
-    """Keeps the lists of paths, so that a later process does not compute them again."""
+    """Keeps the lists of paths, so that a later process does not compute them again.
+
+    Stability: experimental.
+    """
 
     def read(self, goal: str, kind: str) -> Mapping[float, Lists]:
         """Return trade-off -> ``(n_users, k)`` lists, as far as they are stored for the same model and data."""

@@ -1,6 +1,6 @@
-"""Who pays? Users by how much they do and what they like, items by how popular they are: what changed for whom.
+"""Who pays: changes by segments of users (activity and taste) and of items (popularity).
 
-Segments come from the training history alone: what is held out judges the change and must not choose the groups.
+Segments come from the training history alone. Held-out interactions judge the change and must not choose the groups.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism._display import Displayed
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -28,12 +29,19 @@ EVERYONE = "everyone"
 
 @dataclass(frozen=True)
 class SegmentChange:
-    """What changed for one segment of users.
+    """The change of a metric for one segment of users.
 
-    users: judged before and after; before, after: their means
-    relative: after / before - 1; None if the segment had nothing before
-    low, high: ends of the interval of the relative change; None for fewer than two users
-    p_value: two-sided paired t test of no change, not corrected for the number of segments
+    Attributes:
+        segment: Its name.
+        users: How many users are judged before and after.
+        before: Their mean before.
+        after: Their mean after.
+        relative: after / before - 1; None if the mean before is 0.
+        low: Lower end of the interval of the relative change; None for fewer than two users.
+        high: Upper end of the interval.
+        p_value: Two-sided paired t test of no change, not corrected for the number of segments.
+
+    Stability: provisional.
     """
 
     segment: str
@@ -48,9 +56,16 @@ class SegmentChange:
 
 @dataclass(frozen=True)
 class ExposureChange:
-    """What changed for one segment of items.
+    """The change of exposure for one segment of items.
 
-    items: how many; before, after: its share of all places in the lists; relative: after / before - 1
+    Attributes:
+        segment: Its name.
+        items: How many items it has.
+        before: Its share of all places in the lists before.
+        after: Its share after.
+        relative: after / before - 1; None if the share before is 0.
+
+    Stability: provisional.
     """
 
     segment: str
@@ -60,9 +75,16 @@ class ExposureChange:
     relative: float | None
 
 
-@dataclass(frozen=True)
-class SegmentTable:
-    """Rows of one kind, users' or items'; confidence: of the intervals, if there are any."""
+@dataclass(frozen=True, repr=False)
+class SegmentTable(Displayed):
+    """Changes by segments of users, or by segments of items.
+
+    Attributes:
+        rows: One per segment.
+        confidence: Of the intervals; None without intervals.
+
+    Stability: provisional.
+    """
 
     rows: tuple[SegmentChange, ...] | tuple[ExposureChange, ...]
     confidence: float | None = None
@@ -77,26 +99,37 @@ class SegmentTable:
         return rows[segment]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON; NaN becomes None."""
+        """Return plain values only, ready for JSON; NaN becomes None."""
         return {"rows": [plain_row(row) for row in self.rows], "confidence": self.confidence}
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per segment, one column per field."""
+        """Return one row per segment, one column per field."""
         return frame_of(type(self.rows[0]), self.rows)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"segments": len(self), "confidence": self.confidence}
 
 
 def by_segment(
     before: ArrayLike, after: ArrayLike, segments: Mapping[str, Mask], *, confidence: float = 0.95
 ) -> SegmentTable:
-    """What a change of lists did to a metric, for everyone and for each segment.
+    """Compare a metric before and after a change of lists, for everyone and for each segment.
 
-    before, after: (n_users,) values of one metric; NaN users are left out
-    segments: name -> (n_users,) bool
+    Args:
+        before: ``(n_users,)`` values of one metric; NaN users are left out.
+        after: ``(n_users,)`` values.
+        segments: Name -> ``(n_users,)`` bool.
+        confidence: Of the intervals.
+
+    Raises:
+        InputError: If the shapes differ, or no user is judged in both.
 
     >>> halves = {"first": np.array([True, True, False, False])}
     >>> table = by_segment([0.2, 0.4, 0.5, 0.5], [0.1, 0.2, 0.5, 0.5], halves)
     >>> table["first"].relative, table["everyone"].users
     (-0.5, 4)
+
+    Stability: provisional.
     """
     old, new = np.asarray(before, np.float64), np.asarray(after, np.float64)
     if old.ndim != 1 or old.shape != new.shape:
@@ -112,10 +145,17 @@ def by_segment(
 
 
 def exposure_by_segment(before: ArrayLike, after: ArrayLike, segments: Mapping[str, Mask]) -> SegmentTable:
-    """Which share of the places each segment of items had and has.
+    """Compare the share of places of each segment of items before and after.
 
-    before, after: (n_users, k) item numbers, -1 in empty places
-    segments: name -> (n_items,) bool
+    Args:
+        before: ``(n_users, k)`` item numbers, -1 in empty places.
+        after: ``(n_users, k)`` item numbers.
+        segments: Name -> ``(n_items,)`` bool.
+
+    Raises:
+        InputError: If lists show no item, or items that the segments do not cover.
+
+    Stability: provisional.
     """
     n_items = len(next(iter(segments.values()), ()))
     masks = _as_masks(segments, n_items, "item")
@@ -134,11 +174,18 @@ def exposure_by_segment(before: ArrayLike, after: ArrayLike, segments: Mapping[s
 
 
 def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[str, Mask]:
-    """Six (n_users,) masks, each about a third of the users; the last two only with subtopics.
+    """Return six segments of users, each about a third of them.
 
-    light, heavy: the fewest and the most training items
-    niche, mainstream: the least and the most popular training items, on average
-    focused, broad: training items of the fewest and the most subtopics, by entropy
+    Args:
+        train: The training interactions.
+        subtopics: Without them, "focused" and "broad" are left out.
+
+    Returns:
+        Name -> ``(n_users,)`` bool: "light" and "heavy" have the fewest and the most training items. "niche" and
+        "mainstream" have the least and the most popular ones, on average. "focused" and "broad" have training items of
+        the fewest and the most subtopics, by entropy.
+
+    Stability: provisional.
     """
     traits = {("light", "heavy"): train.row_counts.astype(np.float64), ("niche", "mainstream"): mean_popularity(train)}
     if subtopics:
@@ -150,8 +197,14 @@ def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[
 
 
 def item_segments(train: Incidence) -> dict[str, Mask]:
-    """head, mid and tail, (n_items,) masks: the most popular items that make a third of all training interactions, and
-    so on. An item that stands across a border belongs to the more popular side. None without training interactions.
+    """Return the segments "head", "mid" and "tail", each with a third of the training interactions.
+
+    An item across a border belongs to the more popular side.
+
+    Returns:
+        Name -> ``(n_items,)`` bool; empty without training interactions.
+
+    Stability: provisional.
     """
     if not len(train):
         return {}
@@ -163,29 +216,29 @@ def item_segments(train: Incidence) -> dict[str, Mask]:
 
 
 def outer_thirds(trait: Array) -> tuple[Mask, Mask]:
-    """The lower and the upper third; users with equal values stay together, NaN users are in neither.
+    """Return the lower and the upper third; users with equal values stay together, NaN users are in neither.
 
     >>> [mask.tolist() for mask in outer_thirds(np.array([5.0, 1.0, 3.0]))]
     [[False, True, False], [True, False, False]]
     """
     if np.isnan(trait).all():
-        nobody = np.zeros(len(trait), bool)
-        return nobody, nobody
+        none = np.zeros(len(trait), bool)
+        return none, none
     first, second = np.nanquantile(trait, [1 / 3, 2 / 3])
-    if first == second:  # more than a third are equal, in the middle: they are neither
+    if first == second:  # more than a third are equal: they are in the middle
         return trait < first, trait > second
     return trait <= first, trait >= second
 
 
 def mean_popularity(train: Incidence) -> Array:
-    """(n_users,) mean number of training interactions of the user's training items; NaN for users without any."""
+    """Return ``(n_users,)`` mean popularity of the user's training items; NaN for users without any."""
     return _mean_per_user(train, train.col_counts[train.indices].astype(np.float64))
 
 
 def history_breadth(train: Incidence, subtopics: Subtopics) -> Array:
-    """(n_users,) entropy of the subtopics of the user's history, over that of an even spread over all subtopics.
+    """Return ``(n_users,)`` entropy of the subtopics of the user's history, over that of an even spread.
 
-    An item counts once, shared among its subtopics by weight; NaN for users without an item that has any.
+    An item counts once, shared among its subtopics by weight. Users without an item that has any are NaN.
     """
     if subtopics.items.n_rows != train.n_cols:
         raise InputError(f"subtopics are of {subtopics.items.n_rows} items and the split has {train.n_cols}")
@@ -215,7 +268,7 @@ def _change(segment: str, old: Array, new: Array, confidence: float) -> SegmentC
 
 
 def _half_width(old: Array, new: Array, confidence: float) -> float:
-    """Of the interval of a ratio of means, linearised: new - ratio * old has mean 0, and its standard error."""
+    """Return half the interval of a ratio of means, linearised: from the standard error of new - ratio * old."""
     from scipy.special import stdtrit
 
     residuals = new - new.mean() / old.mean() * old
@@ -227,7 +280,7 @@ def _p_value(differences: Array) -> float:
     from scipy.special import stdtr
 
     mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
-    if deviation < 1e-12:  # all users alike: nothing is left to chance
+    if deviation < 1e-12:  # all users changed alike
         return 0.0 if abs(mean) > 1e-12 else 1.0
     return float(2 * stdtr(len(differences) - 1, -abs(mean) / deviation * math.sqrt(len(differences))))
 

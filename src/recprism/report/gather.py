@@ -22,11 +22,12 @@ from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known
 from recprism.report.explained import explained_content
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.runs._event_log import STEPS
 from recprism.runs._installation import examine
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.train import scenario_of
 from recprism.runs.neighbours import neighbours_of
-from recprism.runs.run import STEPS, Run
+from recprism.runs.run import Run
 
 SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget was asked for
 
@@ -125,7 +126,7 @@ def _front(cost: Audit, goal: str, metric: str) -> tuple[FrontPoint, ...]:
     if not cost.certified:
         return ()
     certified: dict[float, float] = {}
-    for reach in cost.reaches[goal]:  # smallest budget first: a point keeps the first that certifies it
+    for reach in cost.stops[goal]:  # smallest budget first: a point keeps the first that certifies it
         for point in path.points:
             if reach.certified is not None and point.trade_off <= reach.certified.trade_off:
                 certified.setdefault(point.trade_off, reach.budget)

@@ -1,6 +1,6 @@
-"""The model card of a run (CARD.md): what it is made of, what was measured, what is certified, and what it cannot tell.
+"""The model card of a run (CARD.md): data, model, metrics, certificate, limits and licences.
 
-Everything in it is read from the run directory; nothing is computed anew and nothing is promised.
+Everything in it is read from the run directory; nothing is computed.
 """
 
 from __future__ import annotations
@@ -18,28 +18,32 @@ from recprism._version import __version__
 from recprism.budget.certificate import carried_over
 from recprism.data._labels import SET_ASIDE
 from recprism.data.datasets import NAMED
+from recprism.runs._event_log import STEPS
 from recprism.runs._long_tables import PARTS
+from recprism.runs._run_parts.lists import DIVERSIFIED
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.runs.neighbours import noted
-from recprism.runs.run import DIVERSIFIED, STEPS, Run
+from recprism.runs.run import Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
 FILES = ("data_root", "source", "subtopics", "items")
-"""Settings that are places on somebody's machine: a card names the file alone, or nothing."""
-BEFORE = "Lists of the trained model, measured before they were diversified; `recprism evaluate RUN` measures anew."
+"""Settings that are paths on one machine: a card names the file without its folder, or nothing."""
+BEFORE = "Lists of the trained model, measured before they were diversified; `recprism evaluate RUN` measures again."
 
 
 def write_card(run: Run, metrics: pl.DataFrame | None = None, about: str | None = None) -> None:
-    """Write CARD.md anew.
+    """Write CARD.md again.
 
-    metrics: rows of an evaluation that was just made; otherwise those of metrics.parquet, where there is one
-    about: whose lists the rows judge
+    Args:
+        run: The run.
+        metrics: Rows of an evaluation that was just made; by default those of metrics.parquet, if it exists.
+        about: Whose lists the rows judge.
     """
     run.save_card(card(run, metrics, about))
 
 
 def card(run: Run, metrics: pl.DataFrame | None = None, about: str | None = None) -> str:
-    """The text of the card; arguments as in :func:`write_card`."""
+    """Return the text of the card; arguments as in :func:`write_card`."""
     config = run.config
     sections = {
         "Data": _data(run, config),
@@ -65,13 +69,12 @@ def _data(run: Run, config: RunConfig) -> str:
     }
     cleaned = _preparation(run)
     asked = config.data.model_dump(exclude_none=True, exclude={*FILES, *cleaned}, exclude_defaults=True)
-    # shares say nothing of a method that does not know them
     division = {"split": config.split.method, **{f"share of {n}": v for n, v in config.split.options().items()}}
     return _table({"source": _title(config.data.source), **counts, **division, **asked, **cleaned})
 
 
 def _preparation(run: Run) -> dict[str, Any]:
-    """How the data were cleaned, as the loader noted it."""
+    """Return how the data were cleaned, as the loader noted it."""
     loaded = [event for event in run.events(without=STEPS) if event["event"] == "data"]
     return dict(loaded[-1].get("preparation") or {}) if loaded else {}
 
@@ -102,7 +105,7 @@ def _metrics(run: Run, metrics: pl.DataFrame | None, about: str | None) -> str:
 
 
 def _popular(row: Mapping[str, Any]) -> str:
-    """What lists of the most popular items reach; runs that were measured by earlier versions do not say."""
+    """Return the value of lists of the most popular items; empty if popularity is unknown."""
     return "" if row.get("popularity") is None else f"{row['popularity']:.4f}"
 
 
@@ -168,7 +171,7 @@ def _limits(run: Run, config: RunConfig) -> str:
 
 def _limits_of_change(run: Run, config: RunConfig) -> list[str]:
     if config.diversify is not None and config.diversify.within is not None:
-        return ["The certificate speaks of users like those it was measured on, of these metrics and no others."]
+        return ["The certificate holds for users like those it was measured on, and for these metrics only."]
     search = run.diversified().search if run.is_diversified() else None
     if search is not None and search.reward_on == "test":
         return ["The search was rewarded on the test part: its accuracy there is too good."]
@@ -205,7 +208,7 @@ def _title(source: str) -> str:
 
 
 def _when(run: Run) -> str:
-    """The day of the last event: a card of the same run reads the same whenever it is written."""
+    """Return the day of the last event, so that the card does not depend on when it is written."""
     events = run.events(without=STEPS)
     return f", as of {datetime.fromtimestamp(events[-1]['time'], UTC):%Y-%m-%d}" if events else ""
 
@@ -220,7 +223,7 @@ def _rows(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """One line that cannot end its cell or become markup, whatever the data are called."""
+    """Return one line that cannot end its cell or become markup."""
     text = " ".join((f"{value:.6g}" if isinstance(value, float) else str(value)).split())
     for mark in ("\\", "|", "<", "[", "`", "*"):
         text = text.replace(mark, f"\\{mark}")

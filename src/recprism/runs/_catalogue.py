@@ -1,4 +1,4 @@
-"""Items as people know them, and what became of the places of a list."""
+"""Titles, years and categories of items, and how the places of a list changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = Literal["new", "gone", "moved", "stayed"]
 
 @dataclass(frozen=True)
 class Card:
-    """What an item is called, when it is from ("" where nobody knows), and what it is about."""
+    """Title, year ("" if unknown) and categories of an item."""
 
     id: Any
     title: str
@@ -27,7 +27,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Place:
-    """One place of a list: rank from 1, item number, and what became of it beside the other list."""
+    """One place of a list: rank from 1, item number, and its state compared with the other list."""
 
     rank: int
     item: int
@@ -35,7 +35,12 @@ class Place:
 
 
 class Catalogue:
-    """The cards of all items, by item number."""
+    """The cards of all items, by item number.
+
+    Args:
+        items: item_id and, if known, title and year.
+        subtopics: The categories of the items.
+    """
 
     def __init__(self, items: pl.DataFrame, subtopics: Subtopics) -> None:
         self.subtopics = subtopics
@@ -53,7 +58,7 @@ class Catalogue:
         return Card(self.ids[item], title, year, about)
 
     def search(self, words: str, n: int = 10) -> list[int]:
-        """Items whose title holds the words, those that begin with them first; upper and lower case are alike."""
+        """Return up to ``n`` items whose title contains the words, in any case; first those that begin with them."""
         wanted = words.casefold().strip()
         found = [item for item, title in enumerate(self._folded) if wanted in title] if wanted else []
         return sorted(found, key=lambda item: (not self._folded[item].startswith(wanted), self._folded[item]))[:n]
@@ -64,9 +69,12 @@ class Catalogue:
 
 
 def places(items: NDArray[Any], others: NDArray[Any], alone: State) -> Iterator[Place]:
-    """The places of a list beside another one; alone: what to call an item that the other lacks.
+    """Compare a list with another one, place by place.
 
-    items, others: (k,) item numbers, -1 where nothing is left
+    Args:
+        items: ``(k,)`` item numbers, -1 in empty places.
+        others: The other list.
+        alone: The state of an item that the other list lacks.
     """
     elsewhere = {int(item): at for at, item in enumerate(others)}
     for at, item in enumerate(int(it) for it in items if it >= 0):
@@ -75,7 +83,7 @@ def places(items: NDArray[Any], others: NDArray[Any], alone: State) -> Iterator[
 
 
 def titles_of(items: pl.DataFrame) -> list[str]:
-    """Titles where there are any, else ids."""
+    """Return titles; ids for items without one."""
     column = "title" if "title" in items.columns else "item_id"
     ids = items["item_id"].cast(pl.String)
     return items[column].cast(pl.String).fill_null(ids).to_list()

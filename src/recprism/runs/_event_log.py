@@ -1,4 +1,4 @@
-"""events.jsonl, what happened in a run: one JSON object a line, which any moment may cut short."""
+"""events.jsonl: what happened in a run, one JSON object per line. A crash may cut the last line short."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ from typing import Any
 
 from recprism.data._files import storable
 
+STEPS = ("epoch", "step")
+"""Events that report progress: ``done`` of ``total``."""
+
 
 def append_event(path: Path, event: Mapping[str, Any]) -> None:
+    """Append one line to the file."""
     line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
     with storable(path), path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
-            line = line if file.read() == b"\n" else b"\n" + line  # the last was cut short, by a kill or a full disk
+            line = line if file.read() == b"\n" else b"\n" + line  # a kill or a full disk cut the last line short
         file.write(line)
 
 
 def read_events(path: Path, without: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Oldest first, apart from some kinds; a line that was cut short is left out. Empty without a file."""
+    """Read the events, oldest first.
+
+    Args:
+        path: The file; without it there are no events.
+        without: Kinds of events to skip.
+
+    Returns:
+        The events. Lines that were cut short are skipped.
+    """
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     found = []
     for line in text.split("\n"):  # not splitlines: a value may hold U+2028

@@ -32,7 +32,7 @@ FROM_FILES = {"recbole": "nothing to install here: its models come as files, see
 
 
 def examine(data_root: str | Path | None = None) -> dict[str, Any]:
-    """Versions, extras, machine, data and what is missing."""
+    """Return versions, extras, machine, data and what is missing."""
     extras = {name: [module for module in modules if find_spec(module) is None] for name, modules in EXTRAS.items()}
     data = {name: _where(name, data_root) for name in NAMED}
     missing = [

@@ -1,7 +1,7 @@
-"""One writer at a time in a run directory; readers never wait, and are told where somebody wrote meanwhile.
+"""One writer at a time in a run directory. Readers never wait; they get an error if a process wrote meanwhile.
 
-The lock is the kernel's (flock): it goes with the process that holds it, however that ends, so there is no stale one.
-The file ``.lock`` tells who holds it; one that a killed process left behind locks nothing.
+The kernel holds the lock (flock) and frees it when the process ends, in whatever way: no lock becomes stale. The file
+``.lock`` names the process that holds it; a file that a killed process left behind locks nothing.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows: two writers are not kept apart there
+except ModuleNotFoundError:  # Windows: there, two writers are not kept apart
     fcntl = None  # type: ignore[assignment]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 LOCK = ".lock"
 _mine: set[tuple[Path, int]] = set()
-"""What threads of this process hold: (run, thread)."""
+"""The locks that threads of this process hold: (run, thread)."""
 
 
 @contextmanager
 def held(run: str | Path) -> Iterator[None]:
-    """Within the block no other process or thread writes into ``run``, which is made if need be.
+    """Hold the lock of a run within the block; its folder is made if necessary.
 
-    Blocks of one thread may stand inside each other.
+    Blocks of one thread may be nested.
+
+    Raises:
+        BusyError: If another process or thread holds the lock.
     """
     folder = Path(run).resolve()
     mine = (folder, threading.get_ident())
@@ -50,12 +53,12 @@ def held(run: str | Path) -> Iterator[None]:
         yield
     finally:
         _mine.discard(mine)
-        (folder / LOCK).unlink(missing_ok=True)  # still ours: whoever opened it meanwhile sees that it is gone
+        (folder / LOCK).unlink(missing_ok=True)  # before the lock is freed, so that others see it is gone
         os.close(handle)
 
 
 def writing(work: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
-    """Work on a run, given first, that holds its lock from beginning to end."""
+    """Decorate a function whose first argument is a run: it holds the lock from beginning to end."""
 
     @wraps(work)
     def alone(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -67,17 +70,22 @@ def writing(work: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run,
 
 @contextmanager
 def unchanged(run: Path, files: Sequence[Path]) -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """An error at the end of the block if any of the files was written meanwhile.
+    """Raise an error at the end of the block if any of the files was written meanwhile.
 
-    Yields how to save what was made from them: ``with saving(): ...`` holds the lock, and is refused where they are no
-    longer what was read.
+    Args:
+        run: The run directory.
+        files: The files to watch.
+
+    Yields:
+        A function: ``with saving(): ...`` holds the lock to save what was made from the files, and is refused if they
+        have changed.
     """
     before = _state(files)
 
     def require() -> None:
         if _state(files) != before:
             raise RecprismError(
-                f"{run}: another process changed this run while it was read; give the command again once it ended"
+                f"{run}: another process changed this run while it was read; run the command again when it has ended"
             )
 
     @contextmanager
@@ -95,7 +103,7 @@ def _state(files: Sequence[Path]) -> list[tuple[Path, int, int]]:
 
 
 def _taken(folder: Path) -> int:
-    """A handle of the lock file, locked."""
+    """Return a handle of the lock file, locked."""
     path = folder / LOCK
     while True:
         with storable(path):
@@ -110,20 +118,20 @@ def _taken(folder: Path) -> int:
                 f"{folder}: {holder} is writing into this run; wait until it has ended (or end it), or name another run"
             ) from None
         except OSError:
-            return handle  # a file system without locks: better to work than to refuse
+            return handle  # a file system without locks: working is better than refusing
         if _is_still(handle, path):
             if is_ours:
                 _sign(handle)
                 return handle
             with storable(path):
                 path.unlink()
-        os.close(handle)  # it is gone: its holder removed it before we locked it, or we did, to make our own
+        os.close(handle)  # the file is gone: its holder removed it before we locked it, or we did, to make our own
 
 
 def _opened(path: Path) -> tuple[int, bool]:
-    """A handle of the lock file, made if need be, and whether we may write who holds it.
+    """Return a handle of the lock file, made if necessary, and whether we may write into it.
 
-    Somebody else's may be there in a shared folder, to be read alone: enough to find out whether it is held.
+    In a shared folder, the file of another user may be read-only: enough to find out whether the lock is held.
     """
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), True
@@ -141,7 +149,7 @@ def _is_still(handle: int, path: Path) -> bool:
 
 
 def _sign(handle: int) -> None:
-    """Say who holds it; a full disk must not keep anybody from the lock itself."""
+    """Write which process holds the lock; a full disk must not prevent the lock itself."""
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()}{_command()}\n".encode(), 0)
@@ -150,7 +158,7 @@ def _sign(handle: int) -> None:
 
 
 def _command() -> str:
-    """Which command of ours it is; nothing of other programs, whose arguments may be anybody's secret."""
+    """Return which recprism command this is; the arguments of other programs may be secret."""
     program = Path(sys.argv[0]) if len(sys.argv) > 1 else Path()
     ours = program.stem == "recprism" or (program.name == "__main__.py" and program.parent.name == "recprism")
     return f" (recprism {sys.argv[1]})" if ours else ""

@@ -1,4 +1,4 @@
-"""The split and the subtopics as a run keeps them: long tables with ids."""
+"""The split and the subtopics as long tables with ids, as a run keeps them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
 def split_table(split: Split) -> pl.DataFrame:
-    """user_id, item_id, part; a user or an item without any interaction has a row of its own, otherwise null."""
+    """Return user_id, item_id, part; a user or an item without interactions has its own row, with nulls."""
     frames = []
     for name in PARTS:
         part = split.part(name)
@@ -42,7 +42,13 @@ def _without_any(ids: NDArray[Any], counts: Sequence[NDArray[np.int64]]) -> NDAr
 
 
 def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, Any]) -> Split:
-    """where: the file it was read from; settings: how the split was made."""
+    """Read what :func:`split_table` made.
+
+    Args:
+        frame: user_id, item_id, part.
+        where: The file that it was read from.
+        settings: How the split was made.
+    """
     if not {"user_id", "item_id", "part"} <= set(frame.columns) or frame["part"].dtype != pl.String:
         raise InputError(f"{where}: damaged (not the columns of a split); make the run again")
     user_ids, item_ids = (number_ids(frame[name].drop_nulls())[0] for name in ("user_id", "item_id"))
@@ -57,7 +63,7 @@ def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, An
 
 
 def subtopics_table(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFrame:
-    """item_id, subtopic, weight."""
+    """Return item_id, subtopic, weight."""
     names = np.asarray(subtopics.names, dtype=object)
     weights = np.ones(len(subtopics.items), np.float32) if subtopics.weights is None else subtopics.weights
     columns = {

@@ -1,7 +1,7 @@
-"""MLflow as one who hears a run (extra ``[mlflow]``): parameters, metrics by step, the certificate, and the card.
+"""MLflow as a sink (extra ``[mlflow]``): parameters, metrics by step, the certificate, and the card.
 
-Every command is an MLflow run of its own, in the experiment "recprism"; one on a run directory that was logged before
-is a child of the first.
+Every command is one MLflow run in the experiment "recprism". The first command on a run directory is the parent of
+later ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recprism.errors import InputError, MissingDependencyError
-from recprism.runs.run import STEPS, Run
+from recprism.runs._event_log import STEPS
+from recprism.runs.run import Run
 from recprism.runs.sinks import Outcome
 
 EXPERIMENT = "recprism"
@@ -22,11 +23,15 @@ LOGGED = "logged to MLflow"
 FILES = ("CARD.md", "config.toml", "certificate.json", "events.jsonl")
 STATUS: dict[Outcome, str] = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 RESULTS = ("diversified", "diversified within a budget")
-"""Events whose numbers are what came out; those of other events say how it was made."""
+"""Events whose numbers are logged as metrics; numbers of other events are logged as parameters."""
 
 
 class MlflowSink:
-    """Logs to the tracking store at ``uri``, which must be there: a wrong address is said before any work begins."""
+    """Logs to a tracking store.
+
+    Args:
+        uri: The address of the store. It must exist: a wrong address is refused before any work begins.
+    """
 
     name = "MLflow"
 
@@ -35,6 +40,7 @@ class MlflowSink:
         self.id = ""
 
     def begin(self, run: Run) -> None:
+        """Create the MLflow run, and log the settings and the data."""
         earlier = [event["id"] for event in run.events(without=STEPS) if event["event"] == LOGGED]
         tags = {"mlflow.parentRunId": earlier[0]} if earlier else {}
         self.id = self.client.create_run(self.experiment, tags=tags, run_name=run.path.name).info.run_id
@@ -45,6 +51,7 @@ class MlflowSink:
                 self.event(event)
 
     def event(self, event: Mapping[str, Any]) -> None:
+        """Log a step as metrics, a result as metrics and parameters, and any other event as parameters."""
         kind = str(event["event"])
         facts = {name: value for name, value in event.items() if name not in ("time", "event")}
         if kind in STEPS:
@@ -57,6 +64,7 @@ class MlflowSink:
         self._log(numbers, {name: value for name, value in flat.items() if name not in numbers})
 
     def end(self, run: Run, outcome: Outcome) -> None:
+        """Log what was asked and the files, and close the MLflow run."""
         self._log(params=_asked(run, include={"diversify"}))  # written by the command that was followed
         for name in FILES:
             if run.file(name).exists():
@@ -75,8 +83,8 @@ class MlflowSink:
 
 
 def _connected(uri: str) -> tuple[Any, str]:
-    """A client, and the experiment there, made where it is missing."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing is sent anywhere unasked
+    """Return a client and the id of the experiment, which is made if it is missing."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing is sent unasked
     try:
         from mlflow import MlflowClient
     except ImportError as missing:
@@ -99,7 +107,7 @@ def _asked(run: Run, **which: Any) -> dict[str, Any]:
 
 
 def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested facts by dotted names; what is not known or empty is left out."""
+    """Yield nested facts by dotted names, without None and empty lists."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -112,5 +120,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _key(name: str) -> str:
-    """MLflow's keys know no @: ndcg@10 becomes ndcg_10."""
+    """Return a key that MLflow accepts: ndcg@10 becomes ndcg_10."""
     return re.sub(r"[^\w\-. /]", "_", name)

@@ -48,7 +48,7 @@ def write_result(found: Diversified, folder: Path, base_folder: Path, made_from:
 
 
 def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | None) -> Diversified:
-    """Read a result, whoever found it.
+    """Read a result that was found within a budget or by players.
 
     Args:
         folder: Where the result is kept.

@@ -1,4 +1,4 @@
-"""Lists and figures as files that any tool can read."""
+"""Tables written as files that other tools can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recprism.errors import InputError
 
 
 def write_table(table: pl.DataFrame, path: Path) -> Path:
-    """Write a table by the ending of the name: .csv, .tsv or .parquet."""
+    """Write a table in the format of the file's ending: .csv, .tsv or .parquet."""
     writers: dict[str, Callable[[Path], Any]] = {
         ".csv": table.write_csv,
         ".tsv": lambda target: table.write_csv(target, separator="\t"),

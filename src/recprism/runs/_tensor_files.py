@@ -1,4 +1,4 @@
-"""Arrays and the facts about them in one file of safetensors: checkpoints, and paths that a run keeps."""
+"""Arrays and facts about them in one safetensors file: checkpoints, paths, live vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recprism.data._files import atomic_path
 
 
 def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-    """Facts travel inside the file of the tensors, so that the two cannot disagree."""
+    """Write arrays and facts into one file, so that the two always belong together."""
     from safetensors.numpy import save_file
 
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
@@ -23,7 +23,11 @@ def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mappin
 
 
 def read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """ValueError where the file is damaged."""
+    """Read arrays and facts.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:

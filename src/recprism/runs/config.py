@@ -1,4 +1,4 @@
-"""What a run was asked to do: read from and written to config.toml, unknown keys refused."""
+"""What a run was asked to do, in config.toml. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recprism.errors import InputError
 
 
 def _share(low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> BeforeValidator:
-    """0.05 and "5%" alike; a number outside is refused with our sentence."""
+    """Accept 0.05 and "5%" alike, and refuse numbers outside the range."""
     return BeforeValidator(lambda value: share(value, low=low, high=high, ends=ends))
 
 
@@ -31,7 +31,10 @@ ColumnName = Literal["user_id", "item_id", "rating", "timestamp", "subtopic", "w
 
 
 class DataConfig(_Strict):
-    """Which data: a named set, or files of your own."""
+    """Which data: a named set, or your own files.
+
+    Stability: provisional.
+    """
 
     source: str = "ml-latest-small"
     """A named set (see `recprism data list`) or the path of a table of interactions."""
@@ -53,13 +56,16 @@ class DataConfig(_Strict):
     subtopic_column: list[str] = Field(default_factory=list)
     """The columns of the item table that hold subtopics, or patterns such as genre_*."""
     subtopic_separator: str | None = Field(default=None, min_length=1)
-    """What stands between two subtopics of a text; unset, it is found."""
+    """The separator of two subtopics in a text; found automatically if unset."""
     subtopic_level: Literal["last", "path"] = "last"
     """Of nested subtopics, the last level or the whole path."""
 
 
 class SplitConfig(_Strict):
-    """How interactions are divided."""
+    """How interactions are divided.
+
+    Stability: provisional.
+    """
 
     method: Literal["random", "paper", "leave-last", "temporal", "given", "set-aside"] = "random"
     """How; "given" is a division that came with an imported model, "set-aside" labels taken out of its history."""
@@ -67,31 +73,37 @@ class SplitConfig(_Strict):
     test: InnerShare = 0.1
 
     def options(self) -> dict[str, float]:
-        """The shares, for the methods that know them."""
+        """Return the shares, for the methods that use them."""
         return {"validation": self.validation, "test": self.test} if self.method in ("random", "temporal") else {}
 
 
 class ModelConfig(_Strict):
-    """Which base model, from which preset, and what differs from it."""
+    """Which base model, which preset, and which settings differ from it.
+
+    Stability: provisional.
+    """
 
     name: str = "bprmf"
     preset: str = "default"
     metric: Literal["inner_product", "cosine"] = "inner_product"
-    """What the index that serves it searches by; under cosine item vectors are brought to length 1."""
+    """How the index that serves the model searches. With cosine, item vectors are scaled to length 1."""
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("settings")
     @classmethod
     def _can_be_kept(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """TOML has no null."""
+        """Refuse null, which TOML does not have."""
         nothing = [name for name, value in settings.items() if value is None]
         if nothing:
-            raise ValueError(f"{nothing[0]} is null, which a run cannot keep; leave the setting out")
+            raise ValueError(f"{nothing[0]} is null, which a run cannot keep; omit the setting")
         return settings
 
 
 class ConstraintsConfig(_Strict):
-    """What editors ask for; items by id, subtopics by name."""
+    """Constraints of editors: items by id, subtopics by name.
+
+    Stability: provisional.
+    """
 
     banned: list[int | str] = Field(default_factory=list)
     pinned: dict[str, int | str] = Field(default_factory=dict)
@@ -102,19 +114,25 @@ class ConstraintsConfig(_Strict):
 
 
 class BudgetConfig(_Strict):
-    """The most diversity for a price: what may be lost of which metric, towards which goal, in whose vectors."""
+    """A budget: how much of which metrics may be lost, the goal, and whose vectors change.
+
+    Stability: provisional.
+    """
 
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
     side: Literal["user", "item"] = "user"
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     certify_on: Literal["test", "validation"] | None = None
-    """Whose labels decide how far it goes: unless named validation, where the split has such labels."""
+    """The part whose labels certify; by default validation, if the split has such labels."""
     constraints: ConstraintsConfig = ConstraintsConfig()
 
 
 class DiversifyConfig(_Strict):
-    """A perturbation: searched for by a preset of CMB and what differs from it, or found within a budget."""
+    """A result: from a search with a preset of CMB and settings that differ from it, or within a budget.
+
+    Stability: provisional.
+    """
 
     preset: str = "default"
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -122,7 +140,10 @@ class DiversifyConfig(_Strict):
 
 
 class RunConfig(_Strict):
-    """A whole run."""
+    """Everything that a run was asked to do.
+
+    Stability: provisional.
+    """
 
     seed: int = 0
     device: str = "auto"
@@ -138,18 +159,21 @@ FORMAT = 2  # of run directories; 0.1 wrote none
 
 
 def write_config(path: Path, config: RunConfig, only: set[str] | None = None) -> None:
-    """With a last line by which a file that was cut short is known: what is left of it may be valid TOML.
+    """Write config.toml with a last line that marks it as complete: a file that was cut short may be valid TOML.
 
-    Who edits the file may write behind that line, too.
+    A user who edits the file may also write after that line.
 
-    only: the parts to write; all of them if None
+    Args:
+        path: The file.
+        config: What was asked.
+        only: The parts to write; all of them if None.
     """
     facts = {"format": FORMAT, **config.model_dump(exclude_none=True, include=only)}
     write_text(path, HEAD + tomli_w.dumps(facts) + END)
 
 
 def is_config(path: Path) -> bool:
-    """Whether a file begins as what ``write_config`` writes."""
+    """Whether a file begins like those that :func:`write_config` writes."""
     try:
         with path.open("rb") as file:
             return file.read(len(HEAD)) == HEAD.encode()
@@ -158,9 +182,14 @@ def is_config(path: Path) -> bool:
 
 
 def read_config(path: Path) -> RunConfig:
+    """Read what :func:`write_config` wrote.
+
+    Raises:
+        InputError: If the file is missing, cut short, of another format, or holds unknown settings.
+    """
     if not path.exists():
         raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`")
-    with readable(path, "not valid TOML", "write it anew, or make another run"):
+    with readable(path, "not valid TOML", "write it again, or make another run"):
         text = path.read_text(encoding="utf-8")
         if not text or (text[: len(HEAD)] == HEAD[: len(text)] and END.strip() not in text.splitlines()):
             raise InputError(
@@ -185,8 +214,8 @@ def _require_format(found: Any, path: Path) -> None:
 
 
 def in_one_sentence(problem: ValidationError) -> str:
-    """The first complaint of pydantic, with the place it speaks of."""
+    """Return the first error that pydantic found, with its place."""
     first = problem.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    ours = first.get("ctx", {}).get("error")  # a sentence of ours keeps its letters
+    ours = first.get("ctx", {}).get("error")  # our own messages keep their case
     return f"{place or 'configuration'}: {ours or first['msg'].lower()}"

@@ -1,4 +1,4 @@
-"""The runs below a folder and their results, as a list; what cannot be read is listed with the reason."""
+"""The runs below a folder and their results; those that cannot be read are listed with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from recprism.errors import InputError, RecprismError
-from recprism.runs.run import STEPS, Run
+from recprism.runs._event_log import STEPS
+from recprism.runs.run import Run
 
 State = Literal["begun", "trained", "searching", "not certified", "diversified", "broken"]
 DEFAULT = "runs"
@@ -26,11 +27,13 @@ class ListedResult:
         state: "begun" has no trained model yet, "searching" no end of the search yet.
         model: The name of the model.
         data: The named data set, or the file, that it was trained on.
-        goal: The metric that was raised; None where nothing was diversified.
+        goal: The metric that was raised; None if nothing was diversified.
         budgets: Metric -> share of it that may be lost; empty without a budget.
         losses: Metric -> the largest loss that is certified, as a share; empty without a certificate.
-        date: When it was written to last, in UTC and as ISO 8601; None where no event tells.
+        date: The time of the last event, in UTC and as ISO 8601; None without events.
         reason: Why a broken one cannot be read.
+
+    Stability: provisional.
     """
 
     run: str
@@ -45,18 +48,20 @@ class ListedResult:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values only, ready for JSON."""
         return asdict(self)
 
 
 def list_runs(folder: str | Path | None = None) -> list[ListedResult]:
-    """Runs and results below a folder, in the order of their paths and names.
+    """Return the runs and results below a folder, in the order of their paths and names.
 
     Args:
-        folder: Where to look; if None, ``runs`` where there is such a folder, else the current one.
+        folder: Where to look; if None, ``runs`` if there is such a folder, else the current one.
 
     Raises:
         InputError: If there is no such folder.
+
+    Stability: provisional.
     """
     if folder is None:
         folder = DEFAULT if Path(DEFAULT).is_dir() else "."
@@ -68,7 +73,7 @@ def list_runs(folder: str | Path | None = None) -> list[ListedResult]:
 def _run_paths(folder: Path) -> Iterator[Path]:
     for here, inside, _ in os.walk(folder):
         if Run.is_at(here):
-            inside.clear()  # what a run holds is its own
+            inside.clear()  # folders inside a run are not runs
             yield Path(here)
         inside[:] = sorted(name for name in inside if not name.startswith("."))
 
@@ -78,7 +83,7 @@ def _rows(path: Path) -> Iterator[ListedResult]:
     for name in (None, *run.results()):
         try:
             yield _row(Run.open(path, name))
-        except Exception as problem:  # whatever is wrong with one run, the others are listed
+        except Exception as problem:  # a broken run must not hide the others
             said = str(problem) if isinstance(problem, RecprismError) else f"{path}: cannot be read ({problem!r})"
             yield ListedResult(str(path), name, "broken", reason=said)
 

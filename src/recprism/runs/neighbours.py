@@ -1,6 +1,6 @@
-"""Item-to-item neighbours before and after: who moves item vectors that others share, moves "similar items" as well.
+"""Item-to-item neighbours before and after a change: moved item vectors also change "similar items".
 
-Vectors are compared as a "similar items" page compares them: by inner product and by cosine, without the item bias.
+Vectors are compared as on a "similar items" page: by inner product and by cosine, without the item bias.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.ranking import topk
-from recprism.runs.run import STEPS, Run
+from recprism.runs._event_log import STEPS
+from recprism.runs.run import Run
 
 K = 10
-MOST_SCORES = 1 << 31  # of one search; all items up to 46,340 of them, a sample of the items beyond
+MOST_SCORES = 1 << 31  # per search: all items of catalogues up to 46,340, a sample of larger ones
 ITEMS_AT_ONCE = 1 << 14
-EVENT = "neighbours"  # the key under which the end of a search notes them
+EVENT = "neighbours"  # the key of the event at the end of a search
 
 Matrix = NDArray[np.float32]
 Items = NDArray[np.int64]
@@ -31,13 +32,18 @@ Items = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NeighbourOverlap:
-    """How much of every item's nearest items stays.
+    """How many of every item's nearest items stay.
 
-    items: of the catalogue; asked: items whose neighbours were looked up, all of them or a sample
-    k: neighbours of each; smaller than asked for only in a tiny catalogue
-    moved: whether any item vector moved; if not, both overlaps are exactly 1 without a search
-    inner_product, cosine: share of the k nearest items that stay, the mean over items
-    whole_by_cosine: share of the items that keep all of them
+    Attributes:
+        items: Size of the catalogue.
+        asked: How many items were looked up: all of them, or a sample.
+        k: Neighbours of each item; fewer than requested only in a tiny catalogue.
+        moved: Whether any item vector moved. If not, both overlaps are exactly 1 without a search.
+        inner_product: Share of the k nearest items that stay, by inner product; the mean over items.
+        cosine: The same by cosine.
+        whole_by_cosine: Share of the items that keep all k.
+
+    Stability: provisional.
     """
 
     items: int
@@ -49,6 +55,7 @@ class NeighbourOverlap:
     whole_by_cosine: float
 
     def sentence(self) -> str:
+        """Return the overlap in words."""
         if not self.moved:
             return f"Item vectors stay as they are, so every item keeps its {self.k} nearest items: overlap exactly 1."
         whose = "items keep" if self.asked == self.items else f"{self.asked:,} items drawn from {self.items:,} keep"
@@ -59,37 +66,52 @@ class NeighbourOverlap:
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values only, ready for JSON."""
         return asdict(self)
 
 
 def neighbours_of(run: Run) -> NeighbourOverlap:
-    """Of the run's perturbation: as it was noted when that was found, or computed."""
+    """Return the overlap of the run's change: noted when it was found, or computed.
+
+    Stability: provisional.
+    """
     return noted(run) or overlap_of(run.factors(), run.diversified().change)
 
 
 def noted(run: Run) -> NeighbourOverlap | None:
-    """What the end of the last search noted; None for runs of before, and for those without a perturbation."""
+    """Return what the end of the last search noted; None without a change."""
     ends = [event for event in run.events(without=STEPS) if str(event["event"]).startswith("diversified")]
     last = ends[-1].get(EVENT) if ends and run.is_diversified() else None
     return None if last is None else NeighbourOverlap(**last)
 
 
 def overlap_of(factors: Factors, change: Perturbation, k: int = K) -> NeighbourOverlap:
-    """Of the base's item vectors and the changed ones; a change of user vectors alone needs no search."""
+    """Compare the item vectors of the base with the changed ones; without a change of item vectors no search runs."""
     moved = change.item is not None and bool(change.item.any())
     after = change.applied_to(factors).item if moved else factors.item
     return neighbour_overlap(factors.item, after, k)
 
 
 def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 0) -> NeighbourOverlap:
-    """The overlap of every item's k nearest other items; before, after: (n_items, d).
+    """Compare every item's k nearest other items before and after.
 
-    Memory grows with n_items and not with its square. Of a catalogue beyond MOST_SCORES a sample of items is looked
-    up, in the whole catalogue; ``seed`` draws it.
+    Memory grows with n_items and not with its square. In a large catalogue, a sample of the items is looked up among
+    all items.
+
+    Args:
+        before: ``(n_items, d)`` item vectors.
+        after: ``(n_items, d)`` item vectors.
+        k: Neighbours of each item.
+        seed: Of the sample.
+
+    Raises:
+        InputError: If the shapes differ.
 
     >>> turned = neighbour_overlap(np.eye(3) + 0.1, np.eye(3) + 0.1, k=1)
     >>> turned.moved, turned.cosine
     (False, 1.0)
+
+    Stability: provisional.
     """
     old, new = (np.ascontiguousarray(matrix, np.float32) for matrix in (before, after))
     if old.shape != new.shape or old.ndim != 2:
@@ -112,7 +134,7 @@ def _drawn(n: int, seed: int) -> Items:
 def _shares_kept(
     old: Matrix, new: Matrix, asked: Items, k: int, prepared: Callable[[Matrix], Matrix]
 ) -> NDArray[np.float64]:
-    """(len(asked),) share of each item's k nearest that are the same in both."""
+    """Return ``(len(asked),)`` shares of each item's k nearest items that are the same in both."""
     before, after = prepared(old), prepared(new)
     kept = np.empty(len(asked))
     for start in range(0, len(asked), ITEMS_AT_ONCE):
@@ -120,12 +142,12 @@ def _shares_kept(
         itself = Incidence.from_pairs(np.arange(len(block)), block, (len(block), len(old)))
         first, second = (topk(matrix[block], matrix, k, exclude=itself)[0] for matrix in (before, after))
         both = np.sort(np.concatenate([first, second], axis=1), axis=1)
-        kept[start : start + len(block)] = (both[:, 1:] == both[:, :-1]).sum(axis=1) / k  # each stands once in a list
+        kept[start : start + len(block)] = (both[:, 1:] == both[:, :-1]).sum(axis=1) / k  # an item is in a list once
     return kept
 
 
 def _directions(matrix: Matrix) -> Matrix:
-    """Vectors of length 1; one of length 0 has no direction and stays."""
+    """Scale vectors to length 1; vectors of length 0 stay."""
     length: Matrix = np.linalg.norm(matrix, axis=1, keepdims=True)
     length[length == 0] = 1
     return matrix / length

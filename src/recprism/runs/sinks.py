@@ -1,4 +1,4 @@
-"""Who else hears what happens in a run. A sink that fails is told nothing more; the run goes on."""
+"""Receivers of a run's events, such as MLflow. A failing sink is disabled; the run continues."""
 
 from __future__ import annotations
 
@@ -15,43 +15,49 @@ Outcome = Literal["finished", "failed", "interrupted"]
 
 
 class Sink(Protocol):
-    """Hears one run, from its beginning to its end."""
+    """Receives the events of one command on a run.
+
+    Stability: experimental.
+    """
 
     name: str
 
-    def begin(self, run: Run) -> None: ...
+    def begin(self, run: Run) -> None:
+        """Receive the run before the command starts."""
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """As it stands in events.jsonl: time, event (its kind) and its facts."""
+        """Receive an event as events.jsonl holds it: time, event (its kind) and its facts."""
 
-    def end(self, run: Run, outcome: Outcome) -> None: ...
+    def end(self, run: Run, outcome: Outcome) -> None:
+        """Receive how the command ended."""
 
 
-class Guarded:
-    """A sink whose failures end in one warning and in nothing else."""
+class FailSafeSink:
+    """A sink whose first failure is logged as a warning and disables it."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink: Sink | None = sink
 
-    def tell(self, what: Literal["begin", "event", "end"], *about: Any) -> None:
+    def notify(self, what: Literal["begin", "event", "end"], *about: Any) -> None:
+        """Call one method of the sink, unless the sink is disabled."""
         if self.sink is None:
             return
         try:
             getattr(self.sink, what)(*about)
-        except Exception as problem:  # whatever it is: a logbook must not cost the work it tells of
+        except Exception as problem:  # of any kind: a log must not cost the work that it records
             words = (str(problem) or type(problem).__name__).splitlines()[0]
-            log.warning("%s failed (%s); the run goes on without it", self.sink.name, words)
+            log.warning("%s failed (%s); the run continues without it", self.sink.name, words)
             self.sink = None
 
 
 @contextmanager
 def followed(run: Run, sink: Sink | None) -> Iterator[None]:
-    """Within the block ``sink`` hears the events of ``run``; None hears nothing."""
+    """Send the events of ``run`` to ``sink`` within the block; None receives nothing."""
     if sink is None:
         yield
         return
-    guarded = Guarded(sink)
-    guarded.tell("begin", run)
+    guarded = FailSafeSink(sink)
+    guarded.notify("begin", run)
     run.sinks.append(guarded)
     outcome: Outcome = "failed"
     try:
@@ -62,4 +68,4 @@ def followed(run: Run, sink: Sink | None) -> Iterator[None]:
         raise
     finally:
         run.sinks.remove(guarded)
-        guarded.tell("end", run, outcome)
+        guarded.notify("end", run, outcome)

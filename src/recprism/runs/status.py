@@ -1,4 +1,4 @@
-"""Where a run stands: what it is doing, how far it has come, and how long the rest will take."""
+"""The progress of a run: what it is doing, how many steps are done, and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from recprism.runs.run import STEPS, Run
+from recprism.runs._event_log import STEPS
+from recprism.runs.run import Run
 
 Doing = Literal["nothing", "training", "searching", "stopped"]
 DOING: dict[str, Doing] = dict(zip(STEPS, ("training", "searching"), strict=True))
 ENDS = ("trained", "diversified", "diversified within a budget")
-SILENT = 20.0  # times the usual pause between two steps, and at least as many seconds: then a run counts as stopped
+SILENT = 20.0  # a run counts as stopped after this many times the usual pause between steps, and this many seconds
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """doing: "stopped" is a run that went on step by step and fell silent before its end
+    """The progress of a run.
 
-    done, total: steps (epochs of training, iterations of a search); training may end earlier than the total
-    seconds_left: at most, at the pace so far; None where nobody can tell
+    Attributes:
+        doing: "stopped" is a run whose steps ended before the last one.
+        done: Steps so far: epochs of training, or iterations of a search.
+        total: All steps; training may end earlier.
+        seconds_left: The longest time that is left at the pace so far; None if it is unknown.
+
+    Stability: provisional.
     """
 
     doing: Doing
@@ -30,7 +36,14 @@ class RunStatus:
 
 
 def run_status(run: Run, now: float | None = None) -> RunStatus:
-    """Read from the run's events; now: seconds since 1970."""
+    """Read the progress from the run's events.
+
+    Args:
+        run: The run.
+        now: Seconds since 1970; the present by default.
+
+    Stability: provisional.
+    """
     events = run.events()
     steps = _last_steps(events)
     if not steps:
@@ -45,7 +58,7 @@ def run_status(run: Run, now: float | None = None) -> RunStatus:
 
 
 def _last_steps(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The steps of what is going on; empty once it has ended."""
+    """Return the steps of the training or search in progress; none if it has ended."""
     found: list[Mapping[str, Any]] = []
     for event in events:
         kind = event.get("event")
@@ -59,6 +72,6 @@ def _last_steps(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _pace(steps: Sequence[Mapping[str, Any]]) -> float | None:
-    """Seconds a step, over the last twenty: a run that was resumed yesterday has an old first one."""
+    """Return the seconds per step over the last twenty steps, so that a resumed run does not count its pause."""
     recent = [float(step["time"]) for step in steps[-20:]]
     return (recent[-1] - recent[0]) / (len(recent) - 1) if len(recent) > 1 else None

@@ -1,4 +1,4 @@
-"""The steps of a study, each on a run directory: train, import, evaluate, diversify, explain."""
+"""Jobs on a run directory: train, import, evaluate, diversify, explain."""
 
 from recprism._lazy import attach
 

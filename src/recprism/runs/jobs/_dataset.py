@@ -1,4 +1,4 @@
-"""From a data configuration to the data set it names."""
+"""Loads the data set that a configuration names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recprism.runs.config import DataConfig
 
 @phase("loading the data", __name__)
 def open_data(config: DataConfig) -> Dataset:
-    """The data set that a configuration names, cleaned."""
+    """Load and clean the data set that a configuration names."""
     chosen: dict[str, Any] = {"duplicates": config.duplicates}
     if config.threshold is not None:
         chosen["threshold"] = None if config.threshold == "none" else config.threshold
@@ -37,7 +37,7 @@ def open_data(config: DataConfig) -> Dataset:
 
 
 def is_named(source: str) -> bool:
-    """Whether this is the name of a data set and no file."""
+    """Whether this is the name of a data set and not a file."""
     return source.partition(":")[0] in NAMED or not (Path(source).suffix or Path(source).is_file())
 
 
@@ -50,4 +50,4 @@ def _refuse_file_options(config: DataConfig) -> None:
     }
     unused = [option for option, value in given.items() if value]
     if unused:
-        raise InputError(f"{unused[0]} is for files of your own, and {config.source} is a named data set; leave it out")
+        raise InputError(f"{unused[0]} is for your own files, and {config.source} is a named data set; omit it")

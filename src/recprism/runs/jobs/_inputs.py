@@ -1,4 +1,4 @@
-"""What somebody hands to an estimator, understood: interactions in any common form, or vectors and what judges them."""
+"""Inputs in any common form: interactions, categories, or vectors and the labels that judge them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ COLUMNS = ("user_id", "item_id", "rating", "timestamp")
 
 
 def interactions_of(given: Any) -> Interactions:
-    """Interactions from a data set, a frame, a SciPy matrix (users x items) or an array of rows.
+    """Convert a data set, a frame, a SciPy matrix (users x items) or an array of rows to interactions.
 
     An array, or a list of rows, has two to four columns: user id, item id[, rating, timestamp].
+
+    Raises:
+        InputError: If an array has another shape.
     """
     if isinstance(given, Dataset):
         return given.interactions
@@ -48,21 +51,26 @@ def interactions_of(given: Any) -> Interactions:
 
 
 def data_of(given: Any, subtopics: Any) -> Dataset:
-    """A data set as it is, or interactions of any form with the subtopics beside them."""
+    """Return a data set as it is, or make one of interactions and subtopics in any form."""
     if isinstance(given, Dataset) and subtopics is None:
         return given
     return Dataset.from_interactions("interactions", interactions_of(given), topic_table(subtopics))
 
 
 def is_vectors(given: Any) -> bool:
+    """Whether these are vectors and not interactions."""
     return isinstance(given, Factors) or (isinstance(given, tuple) and len(given) == 2)
 
 
 def judged_vectors(given: Any, labels: Any) -> tuple[Factors, Split]:
-    """Vectors, in the order of the split that judges them.
+    """Return vectors in the order of the split that judges them, and that split.
 
-    given: Factors, or (user vectors, item vectors); labels: a Split, or (what users have seen, what they took later),
-        two matrices of users x items
+    Args:
+        given: Factors, or (user vectors, item vectors).
+        labels: A Split, or two matrices of users x items: (seen, taken later).
+
+    Raises:
+        InputError: If there are no labels, or shapes do not fit.
     """
     factors = given if isinstance(given, Factors) else Factors.from_arrays(*given)
     if isinstance(labels, Split):
@@ -79,7 +87,7 @@ def judged_vectors(given: Any, labels: Any) -> tuple[Factors, Split]:
 
 
 def topic_table(subtopics: Any) -> Any:
-    """A long table item_id, subtopic[, weight]; a mapping from item id to names becomes one."""
+    """Return a long table item_id, subtopic[, weight]; a mapping from item id to names is converted."""
     if not isinstance(subtopics, Mapping):
         return subtopics
     lists = {item: [names] if isinstance(names, str) else names for item, names in subtopics.items()}
@@ -88,7 +96,7 @@ def topic_table(subtopics: Any) -> Any:
 
 
 def subtopics_of(subtopics: Any, item_ids: NDArray[Any]) -> Subtopics:
-    """Of the given items; a :class:`Subtopics` is taken as it is, None as nothing known."""
+    """Return the subtopics of the given items; a :class:`Subtopics` is returned as it is, None means none."""
     if isinstance(subtopics, Subtopics):
         return subtopics
     if subtopics is None:
@@ -97,7 +105,7 @@ def subtopics_of(subtopics: Any, item_ids: NDArray[Any]) -> Subtopics:
 
 
 def known_pairs(given: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Incidence:
-    """Users x items of the interactions whose user and item are known; the log counts the others."""
+    """Return users x items of the interactions whose user and item are known; the log counts the others."""
     found = interactions_of(given)
     known, left_out = known_rows(found, user_ids, item_ids, where=None)
     if left_out.rows:

@@ -1,4 +1,4 @@
-"""Diversifying a run: search for a perturbation of its factors, keep it, and say what it did."""
+"""Diversifies a run: finds a change of its vectors, writes it, and measures its effect."""
 
 from __future__ import annotations
 
@@ -30,10 +30,15 @@ from recprism.runs.run import Run
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What a perturbation did to the lists, and what perturbations of its size do that know nothing.
+    """The effect of a change of vectors on the lists, and that of random changes of the same size.
 
-    change: before against after, user by user
-    controls: name -> the same comparison for a control, and for lists of the most popular items
+    Attributes:
+        before: The lists of the model.
+        after: The lists of the changed vectors.
+        change: Before against after, user by user.
+        controls: Name -> the same comparison for a control, and for lists of the most popular items.
+
+    Stability: provisional.
     """
 
     before: Evaluation
@@ -45,12 +50,15 @@ class Effect:
 @writing
 @phase("searching", __name__)
 def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, executor: Executor | None = None) -> CMB:
-    """Search as the configuration of the run says, from the start or from where an interrupted search ended.
+    """Search with players as the run's configuration says, from the checkpoint of an interrupted search or the start.
 
     Args:
-        run: The run; its configuration has the settings.
+        run: A trained run whose configuration has the settings.
         on_step: Called after every iteration.
-        executor: Where the users are ranked; None for this process.
+        executor: Where the users are ranked; this process by default.
+
+    Raises:
+        InputError: If no search was configured.
     """
     wanted = run.config.diversify
     if wanted is None:
@@ -87,9 +95,20 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, execut
 def diversify_within(
     run: Run, asked: BudgetConfig, *, overwrite: bool = False, on_step: ProgressCallback | None = None
 ) -> Diversified:
-    """The most diverse vectors within the budgets, certified on held-out labels of the run and kept in it.
+    """Find the most diverse vectors within the budgets, certify them on held-out labels, and write them into the run.
 
-    Nothing changes before they are found; ``overwrite`` then replaces the perturbation that was there.
+    The run does not change before they are found.
+
+    Args:
+        run: A trained run.
+        asked: Goal, budgets and constraints.
+        overwrite: Replace the result that is there.
+        on_step: Receives the progress.
+
+    Raises:
+        InputError: If the run has a result that may not be replaced, or no labels that certify.
+
+    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
     scenario, factors = scenario_of(run), run.factors()
@@ -111,7 +130,15 @@ def diversify_within(
 def keep_result(
     run: Run, asked: BudgetConfig, kept: Diversified, certificate: Mapping[str, Any], overwrite: bool
 ) -> None:
-    """Keep what was found, with its certificate."""
+    """Write a result and its certificate into the run.
+
+    Args:
+        run: The run.
+        asked: Goal, budgets and constraints.
+        kept: What was found.
+        certificate: What certificate.json holds.
+        overwrite: Replace the result that is there.
+    """
     run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
     if kept.is_changed:
         run.save_result(kept)
@@ -129,7 +156,7 @@ def keep_result(
 
 
 def require_goals(model: CMB, run: Run) -> None:
-    """Refuse goals that are unknown or that need categories the run does not have, before anything is written."""
+    """Refuse unknown goals, and goals of categories if the run has none, before anything is written."""
     model.require_known_goals()
     if "subtopics" in model.objective.needs and not len(run.subtopics()):
         raise InputError(
@@ -139,7 +166,7 @@ def require_goals(model: CMB, run: Run) -> None:
 
 
 def constraints_of(asked: ConstraintsConfig, factors: Factors) -> dict[str, Any]:
-    """Settings of ``Constrained``: ids become item numbers, and what was not asked for is left out."""
+    """Return settings of ``Constrained``: ids become item numbers, and unset constraints are left out."""
 
     def number(item: int | str) -> int:
         return int(id_positions(as_id_array([item], "item"), factors.item_ids, "item")[0])
@@ -164,7 +191,15 @@ def effect(
     controls: bool = True,
     on_step: ProgressCallback | None = None,
 ) -> Effect:
-    """Judge base and perturbed lists on ``part``; beside them the permuted delta, plain noise, and popularity."""
+    """Measure the lists before and after the change of a run.
+
+    Args:
+        run: A diversified run.
+        metrics: Names with cuts; the usual ones by default.
+        part: The part that judges.
+        controls: Whether to measure the permuted change, noise of its size, and popularity, too.
+        on_step: Receives the progress.
+    """
     found, split = run.diversified(), run.split()
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=found.base.item)
     seen = split.seen_before(part)

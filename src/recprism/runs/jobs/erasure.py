@@ -1,4 +1,4 @@
-"""Checking a run's perturbation: erase it bit by bit, set it beside its controls, on users it may never have seen."""
+"""Checks a run's change: erases it factor by factor, and compares it with controls, also on held-out users."""
 
 from __future__ import annotations
 
@@ -26,10 +26,17 @@ from recprism.runs.run import Run
 
 @dataclass(frozen=True, eq=False)
 class ErasureReport:
-    """What became of a perturbation under erasure and controls.
+    """A change under erasure and controls.
 
-    held_out: how many users were judged, none of whom the perturbation had seen; None where all were judged
-    controls, verdict: None where no controls were asked for
+    Attributes:
+        objective: The metric whose gain is in question.
+        parts: What plain promotion of items and the rest contribute.
+        erasure: The gain that is left after each number of erased factors.
+        controls: What randomised changes reach; None without controls.
+        verdict: Whether the change beats the controls; None without controls.
+        held_out: How many held-out users were judged; None if all users were judged.
+
+    Stability: experimental.
     """
 
     objective: str
@@ -40,6 +47,7 @@ class ErasureReport:
     held_out: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain values only, ready for JSON."""
         return {
             "objective": self.objective,
             "held_out_users": self.held_out,
@@ -63,13 +71,22 @@ def erase_run(
     seed: int = 0,
     on_step: ProgressCallback | None = None,
 ) -> ErasureReport:
-    """Erasure and controls of a diversified run.
+    """Run erasure and controls on a diversified run.
 
-    objective: the metric whose gain is in question; what the run was diversified for unless named
-    features: numbers that must be on the curve of erasure, beside the usual dozen; 5 and 10 unless named
-    controls: draws of each shuffle, 0 for no controls
-    held_out: share of the users to judge on, with the perturbation searched for again on the others; 0 judges all users
-        under the perturbation as it is
+    Args:
+        run: A diversified run.
+        objective: The metric whose gain is in question; the run's own goal by default.
+        features: Numbers of factors that must be on the curve of erasure, in addition to the usual dozen; 5 and 10 by
+            default.
+        draws: Random orders of erasure.
+        controls: Draws of each shuffle; 0 runs no controls.
+        part: The part that judges.
+        held_out: Share of the users to judge on, after the change is searched for again on the others. 0 judges all
+            users with the change as it is.
+        seed: Of the draws.
+        on_step: Receives the progress.
+
+    Stability: experimental.
     """
     found, split, subtopics = run.diversified(), run.split(), run.subtopics()
     wanted = metric_name(objective or found.objective)
@@ -107,7 +124,19 @@ def run_erasure(
     seed: int = 0,
     on_step: ProgressCallback | None = None,
 ) -> ErasureReport:
-    """candidates: from the objective to numbers per item that plain promotion may use, by name."""
+    """Run erasure and controls on a change.
+
+    Args:
+        change: The change of vectors.
+        judge: Evaluates lists.
+        objective: The metric whose gain is in question.
+        features: As in :func:`erase_run`.
+        draws: Random orders of erasure.
+        controls: Draws of each shuffle; 0 runs no controls.
+        candidates: Maps the objective to name -> ``(n_items,)`` numbers that plain promotion may use.
+        seed: Of the draws.
+        on_step: Receives the progress.
+    """
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     curves = erase(change, judge, objective, features=counts, draws=draws, seed=seed, on_step=on_step)
     found = None
@@ -134,5 +163,5 @@ def run_erasure(
 
 
 def shown_features(dim: int, wanted: Sequence[int] | None) -> list[int]:
-    """What was asked for, or the paper's 5 and 10 as far as there are so many factors."""
+    """Return the numbers asked for; by default the paper's 5 and 10, if there are as many factors."""
     return [n for n in (5, 10) if n <= dim] or [dim] if wanted is None else list(wanted)

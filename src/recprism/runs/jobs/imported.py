@@ -1,4 +1,4 @@
-"""A run directory for a model that was trained elsewhere, so that every command and every page works for it, too."""
+"""Run directories for models that were trained elsewhere: all commands and pages work for them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,23 @@ IMPORTED = "imported"
 def run_from_factors(
     path: str | Path, factors: Factors, dataset: Dataset, split: Split, *, overwrite: bool = False
 ) -> Run:
-    """A new run that holds ``factors`` as its trained model.
+    """Make a run that holds ``factors`` as its trained model.
 
-    factors: of any adapter, in any order of users and items: rows are found by id
-    split: of ``dataset``; the model must have been fitted to its training part alone, or what is certified is wrong
+    Users and items that the model does not know are left out of the run, with their interactions. The run's events and
+    the log count them.
 
-    Users and items that the model does not know (it was fitted without them) are left out of the run, with their
-    interactions: the run's events and the log say how many.
+    Args:
+        path: The run directory to make.
+        factors: From any adapter; rows are found by id, in any order.
+        dataset: The data.
+        split: Of ``dataset``. The model must have been fitted to its training part alone; otherwise certificates are
+            wrong.
+        overwrite: Replace a run that is there.
+
+    Raises:
+        InputError: If the split is not of the data set, or if the ids of the model are unknown.
+
+    Stability: provisional.
     """
     if split.item_ids.tolist() != dataset.interactions.item_ids.tolist():
         raise InputError(
@@ -63,7 +73,7 @@ def write_run(
     *,
     overwrite: bool = False,
 ) -> Run:
-    """A new run of vectors, data and split that fit together; ``facts`` go into its event "imported"."""
+    """Make a run of vectors, data and split that fit together; ``facts`` are written into its event "imported"."""
     Run(path).require_free(overwrite=overwrite)
     with held(path):
         run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
@@ -76,14 +86,20 @@ def write_run(
 
 
 def aligned(factors: Factors, split: Split) -> Factors:
-    """The same recommender, its rows in the order of the split's users and items; all of them must be known."""
+    """Return the same recommender with its rows in the order of the split's users and items.
+
+    Raises:
+        InputError: If a user or an item of the split has no vector.
+
+    Stability: provisional.
+    """
     of_users = factors.of_users(id_positions(split.user_ids, factors.user_ids, "user"))
     found = of_users.of_items(id_positions(split.item_ids, factors.item_ids, "item"))
-    return replace(found, user_ids=split.user_ids, item_ids=split.item_ids)  # "7" becomes 7 where the split has 7
+    return replace(found, user_ids=split.user_ids, item_ids=split.item_ids)  # "7" becomes 7 if the split has 7
 
 
 def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
-    """(n,) positions of the wanted ids that are known; none at all means that the two count differently."""
+    """Return ``(n,)`` positions of the wanted ids that are known; without any, the ids are of different kinds."""
     found = np.flatnonzero(find_ids(wanted, known) >= 0)
     if not len(found):
         raise InputError(

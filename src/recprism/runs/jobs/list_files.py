@@ -1,4 +1,4 @@
-"""Lists from anywhere: user_id, item_id, rank is all that is needed; whatever else is known makes the audit richer."""
+"""Evaluates lists from files: user_id, item_id and rank are enough; other files add metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.budget._popularity import beside_popularity
+from recprism.budget._popularity import with_popularity
 from recprism.data._categories import CategoryColumns, CategorySummary, summarise
 from recprism.data._ids import as_id_array, id_positions, number_ids
 from recprism.data._known_pairs import known_pairs
@@ -31,14 +31,18 @@ CATALOGUE_METRICS = ("catalogue_coverage", "gini", "exposure_entropy")
 
 @dataclass(frozen=True)
 class SideFiles:
-    """Files that may stand beside the lists.
+    """Files that say more about the lists' users and items.
 
-    held_out: user_id, item_id; what the users really took
-    train: user_id, item_id; what was known before (popularity, the users' own subtopics)
-    subtopics: item_id, subtopic[, weight]
-    items: item_id and attributes; ``categories`` says which of its columns hold subtopics
-    catalogue_size: how many items there are, where no file tells
-    columns: our name -> the name in the files
+    Attributes:
+        held_out: user_id, item_id: what the users took later.
+        train: user_id, item_id: what was known before. It gives popularity and the users' own subtopics.
+        subtopics: item_id, subtopic[, weight].
+        items: item_id and attributes.
+        categories: Which columns of ``items`` hold subtopics.
+        catalogue_size: How many items there are, if no file tells.
+        columns: Our column name -> the name in the files.
+
+    Stability: provisional.
     """
 
     held_out: str | Path | None = None
@@ -52,7 +56,15 @@ class SideFiles:
 
 @dataclass(frozen=True, eq=False)
 class ListAudit:
-    """An evaluation of foreign lists, what could not be known, and what was read of the items' categories."""
+    """An evaluation of lists from a file.
+
+    Attributes:
+        evaluation: The metrics.
+        notes: What is missing or unknown, a sentence each.
+        categories: A summary of the items' categories; None without any.
+
+    Stability: provisional.
+    """
 
     evaluation: Evaluation
     notes: tuple[str, ...]
@@ -62,7 +74,20 @@ class ListAudit:
 def audit_lists(
     path: str | Path, side_files: SideFiles, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
 ) -> ListAudit:
-    """Judge a file of lists by itself and by the files beside it."""
+    """Evaluate a file of lists with the help of other files.
+
+    Args:
+        path: user_id, item_id, rank.
+        side_files: Files about users and items.
+        metrics: Names with cuts; the usual ones by default.
+        bootstrap: Resamples of the intervals.
+        seed: Of the resamples.
+
+    Raises:
+        InputError: If a file cannot be read, or a column is missing.
+
+    Stability: provisional.
+    """
     reader = TableReader(side_files.columns)
     lists = lists_of(reader.read(path, required=LISTS), str(path))
     files = {name: file for name, file in (("train", side_files.train), ("held_out", side_files.held_out)) if file}
@@ -88,7 +113,7 @@ def audit_lists(
         before = Incidence(matrices["train"].indptr, matrices["train"].indices, n_items)
         empty = Incidence.empty(before.shape)
         split = Split(before, empty, empty, user_ids, np.arange(n_items))
-        evaluation = beside_popularity(evaluation, split, "test", context)
+        evaluation = with_popularity(evaluation, split, "test", context)
     notes: tuple[str, ...] = (
         f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
     )
@@ -111,7 +136,22 @@ def audit_against_run(
     seed: int = 0,
     columns: Mapping[str, str] | None = None,
 ) -> ListAudit:
-    """Judge a file of lists by the held-out items, subtopics and item vectors of a run."""
+    """Evaluate a file of lists with the held-out items, subtopics and item vectors of a run.
+
+    Args:
+        path: user_id, item_id, rank.
+        run: The run.
+        metrics: Names with cuts; the usual ones by default.
+        part: The part that judges.
+        bootstrap: Resamples of the intervals.
+        seed: Of the resamples.
+        columns: Our column name -> the name in the file.
+
+    Raises:
+        InputError: If the file cannot be read, or names a user or an item that the run does not know.
+
+    Stability: provisional.
+    """
     lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()
     items = _as_matrix(
         positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
@@ -128,13 +168,19 @@ def audit_against_run(
         else ()
     )
     found = evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed)
-    return ListAudit(beside_popularity(found, split, part, context), notes)
+    return ListAudit(with_popularity(found, split, part, context), notes)
 
 
 def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.DataFrame:
-    """user_id, item_id and rank, made to count from 0; ranks may start anywhere, rows may come in any order.
+    """Return user_id, item_id and rank from 0.
 
-    day: a column that tells when a list was served; it comes along as text, and a user may have one list a day
+    Args:
+        frame: Lists in any order of rows; ranks may start anywhere.
+        where: The name of the file.
+        day: A column that tells when a list was served. It is returned as text, and a user may have one list a day.
+
+    Raises:
+        InputError: If a column is missing, or a user has a rank or an item twice.
     """
     for name in LISTS:
         require_column(frame, name, where)
@@ -154,20 +200,20 @@ def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.Data
             row, user, value = doubled[ROW][0], doubled["user_id"][0], doubled[twice][0]
             when = "" if day is None else f" on {doubled['day'][0]}"
             raise InputError(
-                f"{where}, row {row}: user {user!r} has {twice} {value!r} more than once{when}; each may stand once"
+                f"{where}, row {row}: user {user!r} has {twice} {value!r} more than once{when}; each may occur once"
             )
     return table.with_columns(pl.col("rank").rank("ordinal").over(owner).cast(pl.Int64) - 1)
 
 
 def _days(column: pl.Series) -> pl.Series:
-    """As text that sorts by time; of a moment, the date."""
+    """Return days as text that sorts by time; a moment becomes its date."""
     if column.dtype == pl.Datetime:
         column = column.dt.date()
     return column.cast(pl.String).fill_null("without a date")
 
 
 def read_pairs(path: str | Path, reader: TableReader) -> pl.DataFrame:
-    """user_id, item_id; the column names are those of the reader."""
+    """Read user_id and item_id; the reader knows the names of the columns."""
     frame = reader.read(path, required=("user_id", "item_id"))
     return pl.DataFrame({name: interpret_ids(frame, name, str(path)) for name in ("user_id", "item_id")})
 
@@ -175,10 +221,7 @@ def read_pairs(path: str | Path, reader: TableReader) -> pl.DataFrame:
 def _catalogue(
     lists: pl.DataFrame, tables: Mapping[str, pl.DataFrame], about: Sequence[tuple[str, pl.DataFrame | None]]
 ) -> NDArray[Any]:
-    """Every item that any of the files names, in order.
-
-    about: files of items, and their tables
-    """
+    """Return every item that any of the files names, in order; ``about`` has files of items and their tables."""
     columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
     columns += [interpret_ids(table, "item_id", where) for where, table in about if table is not None]
     alike = columns if len({column.dtype for column in columns}) == 1 else [it.cast(pl.String) for it in columns]
@@ -186,6 +229,7 @@ def _catalogue(
 
 
 def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:
+    """Return ``(n,)`` row numbers of ids; an unknown id is refused."""
     try:
         return id_positions(as_id_array(ids.to_list(), what, distinct=False), known, what)
     except InputError as problem:
@@ -193,7 +237,7 @@ def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where:
 
 
 def _as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_users: int) -> NDArray[np.int64]:
-    """(n_users, longest list) item numbers, -1 in empty places."""
+    """Return ``(n_users, longest list)`` item numbers, -1 in empty places."""
     matrix = np.full((n_users, int(rank.max()) + 1), -1, np.int64)
     matrix[user, rank] = item
     return matrix

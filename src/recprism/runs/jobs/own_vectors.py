@@ -1,4 +1,4 @@
-"""A run from vectors that were made elsewhere, and from the tables that say what users did and what items are about."""
+"""Makes a run from vectors that were trained elsewhere, and from tables of interactions and items."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def import_vectors(
         interactions: What users took before: a file or a frame of user_id, item_id[, rating, timestamp], or a SciPy
             matrix. It is never recommended again. The model may have learned from it.
         held_out: What users took later, in the same form. Half of each user's rows become the validation part, which
-            certifies, and half the test part, which reports: by time where there are timestamps, else by chance. The
+            certifies, and half the test part, which reports: by time if there are timestamps, else at random. The
             model must not have learned from it.
         set_aside: Without ``held_out``, the share of each user's interactions to use as labels.
         threshold: The lowest rating that counts; lower ones are dropped.
@@ -100,7 +100,9 @@ def import_vectors(
         The run.
 
     Raises:
-        InputError: A file cannot be read, or the parts do not fit together.
+        InputError: If a file cannot be read, or the parts do not fit together.
+
+    Stability: provisional.
     """
     reader = TableReader(columns or {})
     given = from_files(
@@ -147,7 +149,7 @@ def _name(source: Any, otherwise: str) -> str:
 
 
 def _sorted(factors: Factors) -> Factors:
-    """Rows by rising id, as a run keeps them."""
+    """Sort the rows by id, as a run keeps them."""
     (user_ids, user), (item_ids, item) = (
         number_ids(canonical_ids(id_series(ids))) for ids in (factors.user_ids, factors.item_ids)
     )
@@ -156,7 +158,7 @@ def _sorted(factors: Factors) -> Factors:
 
 
 def _require_ids_of_both(factors: Factors) -> None:
-    """Ids of one side and row numbers of the other seldom fit tables of interactions."""
+    """Refuse ids of one side with row numbers of the other: they seldom fit tables of interactions."""
     if len(factors.settings[ROW_NUMBERS]) == 1:
         (lacks,) = factors.settings[ROW_NUMBERS]
         has = "item" if lacks == "user" else "user"
@@ -174,7 +176,7 @@ def _searched_by(metric: str, factors: Factors) -> Factors:
 def _known(
     source: Any, what: str, factors: Factors, reader: TableReader, threshold: float | None
 ) -> tuple[Interactions, LeftOut]:
-    """The interactions of users and items that have vectors; none where there is no source."""
+    """Return the interactions of users and items that have vectors; none without a source."""
     if source is None:
         nobody = np.empty(0, np.int64)
         return Interactions(nobody, nobody, factors.user_ids, factors.item_ids), LeftOut()
@@ -194,7 +196,7 @@ def _columns(given: CategoryColumns | str | Sequence[str] | None) -> CategoryCol
 
 
 def _about_items(reader: TableReader, items: Any, subtopics: Any, columns: CategoryColumns | None) -> ItemFiles:
-    """Attributes and subtopics, from files or from frames."""
+    """Read attributes and subtopics, from files or from frames."""
     if all(it is None or isinstance(it, (str, Path)) for it in (items, subtopics)):
         return read_item_files(reader, items, subtopics, columns)
     if columns is not None and (items is None or subtopics is not None):
@@ -221,13 +223,13 @@ def _attributes(items: pl.DataFrame | None, item_ids: NDArray[Any], where: str) 
 
 
 def _together(before: Interactions, later: Interactions) -> Interactions:
-    """All pairs, without times and ratings: what the run's statistics count."""
+    """Return all pairs, without times and ratings: what the run's statistics count."""
     user, item = (np.concatenate([getattr(it, name) for it in (before, later)]) for name in ("user", "item"))
     return Interactions(user, item, before.user_ids, before.item_ids)
 
 
 def _notes(split: Split, left_out: Mapping[str, Any], set_aside: float) -> list[str]:
-    """What is missing or left out, a sentence each."""
+    """Return what is missing or left out, a sentence each."""
     found = []
     for name, what in (("interactions", "interactions"), ("held_out", "held-out interactions")):
         unknown = left_out[name]

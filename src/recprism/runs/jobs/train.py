@@ -1,4 +1,4 @@
-"""The main job, step by step on a run directory: load, split, train, recommend, evaluate."""
+"""The steps of a run: load, split, train, recommend, evaluate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism._log import phase
-from recprism.budget._popularity import beside_popularity
+from recprism.budget._popularity import with_popularity
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.dataset import Dataset
@@ -41,9 +41,13 @@ def start(
     overwrite: bool = False,
     on_data: Callable[[Dataset, Split], None] | None = None,
 ) -> Run:
-    """Load and split into a new run; nothing is written before data and model are known to work.
+    """Load and split data into a new run; nothing is written before data and model are known to work.
 
-    on_data: receives what was read, once it is kept in the run
+    Args:
+        path: The run directory to make.
+        config: What is asked of the run.
+        overwrite: Replace a run that is there.
+        on_data: Receives the data and their split after they are written.
     """
     make_model(config.model.name, config.model.preset, **config.model.settings)
     choose_device(config.device)
@@ -58,7 +62,7 @@ def start(
 
 
 def divided(config: RunConfig) -> tuple[Dataset, Split]:
-    """What a run of this configuration would hold."""
+    """Load and split the data that a configuration names."""
     dataset = open_data(config.data)
     with phase("splitting the data", __name__):
         return dataset, dataset.split(config.split.method, seed=config.seed, **config.split.options())
@@ -73,7 +77,12 @@ def _keep_data(run: Run, dataset: Dataset, split: Split) -> None:
 @writing
 @phase("training", __name__)
 def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
-    """Train the run's model from its checkpoint, if it has one, or from the start; the factors are kept in the run."""
+    """Train the run's model, from its checkpoint if it has one, and write the vectors into the run.
+
+    Args:
+        run: A run that was started.
+        on_epoch: Called after every epoch.
+    """
     config = run.config
 
     def follow(epoch: Epoch) -> None:
@@ -81,7 +90,7 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
         if on_epoch is not None:
             on_epoch(epoch)
 
-    if not run.has_data():  # stopped before it was written
+    if not run.has_data():  # it was stopped before they were written
         _keep_data(run, *divided(config))
     split = run.split()
     factors = _model_for(config, split).fit(
@@ -102,17 +111,24 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
 
 
 def _model_for(config: RunConfig, split: Split) -> Model:
-    """The model that was asked for; without a validation part it trains all epochs, unless a patience was named."""
+    """Make the model. Without a validation part it trains all epochs, unless a patience is set."""
     settings = dict(config.model.settings)
     model = make_model(config.model.name, config.model.preset, **settings)
     if len(split.validation) or "patience" in settings or getattr(model, "patience", None) is None:
         return model
-    log.warning("the split has no validation part, so that training runs through all epochs")
+    log.warning("the split has no validation part, so training runs all epochs")
     return make_model(config.model.name, config.model.preset, **settings, patience=None)
 
 
 def scenario_of(run: Run, part: Part = "test") -> Scenario:
-    """The trained model of a run about to serve lists that ``part`` judges: what audits and searches start from."""
+    """Return the scenario of a run's trained model, from which audits and searches start.
+
+    Args:
+        run: A trained run.
+        part: The part that judges.
+
+    Stability: provisional.
+    """
     return Scenario(run.factors(), run.split(), run.subtopics(), part, store=RunPaths(run))
 
 
@@ -120,9 +136,19 @@ def scenario_of(run: Run, part: Part = "test") -> Scenario:
 def recommend(
     run: Run, k: int, *, part: Part = "test", users: Sequence[Any] | None = None, base: bool = False
 ) -> pl.DataFrame:
-    """Lists as a long table user_id, item_id, rank (from 1), score; what was seen before ``part`` is left out.
+    """Return the lists of a run without the items seen before ``part``.
 
-    A diversified run gives its perturbed lists, or with ``base`` those of the model it started from.
+    Args:
+        run: A trained run.
+        k: Length of the lists.
+        part: The part that judges.
+        users: Ids of the users; all of them by default.
+        base: Use the trained model, also if the run is diversified.
+
+    Returns:
+        A long table user_id, item_id, rank (from 1), score.
+
+    Stability: provisional.
     """
     factors, split = run.served_factors(base=base), run.split()
     rows = rows_of(factors, users)
@@ -131,14 +157,14 @@ def recommend(
 
 
 def rows_of(factors: Factors, users: Sequence[Any] | None) -> NDArray[np.int64]:
-    """(n,) row numbers of user ids; all of them for None."""
+    """Return ``(n,)`` row numbers of user ids; all of them for None."""
     if users is None:
         return np.arange(factors.n_users)
     return id_positions(as_id_array(users, "user", distinct=False), factors.user_ids, "user")
 
 
 def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:
-    """(n, k) item numbers, -1 where nothing is left, as a long table."""
+    """Return ``(n, k)`` item numbers, -1 in empty places, as a long table."""
     filled = items >= 0
     rank = np.broadcast_to(np.arange(1, items.shape[1] + 1), items.shape)
     owner = np.broadcast_to(users[:, None], items.shape)
@@ -163,11 +189,24 @@ def evaluate_run(
     seed: int = 0,
     on_step: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Rank for all users and judge the lists on ``part``; distances are taken on the unperturbed item factors.
+    """Evaluate the lists of all users, with the popularity baseline in every row.
 
-    Every row has the popularity baseline beside it.
+    Distances between items use the vectors of the trained model. If there are intervals, the run's card is written
+    again with the figures.
 
-    The run's card takes the figures up if they have intervals; a glance without them (``bootstrap=0``) leaves it alone.
+    Args:
+        run: A trained run.
+        metrics: Names with cuts; the usual ones by default.
+        part: The part that judges.
+        bootstrap: Resamples of the intervals; 0 for no intervals.
+        base: Use the trained model, also if the run is diversified.
+        seed: Of the resamples.
+        on_step: Receives the progress.
+
+    Raises:
+        InputError: If a metric needs labels that the part does not have.
+
+    Stability: provisional.
     """
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
@@ -179,17 +218,20 @@ def evaluate_run(
         context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
         result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
         step()
-        result = beside_popularity(result, split, part, context)
+        result = with_popularity(result, split, part, context)
         step()
         if bootstrap:
             whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
-            with suppress(BusyError), saving():  # whoever holds the lock writes the card anew
+            with suppress(BusyError), saving():  # the process that holds the lock writes the card
                 write_card(run, result.to_frame(), f"The {whose}, judged on the {part} part.")
     return result
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:
-    """From ``ndcg@10,gini@20`` to names that exist; ``paper`` stands for the columns of the paper's tables."""
+    """Return the metrics that a text such as ``ndcg@10,gini@20`` names; ``paper`` means those of the paper's tables.
+
+    Stability: provisional.
+    """
     if words is None:
         return None
     names = (
@@ -201,6 +243,7 @@ def metric_names(words: str | None) -> tuple[str, ...] | None:
 
 
 def part_named(word: str) -> Literal["test", "validation"]:
+    """Return the part of a name; the training part judges no lists."""
     parts: dict[str, Literal["test", "validation"]] = {"test": "test", "validation": "validation"}
     if word not in parts:
         raise InputError(f"lists are judged on test or validation, not on {word!r}")

@@ -1,0 +1,100 @@
+"""What a run is made of: its split, items and subtopics, the trained vectors, and checkpoints on the way there."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data._bound import hash_of, noted_in_tensors, require_bound
+from recprism.data._files import atomic_path, require_rights
+from recprism.data._ids import number_ids
+from recprism.data.dataset import Dataset
+from recprism.data.frames import subtopics_from_frame
+from recprism.data.split import Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.runs._long_tables import split_from_table, split_table, subtopics_table
+from recprism.runs._run_parts.folder import RunFolder
+from recprism.runs._tensor_files import read_tensors, write_tensors
+
+
+class RunData(RunFolder):
+    """Reads and writes the data and the trained model of a run."""
+
+    def save_data(self, dataset: Dataset, split: Split) -> None:
+        """Write split, attributes and subtopics: the run does not need the original files."""
+        parts = io.BytesIO()
+        split_table(split).write_parquet(parts)
+        made_from = {"split.parquet": hash_of(parts.getvalue())}
+        self._files.write_table("items", dataset.attributes, made_from)
+        self._files.write_table("subtopics", subtopics_table(dataset.subtopics, split.item_ids), made_from)
+        with atomic_path(self.path / "split.parquet") as temporary:
+            temporary.write_bytes(parts.getvalue())
+
+    def has_data(self) -> bool:
+        """Whether the data are written; the split is the last file of them."""
+        return (self.path / "split.parquet").exists()
+
+    def split(self) -> Split:
+        """Return the interactions, divided into parts."""
+        frame = self._files.read_table("split")
+        return split_from_table(frame, self.path / "split.parquet", self.config.split.model_dump())
+
+    def subtopics(self) -> Subtopics:
+        """Return the subtopics of the items."""
+        items = self._files.read_table("items")["item_id"]
+        return subtopics_from_frame(
+            self._files.read_table("subtopics"), number_ids(items)[0], where="subtopics.parquet"
+        )
+
+    def items(self) -> pl.DataFrame:
+        """Return item_id and attributes, in the order of the item numbers."""
+        return self._files.read_table("items")
+
+    def save_checkpoint(
+        self, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], step: str = "training"
+    ) -> None:
+        """Write the state of an unfinished step: "training" or "search"."""
+        write_tensors(self._checkpoint(step), tensors, facts)
+
+    def load_checkpoint(self, step: str = "training") -> tuple[dict[str, NDArray[Any]], dict[str, Any]] | None:
+        """Return tensors and facts of an unfinished step; None without a checkpoint."""
+        path = self._checkpoint(step)
+        try:
+            return read_tensors(path) if path.exists() else None
+        except ValueError as broken:
+            again = "recprism train --resume" if step == "training" else "recprism search --resume"
+            again = f"{again} {self.path if step == 'training' else self.argument}"
+            raise InputError(
+                f"{path}: damaged checkpoint ({broken}); delete it, and `{again}` starts this step again"
+            ) from None
+
+    def drop_checkpoint(self, step: str = "training") -> None:
+        """Delete the checkpoint of a step that has ended."""
+        self._checkpoint(step).unlink(missing_ok=True)
+
+    def _checkpoint(self, step: str) -> Path:
+        return self.file(f"{step}.checkpoint.safetensors")
+
+    def save_factors(self, factors: Factors) -> None:
+        """Write the trained vectors, bound to the split."""
+        factors.save(self.path / "factors.safetensors", made_from=self._files.hashes("split.parquet"))
+
+    def has_factors(self) -> bool:
+        """Whether the run has a trained model."""
+        return (self.path / "factors.safetensors").exists()
+
+    def factors(self) -> Factors:
+        """Return the vectors of the trained model."""
+        if not self.has_factors():
+            raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
+        require_rights(self.path / "factors.safetensors")
+        path, now = self.path / "factors.safetensors", self._files.hashes("split.parquet")
+        require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
+        return Factors.load(path)

@@ -1,0 +1,108 @@
+"""The result of a run: a change of its vectors, the certificate, and the explanation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from recprism.budget.diversified import Diversified
+from recprism.data._files import require_rights, write_text
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.runs._result_files import read_result, write_result
+from recprism.runs._run_parts.data import RunData
+from recprism.runs._run_parts.folder import ASKED
+from recprism.runs._run_parts.lists import TRAINED, RunLists
+from recprism.runs.config import DiversifyConfig, read_config, write_config
+
+OF_RESULT = (
+    *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
+    *("certificate.json", "explanation.json", "report.html", "live.safetensors", "recommendations.live.parquet"),
+)
+"""Files that are deleted, in this order, when a result is replaced."""
+
+
+class RunResults(RunData, RunLists):
+    """Reads and writes one result of a run."""
+
+    def require_undiversified(self, *, overwrite: bool = False) -> None:
+        """Refuse a second perturbation, unless it may replace the first."""
+        if self.config.diversify is not None and not overwrite:
+            what = "a perturbation" if self.result is None else f"a result named {self.result}"
+            raise InputError(
+                f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run"
+            )
+
+    def require_only_result(self) -> None:
+        """Refuse to turn the vectors onto other axes if other results are changes of these vectors."""
+        unnamed = [] if read_config(self.path / "config.toml").diversify is None else ["the unnamed one"]
+        others = [it for it in (*unnamed, *self.results()) if it != (self.result or "the unnamed one")]
+        if others:
+            raise InputError(
+                f"{self.path}: --like turns the vectors that its other results ({', '.join(others)}) are made for; "
+                "train into another run, or train again with --overwrite"
+            )
+
+    def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
+        """Note what is about to be searched for, and delete the result that it replaces."""
+        self.require_undiversified(overwrite=overwrite)
+        require_rights(self.path / "events.jsonl", write=True)  # before anything is deleted
+        if self.config.diversify is not None or self.result is not None:
+            self.drop_checkpoint("search")
+            for name in OF_RESULT:
+                self.file(name).unlink(missing_ok=True)
+        asked = self.config.model_copy(update={"diversify": config})
+        if self.result is None:
+            write_config(self.path / "config.toml", asked)
+        else:
+            write_config(self.file(ASKED), asked, only={"diversify"})
+
+    def save_result(self, found: Diversified) -> None:
+        """Write a change of the vectors, and the base that it changes."""
+        measured = self.metrics() if self.measured() == TRAINED else None
+        if measured is None:
+            self.file("metrics.parquet").unlink(missing_ok=True)  # of the result that is replaced
+        before = self._files.hashes("factors.safetensors")
+        folder, made_from = self.file("delta.safetensors").parent, self._files.hashes("split.parquet")
+        self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
+        if found.search is None:
+            write_result(found, folder, self.path, made_from)
+        else:
+            found.search.save(folder, made_from=made_from, base_folder=self.path)
+        if measured is not None and before != self._files.hashes("factors.safetensors"):
+            self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
+
+    def is_diversified(self) -> bool:
+        """Whether there is a change of the vectors."""
+        return self.file("delta.safetensors").exists()
+
+    def diversified(self) -> Diversified:
+        """Return the result, however it was found."""
+        if not self.is_diversified():
+            raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument}`")
+        require_rights(self.file("delta.safetensors"))
+        return read_result(self.file("delta.safetensors").parent, self.path, self.certificate())
+
+    def served_factors(self, *, base: bool = False) -> Factors:
+        """Return the vectors that the run serves; with ``base``, those of the trained model."""
+        return self.factors() if base or not self.is_diversified() else self.diversified().factors
+
+    def save_certificate(self, facts: Mapping[str, Any]) -> None:
+        """Write certificate.json, bound to the served vectors."""
+        write_text(self.file("certificate.json"), json.dumps(self._files.bound_facts(facts), indent=1))
+
+    def certificate(self) -> dict[str, Any] | None:
+        """Return certificate.json: what the change costs at most; None if no budget was given."""
+        return self._files.read_facts("certificate", "diversify")
+
+    def save_explanation(self, facts: Mapping[str, Any]) -> Path:
+        """Write explanation.json, bound to the served vectors."""
+        path = self.file("explanation.json")
+        write_text(path, json.dumps(self._files.bound_facts(facts), indent=1, ensure_ascii=False))
+        return path
+
+    def explanation(self) -> dict[str, Any] | None:
+        """Return the last explanation; None without one."""
+        return self._files.read_facts("explanation", "explain")

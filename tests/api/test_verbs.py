@@ -1,0 +1,257 @@
+"""load, audit, diversify and the methods of the result: they agree with each other, and show themselves briefly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import recprism as rp
+from recprism.budget.audit import Audit
+from recprism.data import Dataset, Incidence, Split
+from recprism.errors import InputError
+from recprism.explain.explanation import Explanation
+from recprism.explain.views import ItemView, UserView
+
+GOAL = "subtopic_coverage"
+BUDGETS = (0.02, 0.3)
+
+
+@pytest.fixture(scope="session")
+def data() -> Dataset:
+    return rp.load("ml-latest-small")
+
+
+@pytest.fixture(scope="session")
+def split(data: Dataset) -> Split:
+    return data.split(seed=0)
+
+
+@pytest.fixture(scope="session")
+def case(data: Dataset, split: Split) -> rp.Scenario:
+    return rp.Scenario(rp.BPRMF(epochs=5, dim=16).fit(split, seed=0, device="cpu"), split, data.subtopics)
+
+
+@pytest.fixture(scope="session")
+def costs(case: rp.Scenario) -> Audit:
+    return rp.audit(case, GOAL, budgets=BUDGETS)
+
+
+@pytest.fixture(scope="session")
+def found(case: rp.Scenario) -> rp.Result:
+    return rp.diversify(case, GOAL, "30%")
+
+
+@pytest.fixture(scope="session")
+def explanation(found: rp.Result) -> Explanation:
+    made = found.explain(draws=0)
+    assert isinstance(made, Explanation)
+    return made
+
+
+@pytest.fixture(scope="session")
+def shown(
+    data: Dataset, split: Split, case: rp.Scenario, costs: Audit, found: rp.Result, explanation: Explanation
+) -> dict[str, Any]:
+    """Everything that the verbs return, by name."""
+    return {
+        "Dataset": data,
+        "Split": split,
+        "Factors": case.factors,
+        "Scenario": case,
+        "Audit": costs,
+        "Result": found,
+        "Diversified": found.found,
+        "Certificate": found.certificate,
+        "SegmentTable": costs.payers,
+        "Explanation": explanation,
+    }
+
+
+@pytest.fixture(scope="session")
+def frame(data: Dataset) -> pl.DataFrame:
+    known = data.interactions
+    columns = {"user_id": known.user_ids[known.user], "item_id": known.item_ids[known.item]}
+    return pl.DataFrame({**columns, "rating": known.rating, "timestamp": known.timestamp})
+
+
+@pytest.fixture(scope="session")
+def categories(data: Dataset) -> dict[int, list[str]]:
+    names, items, ids = data.subtopics.names, data.subtopics.items, data.interactions.item_ids.tolist()
+    return {item: [names[it] for it in items.row(row)] for row, item in enumerate(ids)}
+
+
+class TestLoading:
+    def test_frames_arrays_and_files_give_the_same(
+        self, data: Dataset, frame: pl.DataFrame, categories: dict[int, list[str]], tmp_path: Path
+    ) -> None:
+        rows = [(item, name) for item, names in categories.items() for name in names]
+        long = pl.DataFrame(rows, schema=["item_id", "subtopic"], orient="row")
+        frame.write_csv(tmp_path / "events.csv")
+        long.write_csv(tmp_path / "topics.csv")
+        films = pl.DataFrame({"item_id": list(categories), "genres": ["|".join(it) for it in categories.values()]})
+        columns = {name: frame[name].to_numpy() for name in ("rating", "timestamp")}
+        for other in (
+            rp.from_frames(frame, categories=categories),
+            rp.from_frames(frame.to_pandas(), films.to_pandas(), category_column="genres"),
+            rp.from_arrays(
+                frame["user_id"].to_numpy(),
+                frame["item_id"].to_numpy(),
+                ratings=columns["rating"],
+                timestamps=columns["timestamp"],
+                categories=long,
+            ),
+            rp.load(tmp_path / "events.csv", subtopics=tmp_path / "topics.csv"),
+        ):
+            assert_same(other, data)
+
+    def test_what_cannot_be_loaded_is_refused(self, frame: pl.DataFrame) -> None:
+        with pytest.raises(InputError, match=r"'netflix' is neither a file nor a known data set; known are .*ml-1m"):
+            rp.load("netflix")
+        with pytest.raises(InputError, match="pass items, and leave categories out"):
+            rp.from_frames(frame, category_column="genres")
+        with pytest.raises(InputError, match="pass one-dimensional ones of one length"):
+            rp.from_arrays([1, 2], [1])
+
+
+def assert_same(one: Dataset, other: Dataset) -> None:
+    """The same interactions, categories and split."""
+    for name in ("user", "item", "user_ids", "item_ids", "rating", "timestamp"):
+        np.testing.assert_array_equal(getattr(one.interactions, name), getattr(other.interactions, name))
+    assert one.subtopics.names == other.subtopics.names
+    np.testing.assert_array_equal(one.subtopics.dense(), other.subtopics.dense())
+    for part in ("train", "validation", "test"):
+        np.testing.assert_array_equal(one.split(seed=0).part(part).indices, other.split(seed=0).part(part).indices)
+
+
+class TestAuditAndDiversify:
+    @pytest.mark.parametrize("at", range(len(BUDGETS)), ids=[f"{budget:.2%}" for budget in BUDGETS])
+    def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, found: rp.Result, at: int) -> None:
+        stop = costs.stops[GOAL][at]
+        result = found if BUDGETS[at] == 0.3 else rp.diversify(case, GOAL, BUDGETS[at])
+        assert stop.certificate is not None
+        assert result.certificate is not None
+        assert result.certificate.last == stop.certificate.last
+        assert result.found.trade_off == (0.0 if stop.certified is None else stop.certified.trade_off)
+        assert result.certificate.part == costs.decided_on(GOAL) == "validation"
+
+    def test_the_loss_that_is_certified_is_within_the_budget(self, found: rp.Result) -> None:
+        assert found.found.is_changed
+        assert found.certificate is not None
+        assert found.certificate.last is not None
+        assert found.certificate.points[found.certificate.last].checks[0].upper <= 0.3
+        changes = {row.name: row.relative for row in found.change.rows}
+        assert changes[f"{GOAL}@10"] > 0
+
+    def test_without_a_certificate_nothing_changes(self, case: rp.Scenario, split: Split) -> None:
+        """Ten users are too few to certify a tiny loss."""
+        train, few = split.train, split.validation.row_of_entry < 10
+        rows, items = split.validation.row_of_entry[few], split.validation.indices[few]
+        fewer = replace(split, validation=Incidence.from_pairs(rows, items, train.shape))
+        result = rp.diversify(rp.Scenario(case.factors, fewer, case.subtopics), GOAL, 1e-4)
+        assert not result.found.is_changed
+        np.testing.assert_array_equal(result.factors.user, case.factors.user)
+        assert "certified=False" in repr(result)
+        with pytest.raises(InputError, match="nothing was certified, so the lists did not change"):
+            result.explain()
+
+
+class TestResult:
+    def test_recommends_nothing_known(self, found: rp.Result, split: Split) -> None:
+        users = split.user_ids[:50]
+        items, scores = found.recommend(users, 7)
+        assert items.shape == scores.shape == (50, 7)
+        assert (np.diff(scores, axis=1) <= 0).all()
+        for row, shown in enumerate(items):
+            known = np.concatenate([split.part(part).row(row) for part in ("train", "validation", "test")])
+            assert not set(shown.tolist()) & set(split.item_ids[known].tolist())
+        np.testing.assert_array_equal(found.recommend(users[0], 7)[0], items[0])
+
+    def test_explains_a_user_and_an_item(self, found: rp.Result, explanation: Explanation) -> None:
+        came = int(explanation.swaps.came[0])
+        user = explanation.change.base.user_ids[int(explanation.swaps.users[0])]
+        of_user = found.explain(user=user)
+        of_item = found.explain(item=explanation.change.base.item_ids[came])
+        assert isinstance(of_user, UserView)
+        assert of_user.user == user
+        assert explanation.titles[came] in {swap.came for swap in of_user.swaps}
+        assert isinstance(of_item, ItemView)
+        assert of_item.entered >= 1
+        for view in (of_user, of_item):
+            json.dumps(view.to_dict())
+
+    @pytest.mark.slow
+    def test_explains_the_change_with_its_controls(self, found: rp.Result, explanation: Explanation) -> None:
+        checked = found.explain(draws=49)
+        assert isinstance(checked, Explanation)
+        assert checked.verdict is not None
+        assert checked.after == explanation.after
+        assert found.explain(draws=49) is checked
+
+    def test_refuses_what_it_cannot_explain(self, found: rp.Result) -> None:
+        for question, message in (
+            ({"user": 1, "item": 1}, "a user or an item, not both"),
+            ({"user": "unknown"}, "unknown"),
+            ({"draws": 3}, "can never show a gain beyond chance"),
+        ):
+            with pytest.raises(InputError, match=message):
+                found.explain(**question)
+
+    def test_exports_its_vectors(self, found: rp.Result, tmp_path: Path) -> None:
+        path = found.export(tmp_path / "vectors.npz")
+        with np.load(path, allow_pickle=False) as arrays:
+            for name in ("user", "item", "user_ids", "item_ids"):
+                np.testing.assert_array_equal(arrays[name], getattr(found.factors, name))
+        again = rp.Factors.load(found.export(tmp_path / "vectors.safetensors"))
+        np.testing.assert_array_equal(again.user, found.factors.user)
+        np.testing.assert_array_equal(again.item_ids, found.factors.item_ids)
+
+    def test_exports_ids_that_are_text_without_pickle(self, found: rp.Result, tmp_path: Path) -> None:
+        factors = replace(found.factors, user_ids=np.array([f"u{it}" for it in found.factors.user_ids], dtype=object))
+        named = rp.Result(found.scenario, replace(found.found, base=factors))
+        with np.load(named.export(tmp_path / "named.npz"), allow_pickle=False) as arrays:
+            assert arrays["user_ids"].tolist() == factors.user_ids.tolist()
+
+    def test_an_export_replaces_no_file_unasked(self, found: rp.Result, tmp_path: Path) -> None:
+        (tmp_path / "mine.npz").write_bytes(b"mine")
+        with pytest.raises(InputError, match="exists already; name another file, or pass overwrite=True"):
+            found.export(tmp_path / "mine.npz")
+        assert (tmp_path / "mine.npz").read_bytes() == b"mine"
+        assert np.load(found.export(tmp_path / "mine.npz", overwrite=True))["user"].shape == found.factors.user.shape
+        with pytest.raises(InputError, match=r"written as \.npz or \.safetensors"):
+            found.export(tmp_path / "vectors.csv")
+
+
+LATER = pytest.mark.xfail(strict=False, reason="mixin is added after the merge")
+DISPLAYED = [
+    *(pytest.param(name, marks=LATER) for name in ("Dataset", "Split", "Factors", "Explanation")),
+    *("Scenario", "Audit", "Result", "Diversified", "Certificate", "SegmentTable"),
+]
+
+
+@pytest.mark.parametrize("name", DISPLAYED)
+class TestDisplay:
+    def test_repr_is_short(self, name: str, shown: dict[str, Any]) -> None:
+        text = repr(shown[name])
+        assert text.startswith(f"{name}(")
+        assert text.count("\n") < 3
+        assert len(text) < 400
+
+    def test_to_dict_is_json(self, name: str, shown: dict[str, Any]) -> None:
+        plain = shown[name].to_dict()
+        assert json.loads(json.dumps(plain, allow_nan=False)).keys() == plain.keys()
+
+    def test_to_frame_is_a_table(self, name: str, shown: dict[str, Any]) -> None:
+        table = shown[name].to_frame()
+        assert isinstance(table, pl.DataFrame)
+        assert len(table) > 0
+
+    def test_notebooks_show_a_table(self, name: str, shown: dict[str, Any]) -> None:
+        page = shown[name]._repr_html_()
+        assert "<table" in page
+        assert len(page) < 100_000
