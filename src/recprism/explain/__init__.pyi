@@ -7,6 +7,7 @@ from recprism.explain.controls import Controls as Controls
 from recprism.explain.controls import run_controls as run_controls
 from recprism.explain.erasure import Erasure as Erasure
 from recprism.explain.erasure import erase as erase
+from recprism.explain.evaluator import Evaluator as Evaluator
 from recprism.explain.explanation import Explanation as Explanation
 from recprism.explain.naming import Labels as Labels
 from recprism.explain.naming import Name as Name

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.explain import _sentences as sentences
-from recprism.explain._highlights import Heat, item_heat, telling_users
+from recprism.explain._highlights import Heat, highlight_users, item_heat
 from recprism.explain.erasure import BY, Erasure, erase
 from recprism.explain.explanation import Explanation, Row
 from recprism.explain.views import Swap, view_user
@@ -30,8 +30,8 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
     found = explain_run(
         run, part=part, draws=draws, seed=seed, on_step=lambda done, total: tell("controls", done, total)
     )
-    explanation, judge = found.explanation, found.judge
-    short = replace(judge, metrics=(explanation.objective, explanation.cost))
+    explanation, evaluator = found.explanation, found.judge
+    short = replace(evaluator, metrics=(explanation.objective, explanation.cost))
     erasure = erase(
         explanation.change,
         short,
@@ -61,7 +61,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         erasure_sentences=tuple(erasure.sentence(by, _told(erasure)) for by in BY),
         heat=_cells(explanation, item_heat(explanation)),
         heat_side="item" if explanation.change.item is not None else "user",
-        users=tuple(_users(explanation, replace(judge, metrics=short.metrics), catalogue, tell)),
+        users=tuple(_users(explanation, replace(evaluator, metrics=short.metrics), catalogue, tell)),
     )
 
 
@@ -125,14 +125,14 @@ def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
 # -- users ------------------------------------------------------------------------------------------------------------
 
 
-def _users(explanation: Explanation, judge: Any, catalogue: Catalogue, tell: ProgressCallback) -> list[User]:
-    chosen = telling_users(explanation, judge)
+def _users(explanation: Explanation, evaluator: Any, catalogue: Catalogue, tell: ProgressCallback) -> list[User]:
+    chosen = highlight_users(explanation, evaluator)
     change = explanation.change
-    lists = judge.lists(change.base), judge.lists(change.after)
-    values = judge.values(change.base), judge.values(change.after)
+    lists = evaluator.lists(change.base), evaluator.lists(change.after)
+    values = evaluator.values(change.base), evaluator.values(change.after)
     found = []
     for done, one in enumerate(chosen, start=1):
-        view = view_user(explanation, judge, change.base.user_ids[one.row])
+        view = view_user(explanation, evaluator, change.base.user_ids[one.row])
         reasons = {swap.rank_in: _reason(explanation, swap) for swap in view.swaps}
         before, after = (it[one.row] for it in lists)
         changes = {

@@ -31,7 +31,7 @@ class Board:
         self.view = view
         found = explain_run(view.run, draws=0)
         self.explanation = found.explanation
-        self.judge = replace(found.judge, metrics=tuple(found.explanation.base))
+        self.evaluator = replace(found.judge, metrics=tuple(found.explanation.base))
         self.rows = (*self.explanation.directions, *self.explanation.factors)
 
     def answer(self) -> schemas.FeaturesAnswer:
@@ -53,7 +53,7 @@ class Board:
         turned: Factors = self.explanation.turned(self.rows[number], scale)
         return schemas.TurnAnswer(
             scale=scale,
-            values=dict(self.judge.means(turned)),
+            values=dict(self.evaluator.means(turned)),
             as_found=dict(self.explanation.after),
             base=dict(self.explanation.base),
             lists=self.view.lists_of(user, turned),
