@@ -27,7 +27,7 @@ from harness import Claim, parser, report
 from recprism.budget.path import lists_at, within_budget
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
-from recprism.deploy.refit import Before, churn, refit
+from recprism.deploy.refit import PreviousDeployment, churn, refit
 from recprism.dials.solve import bake
 from recprism.dials.transfer import carried
 from recprism.models import BPRMF, Factors
@@ -104,7 +104,7 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
     old = within_budget(world.old, GOAL, budgets, side=side, certify_on="test")
     assert old.baked is not None
     served = old.perturbation.applied_to(world.old.factors)
-    before = Before(world.old.factors, served, world.old.seen)
+    before = PreviousDeployment(world.old.factors, served, world.old.seen)
     had = before.lists(world.new)
 
     def row(way: str, lists: Lists, **more: Any) -> dict[str, Any]:
