@@ -1,4 +1,4 @@
-"""A real browser, the made-up content of the report's own tests, and runs for the studio."""
+"""A real browser, the synthetic content of the report tests, and runs for the studio."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 _tests = Path(__file__).parents[1]
 _report = runpy.run_path(str(_tests / "report" / "conftest.py"))
 content, explained = _report["content"], _report["explained"]
-shelf = runpy.run_path(str(_tests / "server" / "conftest.py"))["shelf"]
+shelf = runpy.run_path(str(_tests / "studio" / "conftest.py"))["shelf"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Not for the whole session: while it is open its event loop runs, and no other test could start one."""
+    """Module scope: an open browser runs an event loop, and no other test could start one."""
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine: pages are not tested in a browser (apt-get install chromium)")
     playwright = pytest.importorskip(

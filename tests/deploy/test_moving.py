@@ -15,7 +15,7 @@ from recprism.data import Dataset, Incidence, Split
 from recprism.models import Factors
 
 pytestmark = pytest.mark.slow
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")

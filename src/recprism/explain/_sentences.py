@@ -75,7 +75,7 @@ def price(explanation: Explanation, erased: Mapping[str, float]) -> str:
     name = explanation.cost
     base = explanation.base[name]
     if not math.isfinite(base):
-        return f"; {name} could not be measured"
+        return f"; {name} could not be judged"
     if not base or explanation.after[name] >= base:
         return f"; {name} did not lose"
     points = round(100 * (erased[name] - explanation.after[name]) / base, 1) + 0.0
