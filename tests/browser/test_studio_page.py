@@ -262,7 +262,7 @@ def test_vectors_lists_and_the_report_are_downloads(page: Any) -> None:
 
 def test_a_run_without_labels_moves_by_stops(page: Any) -> None:
     choose(page, "unlabelled")
-    says(page.locator("#front")).to_contain_text("nobody knows what accuracy each stop costs")
+    says(page.locator("#front")).to_contain_text("the accuracy that each stop costs is not known")
     assert not page.is_visible("#certified")
     drag(page, "budget", 4)
     says(page.locator("#budget-value")).to_have_text("stop 4 of 8")

@@ -45,7 +45,7 @@ def test_a_row_of_each_kind_runs_and_is_read_back(small: Dataset, tmp_path: Path
     tuned = json.loads((tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-dpp--tuned.json").read_text())
     assert 0 < tuned["DPP, tuned"]["trade_off"] < 1
     # Everything is on disk: the second call runs nothing.
-    file = tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-cmb-subtopic_coverage-recall.json"
+    file = tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-cmb-sc-recall.json"
     stored = json.loads(file.read_text())
     stored["CMB-SC-Recall"]["metrics"]["recall@10"] = 0.5
     file.write_text(json.dumps(stored))
