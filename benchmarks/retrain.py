@@ -28,7 +28,7 @@ from recprism.budget.diversified import within_budget
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
-from recprism.deploy.refit import Before, churn, refit
+from recprism.deploy.refit import PreviousDeployment, churn, refit
 from recprism.dials.solve import lists_to_vectors
 from recprism.dials.transfer import transfer_change
 from recprism.models import BPRMF, Factors
@@ -105,7 +105,7 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
     old = within_budget(world.old, GOAL, budgets, side=side, certify_on="test")
     assert old.compiled is not None
     served = old.perturbation.applied_to(world.old.factors)
-    before = Before(world.old.factors, served, world.old.seen)
+    before = PreviousDeployment(world.old.factors, served, world.old.seen)
     had = before.lists(world.new)
 
     def row(way: str, lists: Lists, **more: Any) -> dict[str, Any]:

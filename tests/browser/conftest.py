@@ -1,4 +1,4 @@
-"""A real browser, the made-up content of the report's own tests, and runs for the studio."""
+"""A real browser, the synthetic content of the report tests, and runs for the studio."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Not for the whole session: while it is open its event loop runs, and no other test could start one."""
+    """Module scope: an open browser runs an event loop, and no other test could start one."""
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine: pages are not tested in a browser (apt-get install chromium)")
     playwright = pytest.importorskip(

@@ -1,4 +1,4 @@
-"""The report in a real browser: charts are drawn, nothing complains, the keyboard reaches a swap and its reason."""
+"""The report in a real browser: charts are drawn without errors, the keyboard reaches a swap and its reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def page_file(content: Content, tmp_path: Path) -> Path:
 
 
 def opened(browser: Any, path: Path, width: int, scheme: str = "light") -> tuple[Any, list[str], list[str]]:
-    """The page once all charts are drawn, what it complained about, and what it asked for."""
+    """The page after all charts are drawn, its errors, and its requests."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     complaints: list[str] = []
     asked: list[str] = []
@@ -55,7 +55,7 @@ def test_the_keyboard_reaches_a_swap_and_its_reason(browser: Any, page_file: Pat
         if page.evaluate("document.activeElement.matches('.entry.new')"):
             break
     assert reason.is_visible()
-    assert reason.inner_text() == "Came in for Old."
+    assert reason.inner_text() == "It replaced Old."
     page.keyboard.press("Escape")
     assert not reason.is_visible()
     page.locator(".entry.new").first.hover()

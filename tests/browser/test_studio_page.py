@@ -1,4 +1,4 @@
-"""The studio in a real browser, against the real command: every control, and runs in every state."""
+"""The studio in a real browser with the real command: every input, and runs in every state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONG = (
 
 
 def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    """The server as people start it, and the link it prints."""
+    """The server from the command line, and the link it prints."""
     command = [sys.executable, "-m", "recprism", "studio", *arguments, "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
@@ -58,7 +58,7 @@ def page(browser: Any, studio: str) -> Iterator[Any]:
 def opened(
     browser: Any, link: str, width: int = 1200, scheme: str = "light", but_for: str | None = None
 ) -> Iterator[Any]:
-    """A page that must not complain but for what is named: a policy that is broken shows up on the console."""
+    """A page without console messages except the given ones; violations of the policy are console messages."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.set_default_timeout(LONG)
     complaints: list[str] = []
@@ -77,7 +77,7 @@ def choose(page: Any, run: str) -> None:
 
 
 def says(what: Any) -> Any:
-    """Waits until what follows is true; needs no eval in the page, which its policy forbids."""
+    """Wait until an expectation holds; without eval in the page, which its policy forbids."""
     from playwright.sync_api import expect
 
     expect.set_options(timeout=LONG)
@@ -94,7 +94,7 @@ def drag(page: Any, slider: str, value: float) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 820, 1400])
-def test_it_fits_and_never_complains(browser: Any, studio: str, width: int, scheme: str) -> None:
+def test_it_fits_without_errors(browser: Any, studio: str, width: int, scheme: str) -> None:
     for page in opened(browser, studio, width, scheme):
         choose(page, "changed")
         page.wait_for_selector("#front svg")
@@ -147,19 +147,19 @@ def test_another_goal_is_made_while_one_waits(page: Any) -> None:
     says(page.locator("#sentence")).to_contain_text("distance within lists")
 
 
-def test_a_factor_is_turned_by_hand(page: Any) -> None:
+def test_a_factor_is_scaled(page: Any) -> None:
     choose(page, "changed")
     page.locator("#features button").first.click()
     cell = "#turned tbody tr:first-child td:nth-child({})"
     page.wait_for_selector(cell.format(4))
-    assert page.inner_text(cell.format(4)) == page.inner_text(cell.format(3)), "as it was found"
+    assert page.inner_text(cell.format(4)) == page.inner_text(cell.format(3)), "unchanged"
     drag(page, "scale", 0)
     says(page.locator(cell.format(4))).not_to_have_text(page.inner_text(cell.format(3)))
     assert page.locator("#feature-high li").count() == 5
     assert "No controls have been run" in page.inner_text("#factors-verdict")
 
 
-def test_two_runs_stand_beside_each_other(page: Any) -> None:
+def test_two_runs_are_compared(page: Any) -> None:
     choose(page, "changed")
     page.select_option("#other", "plain")
     says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
@@ -168,8 +168,8 @@ def test_two_runs_stand_beside_each_other(page: Any) -> None:
     assert ranks(page, "mine") != ranks(page, "before")
 
 
-def test_nothing_of_a_run_stands_under_the_name_of_another(page: Any) -> None:
-    """Answers are held back, so that what the page shows meanwhile can be looked at."""
+def test_nothing_of_a_run_appears_under_the_name_of_another(page: Any) -> None:
+    """Answers are delayed, so that the test can examine the page meanwhile."""
     choose(page, "changed")
     says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
     page.route("**/api/runs/**", lambda _route: None)
@@ -198,7 +198,7 @@ def test_a_comparison_is_replaced_as_a_whole(page: Any) -> None:
     find(page, 13)
     says(title).to_have_text("plain serves user 1")
     for user in ("12", "13"):
-        assert page.locator("#theirs .entry").count() == 10, "what stands there stays until all of the next is known"
+        assert page.locator("#theirs .entry").count() == 10, "old lists stay until all new ones have arrived"
         for route in held[user]:
             with page.expect_response("**/served?*"):
                 route.continue_()
@@ -206,7 +206,7 @@ def test_a_comparison_is_replaced_as_a_whole(page: Any) -> None:
     says(title).to_have_text("plain serves user 13")
 
 
-def test_a_refusal_that_comes_late_is_not_shown(browser: Any, studio: str) -> None:
+def test_a_late_refusal_is_not_shown(browser: Any, studio: str) -> None:
     held: list[Any] = []
 
     def hold(route: Any) -> None:
@@ -262,7 +262,7 @@ def test_vectors_lists_and_the_report_are_downloads(page: Any) -> None:
 
 def test_a_run_without_labels_moves_by_stops(page: Any) -> None:
     choose(page, "unlabelled")
-    says(page.locator("#front")).to_contain_text("nobody knows what accuracy each stop costs")
+    says(page.locator("#front")).to_contain_text("the accuracy that each stop costs is not known")
     assert not page.is_visible("#certified")
     drag(page, "budget", 4)
     says(page.locator("#budget-value")).to_have_text("stop 4 of 8")
@@ -280,7 +280,7 @@ def test_an_empty_and_a_broken_run_say_so_and_leave_the_others_alone(page: Any) 
     assert not page.is_visible("#notice")
 
 
-def test_the_link_brings_others_to_the_same_place(browser: Any, page: Any) -> None:
+def test_the_link_restores_the_page(browser: Any, page: Any) -> None:
     choose(page, "plain")
     page.fill("#search", "12")
     page.get_by_role("button", name="user 12", exact=True).click()
@@ -291,7 +291,7 @@ def test_the_link_brings_others_to_the_same_place(browser: Any, page: Any) -> No
         assert other.inner_text("#budget-value") == "7.5 %"
 
 
-def test_the_interface_page_lists_every_question(browser: Any, studio: str) -> None:
+def test_the_interface_page_lists_every_request(browser: Any, studio: str) -> None:
     for page in opened(browser, studio + "api"):
         page.wait_for_selector("section code")
         assert "GET /api/runs/{run}/lists" in page.locator("h2 code").all_inner_texts()
@@ -320,7 +320,7 @@ HOSTILE = (
 
 
 def test_nothing_that_is_data_becomes_markup(browser: Any, shelf: Path, tmp_path: Path) -> None:
-    """Titles, subtopics, the name of the run, what is typed and what stands in the link."""
+    """Titles, subtopics, the name of the run, typed text and the link."""
     folder = tmp_path / HOSTILE[1]
     shutil.copytree(shelf / "plain", folder)
     run = Run.open(folder)
@@ -343,7 +343,7 @@ def test_nothing_that_is_data_becomes_markup(browser: Any, shelf: Path, tmp_path
 
 
 def test_a_run_that_is_still_going_is_watched_and_then_opened(browser: Any, shelf: Path, tmp_path: Path) -> None:
-    """Slow by nature: nothing is trained at first, epochs come in, the vectors appear, the page opens them."""
+    """Nothing is trained at first, epochs arrive, the vectors appear, and the page opens them."""
     run = Run.create(tmp_path / "going", RunConfig())
     server, link = start(str(run.path))
     try:

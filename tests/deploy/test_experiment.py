@@ -1,4 +1,4 @@
-"""Sizes of A/B tests: their power is what it says, by simulation and with SciPy's tests as judges."""
+"""Sizes of A/B tests: their power is checked by simulation with SciPy's tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drawn(values: np.ndarray, users: int, generator: np.random.Generator) -> np.
 
 
 @pytest.mark.parametrize(("power", "alpha", "share"), [(0.8, 0.05, 0.5), (0.9, 0.1, 0.25)])
-def test_a_guard_is_found_unharmed_as_often_as_said(power: float, alpha: float, share: float) -> None:
+def test_the_power_of_a_guard_is_as_stated(power: float, alpha: float, share: float) -> None:
     base, new = users_of_a_recommender()
     margin = 0.25
     size = not_worse("ndcg@10", base, new, margin, Terms(power, alpha, share))
@@ -52,19 +52,19 @@ def test_a_guard_is_found_unharmed_as_often_as_said(power: float, alpha: float, 
 
 
 @pytest.mark.parametrize("power", [0.8, 0.95])
-def test_a_gain_is_found_as_often_as_said(power: float) -> None:
+def test_the_power_of_a_gain_is_as_stated(power: float) -> None:
     generator = np.random.default_rng(2)
     base = generator.beta(6, 4, 700)
     new = np.clip(base + generator.normal(0.06, 0.15, 700), 0, 1)
     size = better("subtopic_coverage@10", base, new, 0.5, Terms(power, 0.05, 0.5))
-    half_alive = new - 0.5 * (new.mean() - base.mean())
-    old, other = drawn(base, size.base_users, generator), drawn(half_alive, size.new_users, generator)
+    half_retained = new - 0.5 * (new.mean() - base.mean())
+    old, other = drawn(base, size.base_users, generator), drawn(half_retained, size.new_users, generator)
     found = (ttest_ind(other, old, axis=1, equal_var=False).pvalue < 0.05).mean()
     assert size.base_users > FEWEST_USERS
     assert float(found) == pytest.approx(power, abs=TOLERANCE)
 
 
-def test_what_no_number_of_users_shows() -> None:
+def test_some_questions_have_no_size() -> None:
     base, new = users_of_a_recommender()
     terms = Terms(0.8, 0.05, 0.5)
     lost = not_worse("ndcg@10", base, new, 0.03, terms)
@@ -97,7 +97,7 @@ def budgeted(trained_run: Callable[..., Run]) -> Run:
 
 
 @pytest.mark.slow
-def test_the_plan_stands_on_the_runs_own_figures(budgeted: Run) -> None:
+def test_the_plan_uses_the_figures_of_the_run(budgeted: Run) -> None:
     found = plan(budgeted, power=0.9, alpha=0.02)
     measured = effect(budgeted, ("ndcg@10", "recall@20", "subtopic_coverage@10"), controls=False)
     assert [(size.metric, size.question, size.margin) for size in found.sizes] == [
@@ -145,7 +145,7 @@ def test_without_a_budget_one_must_be_named(searched_run: Callable[..., Run]) ->
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"), [({"power": 1.0}, "power"), ({"share": 0.0}, "share"), ({"alive": 2}, "alive")]
+    ("wrong", "words"), [({"power": 1.0}, "power"), ({"share": 0.0}, "share"), ({"retained": 2}, "retained")]
 )
 def test_wrong_terms(budgeted: Run, wrong: dict[str, float], words: str) -> None:
     with pytest.raises(InputError, match=words):

@@ -1,4 +1,4 @@
-"""Export: what is read back ranks as the run does, and what does not belong together is refused."""
+"""Export: the files rank as the run does, and files of different exports are refused."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_format_gives_the_same_bits_back(user_side: Run, tmp_path: Path, t
 
 
 @pytest.mark.parametrize("to", list(FORMATS))
-def test_ids_that_are_text_and_a_bias_travel_too(tmp_path: Path, to: str, base: Run) -> None:
+def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run) -> None:
     shutil.copytree(base.path, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     factors = run.factors()
@@ -80,7 +80,7 @@ def test_ids_that_are_text_and_a_bias_travel_too(tmp_path: Path, to: str, base: 
     np.testing.assert_array_equal(wanted, found)
 
 
-def test_the_version_of_the_items_stays_exactly_where_they_stay(base: Run, item_side: Run, tmp_path: Path) -> None:
+def test_the_item_version_changes_only_if_items_move(base: Run, item_side: Run, tmp_path: Path) -> None:
     plain = export_run(base, tmp_path / "plain", "npz")
     moved = export_run(item_side, tmp_path / "moved", "npz")
     assert plain.index_stays
@@ -108,15 +108,15 @@ def test_a_pair_of_two_exports_is_refused(base: Run, item_side: Run, tmp_path: P
         NPZ.read(tmp_path / "plain" / plain.items, "user")
 
 
-def test_user_vectors_of_one_index_may_be_changed_for_each_other(base: Run, user_side: Run, tmp_path: Path) -> None:
-    """The way back needs no new index: users of the trained model belong with the same items."""
+def test_user_vectors_of_the_same_index_are_interchangeable(base: Run, user_side: Run, tmp_path: Path) -> None:
+    """A rollback needs no new index: users of the trained model belong with the same items."""
     plain = export_run(base, tmp_path / "plain", "npz")
     moved = export_run(user_side, tmp_path / "moved", "npz")
     items = NPZ.read(tmp_path / "moved" / moved.items, "item")
     assert pair(NPZ.read(tmp_path / "plain" / plain.users, "user"), items).n_users == base.factors().n_users
 
 
-def test_vectors_that_were_touched_are_refused(user_side: Run, tmp_path: Path) -> None:
+def test_modified_vectors_are_refused(user_side: Run, tmp_path: Path) -> None:
     made = export_run(user_side, tmp_path / "out", "csv")
     file = tmp_path / "out" / made.users
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -128,7 +128,7 @@ def test_vectors_that_were_touched_are_refused(user_side: Run, tmp_path: Path) -
 
 @pytest.mark.parametrize("to", list(FORMATS))
 @pytest.mark.parametrize("harm", ["gone", "cut short", "something else"])
-def test_a_damaged_file_is_told_in_one_sentence(user_side: Run, tmp_path: Path, to: str, harm: str) -> None:
+def test_a_damaged_file_is_reported_in_one_sentence(user_side: Run, tmp_path: Path, to: str, harm: str) -> None:
     made = export_run(user_side, tmp_path / "out", to)
     file = tmp_path / "out" / made.items
     whole = file.read_bytes()
@@ -155,7 +155,7 @@ def test_expected_lists_are_what_an_index_gives(user_side: Run, tmp_path: Path) 
         assert len({ids[at] for at in found} & set(one["items"])) >= 9
 
 
-def test_nothing_is_written_over(user_side: Run, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(user_side: Run, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="is not empty"):
@@ -234,13 +234,13 @@ def test_the_graph_of_an_adapter_computes_the_same(tmp_path: Path, hidden: int) 
     np.testing.assert_allclose(session.run(None, {"user": asked})[0], adapter(asked), rtol=1e-4, atol=1e-5)
 
 
-def test_an_adapter_is_judged_on_users_that_it_did_not_learn_from(user_side: Run) -> None:
-    _, shipped = learn_adapter(user_side)
-    assert shipped.users == round(0.2 * user_side.split().n_users)
-    assert shipped.gain is not None
-    assert shipped.own_gain is not None
-    assert 0 < shipped.gain < 1.5 * shipped.own_gain
-    assert "did not learn from" in shipped.sentence()
+def test_an_adapter_is_evaluated_on_held_out_users(user_side: Run) -> None:
+    _, effect = learn_adapter(user_side)
+    assert effect.users == round(0.2 * user_side.split().n_users)
+    assert effect.gain is not None
+    assert effect.own_gain is not None
+    assert 0 < effect.gain < 1.5 * effect.own_gain
+    assert "did not learn from" in effect.sentence()
 
 
 def test_a_run_without_a_change_of_user_vectors_has_no_adapter(base: Run, item_side: Run) -> None:
@@ -264,7 +264,7 @@ def rounding_index(items: np.ndarray, path: Path, kind: str) -> None:
 
 
 def searched(path: Path, vectors: np.ndarray, seen: Incidence) -> np.ndarray:
-    """(n, 10) what the index itself gives, all cells looked into, seen items taken out of the answers."""
+    """(n, 10) lists of the index itself, searched in all cells, without seen items."""
     import faiss
 
     index = faiss.read_index(str(path))
@@ -279,7 +279,7 @@ def share_kept(wanted: np.ndarray, found: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("kind", ["int8", "ivf-pq"])
-def test_user_vectors_for_an_index_give_the_lists_that_it_would_lose(user_side: Run, tmp_path: Path, kind: str) -> None:
+def test_user_vectors_for_an_index_recover_lists_that_rounding_loses(user_side: Run, tmp_path: Path, kind: str) -> None:
     served, seen = live_factors(user_side), user_side.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", kind)
     made = export_run(user_side, tmp_path / "out", for_index=tmp_path / "codes.faiss")
@@ -287,10 +287,10 @@ def test_user_vectors_for_an_index_give_the_lists_that_it_would_lose(user_side: 
     wanted, held = served.rank(10, exclude=seen)[0], load_export(tmp_path / "out")
     lost = [1 - share_kept(wanted, searched(tmp_path / "codes.faiss", it.user, seen)) for it in (served, held)]
     assert lost[0] > 0.01
-    assert lost[1] < lost[0] / 5  # with 16 factors some lists cannot be had in rounded vectors at all
+    assert lost[1] < lost[0] / 5  # with 16 factors rounded vectors cannot hold some lists
 
 
-def test_a_larger_margin_holds_the_same_lists_and_bears_int8(user_side: Run, tmp_path: Path) -> None:
+def test_a_larger_margin_holds_the_same_lists_and_survives_int8(user_side: Run, tmp_path: Path) -> None:
     served, seen = live_factors(user_side), user_side.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", "int8")
     made = export_run(user_side, tmp_path / "out", margin=0.05)

@@ -1,4 +1,4 @@
-"""Team-draft interleaving: each item once, teams in balance, no credit for nothing; and what clicks say."""
+"""Team-draft interleaving: each item once, balanced teams, no credit for random clicks; and the preference."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_every_list_is_a_team_draft(first: list[int], second: list[int], k: int,
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(1, 7), same=st.booleans())
-def test_clicks_that_know_no_ranker_give_no_credit(seed: int, k: int, same: bool) -> None:
-    """Over all throws of the coins: exactly none, place by place, for equal and for different rankers."""
+def test_random_clicks_give_no_credit(seed: int, k: int, same: bool) -> None:
+    """Over all coins: exactly none, place by place, for equal and for different rankers."""
     generator = np.random.default_rng(seed)
     first = generator.permutation(10)
     second = first if same else generator.permutation(10)
@@ -103,7 +103,7 @@ def lists_of(votes: dict[int, str]) -> pl.DataFrame:
 def test_votes_and_the_sign_test() -> None:
     clicked = {**dict.fromkeys(range(14), "s"), **dict.fromkeys(range(14, 18), "b"), 18: "sb", 19: ""}
     rows = [(user, 1 if team == "b" else 2) for user, teams in clicked.items() for team in teams]
-    rows += [(0, 2), (0, 99), (77, 1)]  # twice; on no list; of nobody
+    rows += [(0, 2), (0, 99), (77, 1)]  # repeated; on no list; of an unknown user
     found = preference(lists_of(clicked), pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row"))
     assert found.votes == {"base": 4, "swapped": 14} and found.ties == 1
     assert found.credit == {"base": 5, "swapped": 15} and found.ignored == 2
@@ -113,14 +113,14 @@ def test_votes_and_the_sign_test() -> None:
     assert "the preference is clear" in found.sentence()
 
 
-def test_clicks_that_say_nothing() -> None:
+def test_clicks_without_a_preference() -> None:
     nobody = pl.DataFrame(schema={"user_id": pl.Int64, "item_id": pl.Int64})
     found = preference(lists_of({1: ""}), nobody)
     assert found.share is None and found.p_value == 1.0 and "say nothing" in found.sentence()
 
 
 @pytest.mark.slow
-def test_random_clicks_are_called_clear_as_rarely_as_said() -> None:
+def test_random_clicks_are_rarely_called_clear() -> None:
     generator = np.random.default_rng(5)
     alarms = 0
     for _ in range(400):
@@ -172,7 +172,7 @@ def test_written_and_scored(
     assert found["share"] == 1.0 and found["votes"]["base"] == 0 and found["ignored"] == 0
 
 
-def test_wrong_questions(
+def test_wrong_arguments(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     mixed = tmp_path / "mixed.csv"

@@ -1,4 +1,4 @@
-"""Live lists: nothing that a user already has, diversified for all that is known."""
+"""Live lists: no item that a user already has, diversified with the whole history."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_lists_for_the_test_part_show_consumed_items_and_live_ones_none(runs: di
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_live_lists_show_no_consumed_item_whatever_the_result_is(runs: dict[str, Run], kind: str) -> None:
+def test_live_lists_show_no_consumed_item(runs: dict[str, Run], kind: str) -> None:
     run = runs[kind]
     lists, figures = recommend_live(run, 15)
     assert consumed(run, lists) == figures.consumed == 0
@@ -70,7 +70,7 @@ def test_live_lists_show_no_consumed_item_whatever_the_result_is(runs: dict[str,
 
 
 @pytest.mark.parametrize("kind", ["user", "item"])
-def test_live_lists_gain_about_what_the_judged_ones_gain(runs: dict[str, Run], kind: str) -> None:
+def test_live_lists_gain_about_as_much_as_the_evaluated_ones(runs: dict[str, Run], kind: str) -> None:
     figures = recommend_live(runs[kind], 10)[1]
     assert figures.metric == "subtopic_coverage@10"
     assert figures.gain is not None
@@ -94,7 +94,7 @@ def test_a_consumed_item_is_counted(runs: dict[str, Run]) -> None:
 
 
 def test_user_vectors_hold_the_rule_solved_for_the_whole_history(runs: dict[str, Run]) -> None:
-    """The held-out vectors, ranked with more items hidden, lose places of their lists; the live ones were made so."""
+    """The held-out vectors lose places when more items are hidden; the live ones do not."""
     run = runs["user"]
     seen = run.split().live().train
     gains = [
@@ -140,7 +140,7 @@ def test_constraints_hold_in_live_lists(trained_run: Callable[..., Run]) -> None
     assert on_top[0] > 1.5 * on_top[1]
 
 
-def test_live_lists_of_a_retrained_run_hold_on_to_its_lists(trained_run: Callable[..., Run]) -> None:
+def test_live_lists_of_a_retrained_run_keep_old_items(trained_run: Callable[..., Run]) -> None:
     old, free, held = within(trained_run(3, 16)), trained_run(3, 16), trained_run(3, 16)
     for run in (free, held):
         run.save_factors(BPRMF(epochs=3, dim=16).fit(run.split(), seed=1, device="cpu"))
@@ -151,7 +151,7 @@ def test_live_lists_of_a_retrained_run_hold_on_to_its_lists(trained_run: Callabl
     assert kept[1] > kept[0]
 
 
-def test_a_lost_certificate_is_told(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_a_lost_certificate_is_reported(runs: dict[str, Run], tmp_path: Path) -> None:
     shutil.copytree(runs["user"].path, tmp_path / "run")
     (tmp_path / "run" / "certificate.json").unlink()
     (tmp_path / "run" / "live.safetensors").unlink(missing_ok=True)
@@ -163,7 +163,7 @@ def test_a_lost_certificate_is_told(runs: dict[str, Run], tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_recommend_live_prints_what_it_shows(
+def test_recommend_live_prints_its_figures(
     runs: dict[str, Run], kind: str, call: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = runs[kind]
@@ -194,7 +194,7 @@ def test_recommend_live_in_json_and_for_some_users(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_export_is_live_unless_the_judged_vectors_are_asked_for(
+def test_an_export_is_live_by_default(
     runs: dict[str, Run], kind: str, call: Call, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     run = runs[kind]
@@ -211,7 +211,7 @@ def test_an_export_is_live_unless_the_judged_vectors_are_asked_for(
 
 
 def require_expected(run: Run, folder: Path, vectors: Factors, *, live: bool) -> None:
-    """expected.json holds the lists of the vectors in the folder, without what is known in that form."""
+    """expected.json holds the lists of the vectors in the folder, without seen items."""
     known = known_pairs(run)
     entries = json.loads((folder / "expected.json").read_text())["without_seen"]
     hidden = run.split().live().train if live else run.split().seen_before("test")
@@ -237,7 +237,7 @@ def test_the_manifest_says_what_the_vectors_are_for(runs: dict[str, Run], tmp_pa
         export_run(runs["user"], tmp_path / "other", part="validation")
 
 
-def test_an_adapter_learns_from_the_judged_lists_alone(
+def test_an_adapter_learns_from_the_evaluated_lists_only(
     runs: dict[str, Run], call: Call, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert call("export", runs["user"].path, "--adapter", "--part", "live", "-o", tmp_path / "out") == 2
@@ -254,7 +254,7 @@ def test_the_certificate_says_where_it_was_earned(runs: dict[str, Run]) -> None:
     assert wanted in (run.path / "CARD.md").read_text()
 
 
-def test_monitor_and_interleave_know_live_lists(
+def test_monitor_and_interleave_support_live_lists(
     runs: dict[str, Run], call: Call, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     run, lists = runs["user"], tmp_path / "lists.parquet"

@@ -1,4 +1,4 @@
-"""What is alive of a promise: known by construction, strangers counted, and said where nothing is clear."""
+"""Retention of a gain: known by construction; unknown users are counted, unclear rows are marked."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def mixed(served: pl.DataFrame, base: pl.DataFrame, every: int) -> pl.DataFrame:
     )
 
 
-def test_the_runs_own_lists_keep_the_whole_promise(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
+def test_the_lists_of_the_run_retain_the_whole_gain(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
     found = monitor(run, file(served, tmp_path))
     everyone = found.rows[0]
     promise = effect(run, ("subtopic_coverage@10",), controls=False).change["subtopic_coverage@10"]
@@ -64,13 +64,13 @@ def test_the_runs_own_lists_keep_the_whole_promise(run: Run, served: pl.DataFram
     assert found.verdict().startswith("holds: 100%")
 
 
-def test_the_bases_lists_keep_nothing_and_the_cause_is_told(run: Run, base: pl.DataFrame, tmp_path: Path) -> None:
+def test_base_lists_retain_nothing_and_the_cause_is_reported(run: Run, base: pl.DataFrame, tmp_path: Path) -> None:
     found = monitor(run, file(base, tmp_path))
     assert found.rows[0].share == pytest.approx(0) and not found.passed
     assert "the new vectors are not in use" in found.verdict()
 
 
-def test_half_is_alive_where_half_of_the_users_get_the_new_lists(
+def test_half_is_retained_if_half_of_the_users_get_the_new_lists(
     run: Run, served: pl.DataFrame, base: pl.DataFrame, tmp_path: Path
 ) -> None:
     found = monitor(run, file(mixed(served, base, 2), tmp_path), floor=0.4)
@@ -110,10 +110,10 @@ def test_days_are_judged_one_by_one(run: Run, served: pl.DataFrame, base: pl.Dat
     assert [row.day for row in again.days] == [row.day for row in found.days]
 
 
-def test_two_days_alike_are_no_surer_than_one(
+def test_a_repeated_day_does_not_narrow_the_interval(
     run: Run, served: pl.DataFrame, base: pl.DataFrame, tmp_path: Path
 ) -> None:
-    """Users are drawn, not lists: the same lists a second time tell nothing new."""
+    """The bootstrap resamples users, not lists: repeated lists add no information."""
     one = mixed(served, base, 2)
     two = pl.concat([one.with_columns(day=pl.lit("a")), one.with_columns(day=pl.lit("b"))])
     once, twice = monitor(run, file(one, tmp_path)).rows[0], monitor(run, file(two, tmp_path)).rows[0]
@@ -121,7 +121,7 @@ def test_two_days_alike_are_no_surer_than_one(
     assert (twice.share, twice.low, twice.high) == pytest.approx((once.share, once.low, once.high))
 
 
-def test_strangers_are_counted(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
+def test_unknown_users_and_items_are_counted(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
     stranger = served.filter(pl.col("user_id") == served["user_id"][0]).with_columns(user_id=pl.lit(10**9, pl.Int64))
     fresh = pl.when(pl.col("rank") == 1).then(pl.lit(10**9, pl.Int64)).otherwise(pl.col("item_id"))
     frame = pl.concat([served.with_columns(item_id=fresh), stranger])
@@ -139,7 +139,7 @@ def test_ids_as_text_are_the_same_ids(run: Run, served: pl.DataFrame, tmp_path: 
     assert monitor(run, tmp_path / "today.csv").rows[0].share == pytest.approx(1)
 
 
-def test_nobody_known_is_a_wrong_file(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
+def test_a_file_without_known_users_is_refused(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
     frame = served.with_columns(pl.col("user_id") + 10**9)
     with pytest.raises(InputError, match="the same ids"):
         monitor(run, file(frame, tmp_path))
@@ -149,15 +149,15 @@ def test_nobody_known_is_a_wrong_file(run: Run, served: pl.DataFrame, tmp_path: 
         monitor(run, file(served, tmp_path), day_column="when")
 
 
-def test_too_few_lists_are_no_pass(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
+def test_too_few_lists_do_not_pass(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
     few = served.filter(pl.col("user_id").is_in(served["user_id"].unique().sort()[:5].implode()))
     found = monitor(run, file(few, tmp_path))
     assert not found.passed and "only 5 lists, 30 are needed" in found.verdict()
     assert monitor(run, file(few, tmp_path), fewest=2).passed
 
 
-def test_what_was_not_promised_is_not_watched(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
-    """Gini is better when it is lower, coverage has no value per user: both are judged by their own direction."""
+def test_other_metrics_follow_their_own_direction(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
+    """Gini is better when it is lower; coverage has no value per user."""
     for metric in ("gini@10", "catalogue_coverage@10", "ilad@10"):
         found = monitor(run, file(served, tmp_path), metric=metric)
         row = found.rows[0]

@@ -1,4 +1,4 @@
-"""The examples of a stack that moves: sessions are cut by time, and what a second stage is given is what it says."""
+"""The examples with changing data: sessions are split by time, and a second stage gets the documented input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recprism.data import Dataset, Incidence, Split
 from recprism.models import Factors
 
 pytestmark = pytest.mark.slow
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def random_factors(split: Split, generator: np.random.Generator) -> Factors:
     return Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
 
 
-def test_later_sessions_are_of_users_nobody_has_seen(small: Dataset, sessions: dict[str, Any]) -> None:
+def test_later_sessions_belong_to_new_users(small: Dataset, sessions: dict[str, Any]) -> None:
     early, late, catalogue = sessions["sessions_by_time"](small)
     found = small.interactions
     assert found.timestamp is not None
@@ -56,7 +56,7 @@ def test_later_sessions_are_of_users_nobody_has_seen(small: Dataset, sessions: d
     assert (catalogue[first] == found.item[own][order]).all()
 
 
-def test_a_session_vector_knows_what_came_before_it_and_nothing_later(sessions: dict[str, Any]) -> None:
+def test_a_session_vector_depends_only_on_earlier_items(sessions: dict[str, Any]) -> None:
     torch.manual_seed(0)
     model = sessions["SessionModel"](20).eval()
     short, long = np.array([3, 5, 7]), np.array([3, 5, 7, 11])
@@ -78,7 +78,7 @@ def test_the_session_model_learns_a_fixed_order(sessions: dict[str, Any]) -> Non
     assert (scores.argmax(1) == [walk[5] for walk in walks[:20]]).mean() > 0.9
 
 
-def test_the_second_stage_gets_what_it_is_told(small: Dataset, stages: dict[str, Any]) -> None:
+def test_the_second_stage_gets_the_documented_input(small: Dataset, stages: dict[str, Any]) -> None:
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
     one, other = (random_factors(split, generator) for _ in range(2))
@@ -89,7 +89,7 @@ def test_the_second_stage_gets_what_it_is_told(small: Dataset, stages: dict[str,
     assert stage.columns[3, 7, 2] == pytest.approx(np.log1p(split.train.col_counts[stage.items[3, 7]]), abs=1e-4)
 
 
-def test_the_ranker_puts_first_what_its_labels_say(small: Dataset, stages: dict[str, Any]) -> None:
+def test_the_ranker_follows_its_labels(small: Dataset, stages: dict[str, Any]) -> None:
     """Labels are the items with the best scores: a ranker that learns anything orders by score."""
     split = small.split(seed=0)
     generator = np.random.default_rng(0)

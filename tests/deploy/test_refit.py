@@ -1,4 +1,4 @@
-"""After a retraining: on the old axes, within the old budget, and lists that change no more than allowed."""
+"""Refit after a retraining: old axes, old budget, and limited churn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recprism.budget.diversified import Diversified, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
-from recprism.deploy.refit import GONE, Before, Keeping, churn, refit
+from recprism.deploy.refit import GONE, PreviousDeployment, StickyScenario, churn, refit
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
@@ -35,20 +35,22 @@ def split(small: Dataset) -> Split:
 
 @pytest.fixture(scope="module")
 def models(split: Split) -> tuple[Factors, Factors]:
-    """The same data, two seeds; a random start, so that nothing but the data is common."""
+    """Two models of the same data with different seeds and random starts."""
     first, second = (BPRMF(epochs=15, dim=16, start="normal").fit(split, seed=seed, device="cpu") for seed in (0, 1))
     return first, second
 
 
 @pytest.fixture(scope="module")
-def first_fit(small: Dataset, split: Split, models: tuple[Factors, Factors]) -> tuple[Scenario, Diversified, Before]:
+def first_fit(
+    small: Dataset, split: Split, models: tuple[Factors, Factors]
+) -> tuple[Scenario, Diversified, PreviousDeployment]:
     scenario = Scenario(models[0], split, small.subtopics, "test")
     kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
     assert kept.compiled is not None
-    return scenario, kept, Before(models[0], kept.factors, scenario.seen)
+    return scenario, kept, PreviousDeployment(models[0], kept.factors, scenario.seen)
 
 
-def test_a_turned_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset, first_fit: Any) -> None:
+def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset, first_fit: Any) -> None:
     scenario, kept, before = first_fit
     generator = np.random.default_rng(3)
     turn, _ = np.linalg.qr(generator.normal(size=(16, 16)))
@@ -64,7 +66,7 @@ def test_a_turned_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset
     assert found.kept.trade_off == kept.trade_off
 
 
-def test_old_lists_are_told_in_new_numbers(first_fit: Any, split: Split) -> None:
+def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -> None:
     scenario, _, before = first_fit
     old = before.lists(scenario)
     assert (old == before.served.rank(10, exclude=scenario.seen)[0]).all()
@@ -76,7 +78,9 @@ def test_old_lists_are_told_in_new_numbers(first_fit: Any, split: Split) -> None
     later = replace(split, train=split.train.union(seen)).of_items(kept_items)
     now = Scenario(scenario.factors.of_items(kept_items), later, scenario.subtopics.take_items(kept_items), "test")
     others = np.delete(np.arange(split.n_users), 2)
-    known = Before(before.base.of_users(others), before.served.of_users(others), before.seen.take_rows(others))
+    known = PreviousDeployment(
+        before.base.of_users(others), before.served.of_users(others), before.seen.take_rows(others)
+    )
     told = known.lists(now)
     assert told[0, 0] == GONE
     assert told[1, 0] == GONE
@@ -97,7 +101,7 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     assert free.kept.certificate.part == "validation"
     assert held.kept.certificate.part == "test", "the old model had seen all of validation"
     assert "without a bound" in held.churn.sentence()
-    # What is reported is what the vectors give.
+    # The report matches the lists of the vectors.
     served, _ = held.kept.factors.rank(10, exclude=now.seen)
     assert churn(before.lists(now), served) == held.churn.served
     loose = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=1.0)
@@ -105,10 +109,10 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
 
 
 def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
-    """Vectors that all users share do not hold every list: what counts is what they serve."""
+    """Shared item vectors cannot hold every list: the served lists count."""
     scenario, _, _ = first_fit
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.2}, side="item", trade_offs=(0.12,))
-    before = Before(models[0], kept.factors, scenario.seen)
+    before = PreviousDeployment(models[0], kept.factors, scenario.seen)
     now = Scenario(models[1], split, small.subtopics, "test")
     held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.3}, trade_off=0.12, side="item", max_churn=0.5)
     assert held.churn.free is not None
@@ -139,7 +143,7 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     known = split.validation.take_rows(np.arange(split.n_users))
     few = np.flatnonzero(known.row_of_entry >= 3)  # all but those of three users
     seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
-    before = Before(before.base, before.served, split.train.union(seen))
+    before = PreviousDeployment(before.base, before.served, split.train.union(seen))
     now = Scenario(models[1], split, small.subtopics, "test")
     found = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.trade_off, max_churn=0.4)
     assert found.stickiness > 0
@@ -147,9 +151,11 @@ def test_a_few_new_labels_of_validation_do_not_decide(
 
 
 @pytest.mark.parametrize("tight", [False, True])
-def test_the_test_stays_unread(tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
+def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    before = Before(before.base, before.served, split.train)  # one that knew the validation part would not be judged
+    before = PreviousDeployment(
+        before.base, before.served, split.train
+    )  # a model that had seen the validation part could not be evaluated
     swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
     found = []
     for it in (split, swapped):
@@ -163,7 +169,7 @@ def test_the_test_stays_unread(tight: bool, small: Dataset, models: Any, first_f
     assert churn(before.lists(now), served) == found[0].churn.served, "the vectors are made for the lists to serve"
 
 
-def test_what_the_old_run_asked_for_is_what_is_done(small: Dataset, models: Any, split: Split, tmp_path: Path) -> None:
+def test_the_request_of_the_old_run_is_repeated(small: Dataset, models: Any, split: Split, tmp_path: Path) -> None:
     runs = []
     for name, factors in zip(("old", "new"), models, strict=True):
         run = Run.create(tmp_path / name, RunConfig())
@@ -178,25 +184,25 @@ def test_what_the_old_run_asked_for_is_what_is_done(small: Dataset, models: Any,
     assert "| certified on | the validation part |" in card(runs[1])
 
 
-def test_labels_that_the_old_lists_could_not_hold_do_not_count(first_fit: Any, split: Split) -> None:
+def test_labels_that_the_old_model_had_seen_do_not_count(first_fit: Any, split: Split) -> None:
     scenario, _, before = first_fit
     labels = split.test
     assert (before.new_labels(scenario).keys == labels.keys).all(), "the same split: all are new"
     first = Incidence.from_pairs(labels.row_of_entry[:1], labels.indices[:1], labels.shape)
     order = np.arange(split.n_users)[::-1]
-    known = Before(before.base.of_users(order), before.served, before.seen.union(first).take_rows(order))
+    known = PreviousDeployment(before.base.of_users(order), before.served, before.seen.union(first).take_rows(order))
     assert (known.new_labels(scenario).keys == labels.keys[1:]).all()
 
 
-def test_stickiness_only_lifts_what_was_held(first_fit: Any) -> None:
+def test_stickiness_raises_only_old_items(first_fit: Any) -> None:
     scenario, _, before = first_fit
     held = before.lists(scenario)
-    items, scores = Keeping(scenario, held, 0.0).candidates
+    items, scores = StickyScenario(scenario, held, 0.0).candidates
     assert (items == scenario.candidates[0][:, : items.shape[1]]).mean() > 0.999
     assert scores == pytest.approx(scenario.candidates[1][:, : items.shape[1]], abs=1e-4)
-    top = Keeping(scenario, held, 4.0).candidates[0][:, :10]
+    top = StickyScenario(scenario, held, 4.0).candidates[0][:, :10]
     assert (np.sort(top, 1) == np.sort(held, 1)).all(), "whatever was on a list comes first"
-    assert all(len(set(row)) == len(row) for row in Keeping(scenario, held, 0.1).candidates[0].tolist())
+    assert all(len(set(row)) == len(row) for row in StickyScenario(scenario, held, 0.1).candidates[0].tolist())
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

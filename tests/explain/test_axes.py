@@ -1,4 +1,4 @@
-"""Canonical axes: no list changes, and the axes that a recommender happened to have leave no trace."""
+"""Canonical axes: no list changes, and the result does not depend on the original axes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_no_score_and_no_list_changes(seed: int, method: str, bias: bool) -> Non
 
 @given(seed=SEEDS, mix=SEEDS, method=st.sampled_from(METHODS))
 @settings(deadline=None, max_examples=60)
-def test_any_invertible_matrix_leaves_no_trace(seed: int, mix: int, method: str) -> None:
+def test_the_axes_do_not_depend_on_an_invertible_map(seed: int, mix: int, method: str) -> None:
     base = made(seed)
     other = mixed(base, mix)
     subtopics = subtopics_for(base, seed)
@@ -79,7 +79,7 @@ def test_any_invertible_matrix_leaves_no_trace(seed: int, mix: int, method: str)
     same_lists(base, two.factors)
     np.testing.assert_allclose(two.strengths, one.strengths, rtol=1e-3)
     if one.ties or method == "varimax":
-        return  # a plane of tied axes is all that is promised; varimax has its own test
+        return  # only the plane of tied axes is defined; varimax has its own test
     scale = np.abs(one.factors.item).max()
     np.testing.assert_allclose(two.factors.item, one.factors.item, atol=2e-3 * scale)
     np.testing.assert_allclose(two.factors.user, one.factors.user, atol=2e-3 * np.abs(one.factors.user).max())
@@ -87,7 +87,7 @@ def test_any_invertible_matrix_leaves_no_trace(seed: int, mix: int, method: str)
 
 @pytest.mark.parametrize("seed", range(5))
 def test_varimax_finds_simple_axes_again_from_any_others(seed: int) -> None:
-    """Items that lie on one axis each: varimax gives these axes back, the singular vectors do not."""
+    """Items lie on one axis each: varimax recovers these axes, the singular vectors do not."""
     generator = np.random.default_rng(seed)
     own = generator.integers(0, 4, 200)
     item = 0.02 * generator.normal(size=(200, 4))
@@ -102,7 +102,7 @@ def test_varimax_finds_simple_axes_again_from_any_others(seed: int) -> None:
     np.testing.assert_allclose(canonical(base, "varimax").factors.item, found, atol=0.01)
 
 
-def test_axes_go_by_strength_and_ties_are_told() -> None:
+def test_axes_are_sorted_by_strength_and_ties_are_reported() -> None:
     generator = np.random.default_rng(0)
     user, item = (np.linalg.qr(generator.normal(size=(n, 4)))[0] for n in (30, 40))
     axes = canonical(Factors.from_arrays(user * [5, 3, 3, 1], item))
@@ -127,7 +127,7 @@ def test_empty_columns_and_copies_disappear(method: str) -> None:
 
 @given(seed=SEEDS, method=st.sampled_from(METHODS), sides=st.sampled_from([("item",), ("user",), ("item", "user")]))
 @settings(deadline=None, max_examples=40)
-def test_a_change_can_be_carried_there_and_back(seed: int, method: str, sides: tuple[str, ...]) -> None:
+def test_a_change_can_be_mapped_and_mapped_back(seed: int, method: str, sides: tuple[str, ...]) -> None:
     base = made(seed)
     axes = canonical(base, method, subtopics=subtopics_for(base, seed))
     generator = np.random.default_rng(seed)
@@ -142,7 +142,7 @@ def test_a_change_can_be_carried_there_and_back(seed: int, method: str, sides: t
         np.testing.assert_allclose(back.sides[side], change.sides[side], atol=1e-4)
 
 
-def test_axes_of_subtopics_hold_on_items_they_were_not_learned_on() -> None:
+def test_axes_of_subtopics_hold_on_held_out_items() -> None:
     axes = _along_subtopics(related=True)
     assert axes.targets == ("a", "b", "c")
     assert axes.held_out is not None
@@ -161,19 +161,19 @@ def _along_subtopics(related: bool) -> Axes:
     return canonical(base, "subtopics", subtopics=subtopics)
 
 
-def test_more_subtopics_than_axes_leaves_the_rarest_out() -> None:
+def test_with_more_subtopics_than_axes_the_rarest_are_left_out() -> None:
     base = made(0, dim=2)
     axes = canonical(base, "subtopics", subtopics=subtopics_for(base, 0))
     assert len(axes.targets) == 2
 
 
-def test_halves_share_nothing_and_miss_nothing() -> None:
+def test_halves_are_disjoint_and_complete() -> None:
     learn, test = halves(11)
     assert sorted([*learn, *test]) == list(range(11))
     assert len(learn) == 5
 
 
-def test_the_impossible_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     base = made(0)
     with pytest.raises(InputError, match="varimax"):
         canonical(base, "quartimax")

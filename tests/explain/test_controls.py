@@ -1,4 +1,4 @@
-"""Controls of a change: shuffles, and promotion of items, in little worlds whose answer is known."""
+"""Controls of a change: shuffles, and promotion of items, in small synthetic data sets with a known answer."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def noise(base: Factors, seed: int, side: str = "item") -> Change:
 
 
 @pytest.mark.slow
-def test_noise_is_seldom_taken_for_something_learned() -> None:
+def test_noise_rarely_passes_as_learned() -> None:
     p_values = []
     for seed in range(80):
-        base, judge = world(seed, n_users=20, n_items=25)
-        found = run_controls(noise(base, seed), judge, "subtopic_coverage@5", "ndcg@5", draws=19, seed=seed)
+        base, evaluator = world(seed, n_users=20, n_items=25)
+        found = run_controls(noise(base, seed), evaluator, "subtopic_coverage@5", "ndcg@5", draws=19, seed=seed)
         p_values.append([control.p_value for control in found.shuffled])
     assert (np.array(p_values) <= 0.05).mean() <= 0.07
     assert np.array(p_values).mean() == pytest.approx(0.5, abs=0.1)
@@ -67,18 +67,18 @@ def test_every_shuffle_keeps_what_it_says() -> None:
         (("item", "user"), "shuffled within rows"),
     ],
 )
-def test_rows_are_named_after_what_they_are(sides: tuple[str, ...], title: str) -> None:
-    base, judge = world(0)
+def test_rows_are_named_after_their_side(sides: tuple[str, ...], title: str) -> None:
+    base, evaluator = world(0)
     change = Change(base, **{side: noise(base, 0, side).sides[side] for side in sides})
-    found = run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=2)
+    found = run_controls(change, evaluator, "subtopic_coverage@5", "ndcg@5", draws=2)
     assert found["rows"].title == title
     assert found["rows"].objective.shape == (2,)
 
 
 def test_promotion_never_costs_more_than_the_change() -> None:
     for seed in range(5):
-        base, judge = world(seed)
-        found = run_controls(noise(base, seed), judge, "subtopic_coverage@5", "ndcg@5", draws=1)
+        base, evaluator = world(seed)
+        found = run_controls(noise(base, seed), evaluator, "subtopic_coverage@5", "ndcg@5", draws=1)
         allowed = max(found.base[1] - found.learned[1], 1e-3 * found.base[1])
         assert found.base[1] - found.bias.cost <= allowed + 1e-12
         assert found.bias.objective >= found.base[0]
@@ -97,8 +97,8 @@ def test_the_best_mixture_against_all_mixtures() -> None:
         assert gain[first] + share * (gain[second] - gain[first]) >= gains[losses <= 1].max() - 1e-9
 
 
-def test_promotion_does_not_jump_where_a_cost_crosses_the_bar() -> None:
-    """With the best single one below the bar, the gain falls from 0.50 to 0.42 as one cost moves by a hundredth."""
+def test_the_gain_of_promotion_is_continuous_in_a_cost() -> None:
+    """The best single promotion below the limit falls from 0.50 to 0.42 as one cost moves by a hundredth."""
     loss, gain = np.array([0.0, 0.84, 1.0, 1.52]), np.array([0.0, 0.42, 0.50, 0.60])
 
     def reached(crossing: float) -> float:
@@ -111,15 +111,15 @@ def test_promotion_does_not_jump_where_a_cost_crosses_the_bar() -> None:
 
 def test_the_best_candidate_is_found_at_its_scale() -> None:
     """Items that hold many subtopics are far from every list; only the caller's candidate lifts them."""
-    base, judge = world(0)
+    base, evaluator = world(0)
     rich = np.where(np.arange(50) < 5, 1.0, 0.0)
     item = base.item.copy()
-    item[:5] = 0  # their score is 0 for everybody
+    item[:5] = 0  # their score is 0 for all users
     base = base.with_vectors(item=item)
     topics = np.zeros((50, 15), bool)
     topics[:5] = np.eye(5, dtype=bool).repeat(3, axis=1)
-    judge = replace(judge, context=Context(relevant=rich[None].repeat(60, 0), subtopics=topics, vectors=item))
-    found = run_controls(noise(base, 1), judge, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"rich": rich})
+    evaluator = replace(evaluator, context=Context(relevant=rich[None].repeat(60, 0), subtopics=topics, vectors=item))
+    found = run_controls(noise(base, 1), evaluator, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"rich": rich})
     assert set(found.bias.sources) == {"rich"}
     assert max(found.bias.scales) == max(SCALES)
     assert found.bias.objective > found.learned[0]
@@ -127,27 +127,27 @@ def test_the_best_candidate_is_found_at_its_scale() -> None:
 
 
 def test_the_paired_test_serves_metrics_of_all_lists_together() -> None:
-    base, judge = world(3)
-    found = run_controls(noise(base, 3), judge, "catalogue_coverage@5", "ndcg@5", draws=3)
+    base, evaluator = world(3)
+    found = run_controls(noise(base, 3), evaluator, "catalogue_coverage@5", "ndcg@5", draws=3)
     assert found.objective == "catalogue_coverage@5"
     assert 0 < found.bias.p_value <= 1
 
 
-def test_less_is_more_where_the_metric_says_so() -> None:
-    base, judge = world(4)
-    found = run_controls(noise(base, 4), judge, "gini@5", "ndcg@5", draws=3)
+def test_a_metric_that_should_be_low_gains_by_falling() -> None:
+    base, evaluator = world(4)
+    found = run_controls(noise(base, 4), evaluator, "gini@5", "ndcg@5", draws=3)
     assert not found.higher_is_better
     assert found.gain(found.base[0] - 0.1) == pytest.approx(0.1)
     assert found.bias.objective <= found.base[0]
 
 
 def test_the_same_seed_gives_the_same_figures_and_progress_is_reported() -> None:
-    base, judge = world(5)
+    base, evaluator = world(5)
     steps: list[tuple[str, int, int]] = []
 
     def figures() -> str:
         found = run_controls(
-            noise(base, 5), judge, "subtopic_coverage@5", "ndcg@5", draws=3, on_step=lambda *it: steps.append(it)
+            noise(base, 5), evaluator, "subtopic_coverage@5", "ndcg@5", draws=3, on_step=lambda *it: steps.append(it)
         )
         return json.dumps(found.to_dict())
 
@@ -157,8 +157,8 @@ def test_the_same_seed_gives_the_same_figures_and_progress_is_reported() -> None
 
 
 def test_a_frame_of_all_controls() -> None:
-    base, judge = world(6)
-    frame = run_controls(noise(base, 6), judge, "subtopic_coverage@5", "ndcg@5", draws=2).to_frame()
+    base, evaluator = world(6)
+    frame = run_controls(noise(base, 6), evaluator, "subtopic_coverage@5", "ndcg@5", draws=2).to_frame()
     assert frame["control"].to_list() == [
         "learned",
         "shuffled among all",
@@ -168,11 +168,13 @@ def test_a_frame_of_all_controls() -> None:
     ]
 
 
-def test_what_cannot_be_tried_is_refused() -> None:
-    base, judge = world(0)
+def test_invalid_arguments_are_refused() -> None:
+    base, evaluator = world(0)
     with pytest.raises(InputError, match="at least one draw"):
-        run_controls(noise(base, 0), judge, draws=0)
+        run_controls(noise(base, 0), evaluator, draws=0)
     with pytest.raises(InputError, match="candidate 'short' has shape"):
-        run_controls(noise(base, 0), judge, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"short": np.zeros(3)})
+        run_controls(
+            noise(base, 0), evaluator, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"short": np.zeros(3)}
+        )
     with pytest.raises(InputError, match="no control shuffles within 'items'"):
-        run_controls(noise(base, 0), judge, "subtopic_coverage@5", "ndcg@5", draws=1)["items"]
+        run_controls(noise(base, 0), evaluator, "subtopic_coverage@5", "ndcg@5", draws=1)["items"]

@@ -1,4 +1,4 @@
-"""Directions of a change of scores: they add up, can be erased exactly, and know nothing of the model's axes."""
+"""Directions of a change of scores: they add up, can be erased exactly, and do not depend on the model's axes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_personal_part_has_no_mean_over_users() -> None:
     np.testing.assert_allclose(found.users.mean(axis=0), 0, atol=1e-9)
 
 
-def test_one_plain_promotion_is_one_direction_and_nothing_personal() -> None:
+def test_a_plain_promotion_is_one_direction_without_a_personal_part() -> None:
     base = Factors.from_arrays(np.ones((10, 3)), np.random.default_rng(0).normal(size=(8, 3)))
     delta = np.zeros((8, 3), np.float32)
     delta[2] = 1.0
@@ -94,12 +94,12 @@ def test_one_plain_promotion_is_one_direction_and_nothing_personal() -> None:
     (only,) = directions(change)
     assert only.share == pytest.approx(1)
     assert np.flatnonzero(np.abs(only.items) > 1e-9).tolist() == [2]
-    assert only.items[2] > 0  # raised for the users with a positive coordinate, who are all of them
+    assert only.items[2] > 0  # raised for the users with a positive coordinate: all users
     assert (only.users > 0).all()
     assert len(directions(change, centred=True)) == 0
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_missing_directions_are_refused() -> None:
     change = made(0, ("item",))
     found = directions(change, 2)
     assert len(found) == 2

@@ -1,4 +1,4 @@
-"""Erasing features of a change: what goes, what stays, and what the curves say."""
+"""Erasing features of a change: which entries are erased, and what the curves show."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def a_change(seed: int = 0, sides: tuple[str, ...] = ("item",)) -> Change:
     return Change(base, **{side: values.astype(np.float32) for side, values in zeroed.items()})
 
 
-def a_judge(base: Factors, metrics: tuple[str, ...] = ("subtopic_coverage@5", "ndcg@5")) -> Evaluator:
+def an_evaluator(base: Factors, metrics: tuple[str, ...] = ("subtopic_coverage@5", "ndcg@5")) -> Evaluator:
     generator = np.random.default_rng(5)
     topics, relevant = generator.random((base.n_items, 12)) < 0.15, generator.random((base.n_users, base.n_items)) < 0.2
     return Evaluator(Context(relevant=relevant, subtopics=topics, vectors=base.item), nothing_seen(base), metrics)
@@ -51,7 +51,7 @@ def nothing_seen(base: Factors) -> Incidence:
 
 
 def removed(before: Change, after: Change, axis: int | None) -> np.ndarray:
-    """The sum of |delta| that is gone, over all sides (axis None) or per row of the only side."""
+    """The erased sum of |delta|, over all sides (axis None) or per row of the only side."""
     gone = [np.abs(before.sides[side]) - np.abs(after.sides[side]) for side in before.sides]
     return sum(part.astype(float).sum() for part in gone) if axis is None else gone[0].astype(float).sum(axis)
 
@@ -114,7 +114,7 @@ def test_nothing_erased_is_the_change_and_all_erased_is_the_base(by: By) -> None
 
 
 def planted() -> tuple[Change, Evaluator]:
-    """Ten dull items that everybody gets; factor 0 of the thirty others brings them into the lists.
+    """Ten similar items are in every list; factor 0 of the thirty others brings them into the lists.
 
     Factors 1 to 7 of the change are nearly as large, and no user looks at them.
     """
@@ -128,13 +128,13 @@ def planted() -> tuple[Change, Evaluator]:
     delta[:, 0] = np.where(np.arange(N_ITEMS) < 10, 0.0, generator.uniform(0.7, 0.9, N_ITEMS))
     topics = np.zeros((N_ITEMS, 12), bool)
     topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
-    judge = Evaluator(Context(subtopics=topics, vectors=item), nothing_seen(base), ("subtopic_coverage@5",))
-    return Change(base, item=delta.astype(np.float32)), judge
+    evaluator = Evaluator(Context(subtopics=topics, vectors=item), nothing_seen(base), ("subtopic_coverage@5",))
+    return Change(base, item=delta.astype(np.float32)), evaluator
 
 
 def test_where_only_one_factor_matters_erasing_it_takes_back_everything() -> None:
-    change, judge = planted()
-    found = erase(change, judge, "subtopic_coverage@5", features=range(DIM + 1), draws=20)
+    change, evaluator = planted()
+    found = erase(change, evaluator, "subtopic_coverage@5", features=range(DIM + 1), draws=20)
     for by in BY:
         assert found.taken_back(by, "top", 1) == pytest.approx(1)
         assert found.taken_back(by, "least", 1) == pytest.approx(0)
@@ -145,16 +145,16 @@ def test_where_only_one_factor_matters_erasing_it_takes_back_everything() -> Non
             assert area.mean > 0.1
     assert found.taken_back("shared", "least", DIM - 1) == pytest.approx(0)
     assert "tells more than size alone" in found.sentence("individual", 1)
-    # one draw in eight erases the one factor first, and is as good as the ranking
+    # one draw in eight erases this factor first, and is as good as the ranking
     assert "tells no more than size alone" in found.sentence("shared", 1)
 
 
-def test_where_all_entries_are_alike_the_ranking_knows_nothing() -> None:
+def test_a_ranking_of_equal_entries_is_uninformative() -> None:
     generator = np.random.default_rng(0)
     base = Factors.from_arrays(generator.normal(size=(100, DIM)), generator.normal(size=(N_ITEMS, DIM)))
     signs = np.where(generator.random((N_ITEMS, DIM)) < 0.5, -1, 1) * generator.uniform(0.99, 1.01, (N_ITEMS, DIM))
     change = Change(base, item=(0.5 * signs).astype(np.float32))
-    area = erase(change, a_judge(base), "ilad@5", draws=10).faithfulness("individual")
+    area = erase(change, an_evaluator(base), "ilad@5", draws=10).faithfulness("individual")
     assert area is not None
     assert area.low < 0.2
     assert area.mean == pytest.approx(0, abs=0.3)
@@ -162,7 +162,7 @@ def test_where_all_entries_are_alike_the_ranking_knows_nothing() -> None:
 
 def some_erasure() -> Erasure:
     change = a_change()
-    return erase(change, a_judge(change.base), "subtopic_coverage@5", draws=2)
+    return erase(change, an_evaluator(change.base), "subtopic_coverage@5", draws=2)
 
 
 def test_curves_run_from_the_change_to_the_base() -> None:
@@ -194,7 +194,7 @@ def test_progress_is_reported_after_every_curve() -> None:
     change = a_change()
     erase(
         change,
-        a_judge(change.base),
+        an_evaluator(change.base),
         "subtopic_coverage@5",
         features=[2],
         draws=2,
@@ -206,7 +206,7 @@ def test_progress_is_reported_after_every_curve() -> None:
 def test_no_gain_no_shares() -> None:
     change = a_change()
     found = erase(
-        change.replaced(item=np.zeros_like(change.item)), a_judge(change.base), "subtopic_coverage@5", draws=1
+        change.replaced(item=np.zeros_like(change.item)), an_evaluator(change.base), "subtopic_coverage@5", draws=1
     )
     assert found.faithfulness("shared") is None
     assert found.taken_back("shared", "top", 5) is None
@@ -219,7 +219,7 @@ def test_usual_features() -> None:
     assert usual_features(4)[-1] == 4
 
 
-def test_what_cannot_be_erased_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     change = a_change()
     with pytest.raises(InputError, match="9 features cannot be erased; there are 8"):
         erased(change, "top", "shared", 9)

@@ -1,4 +1,4 @@
-"""The explanation as an object: what it says of a small world is known, and every number in it can be recomputed."""
+"""The explanation as an object: its statements about planted data are known, and every number can be recomputed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ METRICS = ("ndcg@10", "subtopic_coverage@10", "catalogue_coverage@10")
 
 @pytest.fixture(scope="module")
 def world() -> tuple[Factors, Evaluator, Labels, np.ndarray, Change]:
-    """Four of twenty factors are planted; players have moved the items for SC, and know the first 800 users only."""
+    """Four of twenty factors are planted. Players moved the items for subtopic coverage of the first 800 users."""
     made = make_planted(seed=3)
     base = Factors.from_arrays(made.user, made.item)
     known = np.arange(800)
     model = CMB(diversity="subtopic_coverage", device="cpu").fit(
         base.of_users(known), made.split.of_users(known), made.subtopics
     )
-    judge = Evaluator.on(made.split, "test", base, made.subtopics, METRICS)
-    return base, judge, Labels.of(made.subtopics), made.planted, Change.of(base, model.delta_)
+    evaluator = Evaluator.on(made.split, "test", base, made.subtopics, METRICS)
+    return base, evaluator, Labels.of(made.subtopics), made.planted, Change.of(base, model.delta_)
 
 
 @pytest.fixture(scope="module")
 def found(world: tuple[Factors, Evaluator, Labels, np.ndarray, Change]) -> Explanation:
-    base, judge, labels, _, change = world
+    base, evaluator, labels, _, change = world
     others = np.arange(800, 1000)
-    unseen = Evaluator.on(make_planted(seed=3).split, "test", base, judge.subtopics, METRICS, others)
+    unseen = Evaluator.on(make_planted(seed=3).split, "test", base, evaluator.subtopics, METRICS, others)
     controls = run_controls(change, unseen, draws=99, unseen=True)
-    return explain(change, judge, "subtopic_coverage@10", axes="raw", labels=labels, controls=controls)
+    return explain(change, evaluator, "subtopic_coverage@10", axes="raw", labels=labels, controls=controls)
 
 
 def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explanation) -> None:
@@ -54,14 +54,14 @@ def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explan
 
 
 @pytest.mark.parametrize("kind", ["factors", "directions"])
-def test_turned_to_nothing_is_erased_and_to_one_is_as_it_was(world: Any, found: Explanation, kind: str) -> None:
-    _, judge, _, _, change = world
+def test_scale_0_erases_and_scale_1_changes_nothing(world: Any, found: Explanation, kind: str) -> None:
+    _, evaluator, _, _, change = world
     for row in getattr(found, kind)[:2]:
-        assert judge.means(found.turned(row, 0.0)) == pytest.approx(row.erased)
-        assert judge.means(found.turned(row, 1.0)) == pytest.approx(judge.means(change.after))
+        assert evaluator.means(found.turned(row, 0.0)) == pytest.approx(row.erased)
+        assert evaluator.means(found.turned(row, 1.0)) == pytest.approx(evaluator.means(change.after))
         users, items = found.turned(row, 2.0).search_vectors
         once, base = (it.search_vectors for it in (found.change.after, found.turned(row, 0.0)))
-        twice = 2 * (once[0] @ once[1].T) - base[0] @ base[1].T  # scores are linear in how far it is turned
+        twice = 2 * (once[0] @ once[1].T) - base[0] @ base[1].T  # scores are linear in the scale
         np.testing.assert_allclose(users @ items.T, twice, atol=1e-4)
 
 
@@ -74,14 +74,17 @@ def test_typical_items_are_the_two_ends(found: Explanation) -> None:
         assert max(values[low]) <= np.sort(values)[2]
 
 
-def test_what_a_factor_takes_back_is_what_erasing_it_does(world: Any, found: Explanation) -> None:
-    _, judge, _, _, change = world
+def test_taken_back_is_the_effect_of_erasing(world: Any, found: Explanation) -> None:
+    _, evaluator, _, _, change = world
     row = found.factors[0]
     erased = change.sides["item"].copy()
     erased[:, row.number] = 0
-    values = judge.means(replace(change, item=erased).after)
+    values = evaluator.means(replace(change, item=erased).after)
     assert row.erased == pytest.approx(values)
-    base, after = judge.means(change.base)["subtopic_coverage@10"], judge.means(change.after)["subtopic_coverage@10"]
+    base, after = (
+        evaluator.means(change.base)["subtopic_coverage@10"],
+        evaluator.means(change.after)["subtopic_coverage@10"],
+    )
     assert found.taken_back(row.erased) == pytest.approx((after - values["subtopic_coverage@10"]) / (after - base))
     assert found.shared()[row.number] == pytest.approx(row.size)
     assert found.shared().argmax() == row.number
@@ -91,31 +94,31 @@ def test_what_a_factor_takes_back_is_what_erasing_it_does(world: Any, found: Exp
 
 
 def test_without_controls_nothing_is_claimed(world: Any) -> None:
-    _, judge, _, _, change = world
-    found = explain(change, judge, draws=0)
+    _, evaluator, _, _, change = world
+    found = explain(change, evaluator, draws=0)
     assert not found.says_something
     assert "No controls were run" in found.sentences()[1]
     assert all(row.words == "no reliable name" for row in found.factors), "no labels, no names"
 
 
-def test_noise_is_refused_and_no_factor_is_spoken_of(world: Any) -> None:
-    base, judge, labels, _, change = world
+def test_noise_is_refused_and_no_factor_is_described(world: Any) -> None:
+    base, evaluator, labels, _, change = world
     generator = np.random.default_rng(0)
     noise = generator.permutation(change.sides["item"].ravel()).reshape(base.item.shape)
-    found = explain(Change(base, item=noise), judge, labels=labels, draws=99)
+    found = explain(Change(base, item=noise), evaluator, labels=labels, draws=99)
     assert not found.says_something
     assert len(found.sentences()) == 2, "what is promotion, and the verdict"
     assert "explains nothing about factors" in found.sentences()[1] or "nothing to explain" in found.sentences()[1]
 
 
-def test_on_known_users_it_is_arithmetic(world: Any) -> None:
-    _, judge, _, _, change = world
-    found = explain(change, judge, draws=49)
+def test_on_known_users_nothing_is_claimed(world: Any) -> None:
+    _, evaluator, _, _, change = world
+    found = explain(change, evaluator, draws=49)
     assert not found.says_something
-    assert any("what these vectors hold" in line for line in found.sentences())
+    assert any("describe these vectors" in line for line in found.sentences())
 
 
-def test_what_is_not_there_is_not_judged(world: Any) -> None:
+def test_metrics_without_inputs_are_left_out(world: Any) -> None:
     base, _, _, _, change = world
     bare = Evaluator.on(make_planted(seed=3).split, "test", base, metrics=(*METRICS, "ilad"))
     assert bare.metrics == ("ndcg@10", "catalogue_coverage@10", "ilad@10"), "no subtopics, no coverage of them"
@@ -136,18 +139,18 @@ def test_json_frames_and_html(found: Explanation) -> None:
 
 @pytest.mark.parametrize("axes", ["svd", "varimax", "subtopics"])
 def test_axes_change_factors_and_nothing_else(world: Any, found: Explanation, axes: str) -> None:
-    _, judge, labels, _, change = world
-    turned = explain(change, judge, axes=axes, labels=labels, draws=0)
+    _, evaluator, labels, _, change = world
+    turned = explain(change, evaluator, axes=axes, labels=labels, draws=0)
     assert turned.after == pytest.approx(found.after)
     assert [row.size for row in turned.directions] == pytest.approx([row.size for row in found.directions], rel=1e-3)
-    back = canonical(change.base, axes, subtopics=judge.subtopics).to_original(turned.change)
+    back = canonical(change.base, axes, subtopics=evaluator.subtopics).to_original(turned.change)
     np.testing.assert_allclose(back.sides["item"], change.sides["item"], atol=1e-4)
 
 
 def test_a_user_and_an_item(world: Any, found: Explanation) -> None:
-    _, judge, _, _, change = world
+    _, evaluator, _, _, change = world
     user = int(found.swaps.users[0])
-    view = view_user(found, judge, user)
+    view = view_user(found, evaluator, user)
     assert len(view.swaps) == (found.swaps.users == user).sum() > 0
     first = view.swaps[0]
     score = {name: factors.user[user] @ factors.item.T for name, factors in (("a", change.base), ("b", change.after))}
@@ -158,41 +161,41 @@ def test_a_user_and_an_item(world: Any, found: Explanation) -> None:
     assert item.entered == (found.swaps.came == came).sum()
     assert json.dumps([view.to_dict(), item.to_dict()])
     with pytest.raises(InputError, match="user"):
-        view_user(found, judge, 10_000)
+        view_user(found, evaluator, 10_000)
 
 
 def test_lists_of_another_method_are_explained_through_vectors(world: Any) -> None:
-    base, judge, labels, _, _ = world
-    candidates, scores = base.rank(50, exclude=judge.exclude)
+    base, evaluator, labels, _, _ = world
+    candidates, scores = base.rank(50, exclude=evaluator.exclude)
     lists = reranker("mmr", trade_off=0.7)(candidates, scores, 10, features=Features(vectors=base.item))
-    found = explain_lists(base, lists, judge, labels=labels, draws=0)
+    found = explain_lists(base, lists, evaluator, labels=labels, draws=0)
     assert found.change.user is not None
     assert any("%" in note for note in found.notes), "how much of the lists the vectors give back"
-    given_back = [len(set(a) & set(b)) / 10 for a, b in zip(judge.lists(found.change.after), lists, strict=True)]
+    given_back = [len(set(a) & set(b)) / 10 for a, b in zip(evaluator.lists(found.change.after), lists, strict=True)]
     assert np.mean(given_back) > 0.98, "twenty factors cannot hold every list"
 
 
 def test_singular_axes_are_the_default_and_named_features_stay(world: Any) -> None:
-    base, judge, _, _, change = world
-    assert explain(change, judge, draws=0).axes == "svd"
+    base, evaluator, _, _, change = world
+    assert explain(change, evaluator, draws=0).axes == "svd"
     named = replace(base, settings={"features": [f"feature {number}" for number in range(base.dim)]})
-    found = explain(replace(change, base=named), judge, draws=0)
+    found = explain(replace(change, base=named), evaluator, draws=0)
     assert found.axes == "raw"
     assert found.factors[0].label.startswith("feature ")
     empty = replace(
         base, user=np.hstack([base.user, 0 * base.user[:, :1]]), item=np.hstack([base.item, base.item[:, :1]])
     )
     moved = Change(empty, item=np.hstack([change.sides["item"], change.sides["item"][:, :1]]))
-    assert explain(moved, judge, draws=0).axes == "raw"
+    assert explain(moved, evaluator, draws=0).axes == "raw"
     with pytest.raises(InputError, match="empty ones"):
-        explain(moved, judge, axes="svd", draws=0)
+        explain(moved, evaluator, axes="svd", draws=0)
 
 
-def test_what_cannot_be_explained_is_refused(world: Any) -> None:
-    _, judge, _, _, change = world
-    with pytest.raises(InputError, match="not among the judge's metrics"):
-        explain(change, judge, "ilad@10")
+def test_invalid_arguments_are_refused(world: Any) -> None:
+    _, evaluator, _, _, change = world
+    with pytest.raises(InputError, match="not among the evaluator's metrics"):
+        explain(change, evaluator, "ilad@10")
     with pytest.raises(InputError, match="all users"):
-        explain(change, replace(judge, users=np.arange(5)))
+        explain(change, replace(evaluator, users=np.arange(5)))
     with pytest.raises(InputError, match="axes are"):
-        explain(change, judge, axes="sideways", draws=0)
+        explain(change, evaluator, axes="sideways", draws=0)

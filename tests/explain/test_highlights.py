@@ -1,4 +1,4 @@
-"""What of a run is worth showing: picked from what others found, and found again here the slow way."""
+"""Highlights of a run, checked against slow implementations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
-from recprism.explain._highlights import item_heat, telling_users, who_pays
+from recprism.explain._highlights import highlight_users, item_heat, who_pays
 from recprism.explain.change import Change
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
@@ -22,7 +22,7 @@ from recprism.runs.run import Run
 
 @pytest.fixture(scope="module")
 def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Users' vectors moved, items' stayed."""
+    """User vectors moved, item vectors did not."""
     split = small.split(seed=0)
     made = Run.create(tmp_path_factory.mktemp("runs") / "user", RunConfig())
     made.save_data(small, split)
@@ -40,7 +40,7 @@ def found(run: Run) -> Explained:
     return explain_run(run, draws=0)
 
 
-def test_heat_of_users_vectors_is_the_mean_part_over_the_lists_an_item_came_into(found: Explained) -> None:
+def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: Explained) -> None:
     heat, swaps = item_heat(found.explanation, 4, 3), found.explanation.swaps
     assert heat is not None
     assert (heat.side, heat.values.shape) == ("user", (4, 3))
@@ -51,8 +51,8 @@ def test_heat_of_users_vectors_is_the_mean_part_over_the_lists_an_item_came_into
     np.testing.assert_allclose(heat.values[1], mean)
 
 
-def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) -> None:
-    chosen = telling_users(found.explanation, found.evaluator, 10)
+def test_highlighted_users_are_distinct_and_their_lists_changed(found: Explained) -> None:
+    chosen = highlight_users(found.explanation, found.evaluator, 10)
     rows = [one.row for one in chosen]
     assert len(set(rows)) == len(rows) == 10
     assert set(rows) <= set(found.explanation.swaps.users.tolist())
@@ -66,7 +66,7 @@ def test_telling_users_are_distinct_and_their_lists_changed(found: Explained) ->
 
 def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
     found = explain_run(run, "calibration@10", draws=0)
-    first = telling_users(found.explanation, found.evaluator)[0]
+    first = highlight_users(found.explanation, found.evaluator)[0]
     change = found.explanation.change
     before, after = (found.evaluator.values(it)["calibration@10"] for it in (change.base, change.after))
     assert first.reason == "gained most"

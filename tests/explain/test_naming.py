@@ -57,8 +57,8 @@ def test_a_planted_association_is_found_at_both_ends() -> None:
     assert names[3].typical_low.tolist() == np.argsort(coordinates[:, 3])[:5].tolist()
 
 
-def test_effects_are_what_they_are_called() -> None:
-    """Rank-biserial: pairs in order less pairs out of order, among all pairs of an item with and one without."""
+def test_effects_match_their_definitions() -> None:
+    """Rank-biserial: pairs in order minus pairs out of order, among all pairs of an item with and one without."""
     generator = np.random.default_rng(2)
     labels = labels_at_random(2)
     column = generator.normal(size=N) + labels.values[:, 11]
@@ -110,7 +110,7 @@ def test_the_same_seed_gives_the_same_names_and_scale_does_not_matter() -> None:
     assert one.p_value == two.p_value
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="give both"):
         name_coordinates(np.zeros((5, 2)), Labels.of(more={"x": np.zeros(6)}))
     with pytest.raises(InputError, match="at least one label"):

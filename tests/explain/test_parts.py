@@ -20,8 +20,10 @@ def world(user: np.ndarray, item: np.ndarray, delta: np.ndarray) -> tuple[Change
     base = Factors.from_arrays(user, item)
     topics = np.eye(len(item), dtype=bool)[:, :10]
     context = Context(subtopics=topics, vectors=item, n_items=len(item))
-    judge = Evaluator(context, Incidence.empty((len(user), len(item))), ("catalogue_coverage@3", "subtopic_coverage@3"))
-    return Change(base, item=delta.astype(np.float32)), judge
+    evaluator = Evaluator(
+        context, Incidence.empty((len(user), len(item))), ("catalogue_coverage@3", "subtopic_coverage@3")
+    )
+    return Change(base, item=delta.astype(np.float32)), evaluator
 
 
 def test_a_promotion_that_is_the_same_for_all_is_all_bias() -> None:
@@ -36,9 +38,9 @@ def test_a_promotion_that_is_the_same_for_all_is_all_bias() -> None:
     assert parts["subtopic_coverage@3"].bias_share == pytest.approx(1)
 
 
-def test_what_one_half_gains_and_the_other_loses_is_no_bias() -> None:
+def test_a_gain_of_one_half_and_a_loss_of_the_other_is_no_bias() -> None:
     generator = np.random.default_rng(0)
-    side = np.where(np.arange(20) < 10, 1.0, -1.0)[:, None]  # two groups that look at factor 0 in opposite ways
+    side = np.where(np.arange(20) < 10, 1.0, -1.0)[:, None]  # two groups with opposite signs in factor 0
     user = np.hstack([side, np.ones((20, 1))])
     item = np.hstack([np.zeros((30, 1)), generator.normal(size=(30, 1))])
     delta = np.zeros((30, 2))
@@ -52,7 +54,7 @@ def test_what_one_half_gains_and_the_other_loses_is_no_bias() -> None:
     assert "need not add up" in parts.sentence("catalogue_coverage@3")
 
 
-def test_no_shares_of_nothing() -> None:
+def test_there_are_no_shares_without_a_change() -> None:
     row = PartsOfOne("subtopic_coverage@10", 0.5, 1e-5, 0.1, 0.2)
     assert row.bias_share is None
     assert row.rest_share is None

@@ -1,4 +1,4 @@
-"""Factors ranked by how much they were moved."""
+"""Rankings of factors by how far they moved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_any_slice_can_be_taken() -> None:
     np.testing.assert_allclose(shared(DELTA, np.array([True, False, False])), [1, 4, 0])
 
 
-def test_a_user_sees_the_items_of_the_own_list() -> None:
+def test_through_lists_averages_over_the_items_of_a_list() -> None:
     lists = np.array([[0, 2], [1, -1], [-1, -1]])
     np.testing.assert_allclose(through_lists(DELTA, lists), [[0.5, 3, 0.5], [3, 0, 0], [0, 0, 0]])
 
@@ -44,7 +44,7 @@ def test_rankings_that_are_the_same_agree_whatever_their_scale(seed: int) -> Non
 
 
 def test_the_interval_holds_the_truth() -> None:
-    """Seeds with a common part: the interval of four seeds holds the mean of many about as often as it says."""
+    """Seeds with a common part: the interval of four seeds holds the mean of many about as often as its level says."""
     generator = np.random.default_rng(0)
     common = generator.normal(size=30)
     truth = rank_agreement(common + generator.normal(size=(300, 30))).mean
@@ -61,12 +61,12 @@ def test_a_constant_ranking_agrees_with_nothing_and_two_have_no_interval() -> No
 
 
 @pytest.mark.parametrize("sizes", [[[1, 2]], [[1], [2]], [[1, np.nan], [2, 3]]])
-def test_what_cannot_be_compared_is_refused(sizes: list[list[float]]) -> None:
+def test_invalid_rankings_are_refused(sizes: list[list[float]]) -> None:
     with pytest.raises(InputError):
         rank_agreement(sizes)
 
 
-def test_rows_that_are_not_there_are_refused() -> None:
+def test_missing_rows_are_refused() -> None:
     with pytest.raises(InputError, match="at least one row"):
         shared(DELTA, [])
     with pytest.raises(InputError, match="at least one row"):

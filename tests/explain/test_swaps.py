@@ -1,4 +1,4 @@
-"""Swaps taken apart: the parts add up, and each swap is judged on the list it happened in."""
+"""Parts of swaps: they add up, and each swap is evaluated on the list in which it happened."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_swaps_turn_the_base_lists_into_the_new_ones(seed: int, sides: tuple[str
         assert (np.diff(mine.rank_out) > 0).all()
 
 
-def test_a_swap_is_judged_alone_in_its_list() -> None:
+def test_a_swap_is_evaluated_alone_in_its_list() -> None:
     change = made(3, ("item", "user"))
     generator = np.random.default_rng(0)
     subtopics = Subtopics.from_pairs(np.arange(30), np.array(list("abcdef"))[generator.integers(0, 6, 30)], 30)
     context = Context(relevant=generator.random((20, 30)) < 0.2, subtopics=subtopics, vectors=change.base.item)
-    judge = Evaluator(context, Incidence.empty((20, 30)), ("ndcg@6", "subtopic_coverage@6", "catalogue_coverage@6"))
+    evaluator = Evaluator(context, Incidence.empty((20, 30)), ("ndcg@6", "subtopic_coverage@6", "catalogue_coverage@6"))
     found = find_swaps(change, 6)
-    effects = found.effects(judge)
+    effects = found.effects(evaluator)
     assert set(effects) == {"ndcg@6", "subtopic_coverage@6"}  # catalogue_coverage belongs to all lists together
     before = evaluate(found.base_lists, context, ["ndcg@6", "subtopic_coverage@6"], bootstrap=0).values
     for number in range(len(found)):
@@ -87,16 +87,16 @@ def test_a_swap_is_judged_alone_in_its_list() -> None:
             assert values[number] == pytest.approx(after[metric][user] - before[metric][user], nan_ok=True)
 
 
-def test_the_sum_over_swaps_is_put_together_by_factor() -> None:
+def test_means_over_swaps_are_per_factor() -> None:
     found = find_swaps(made(1), 10)
     np.testing.assert_allclose(found.mean_parts()["item"].sum(), found.total.mean())
     assert (found.mean_sizes()["item"] >= np.abs(found.mean_parts()["item"])).all()
     assert (found.total > 0).all()  # what came in must have gained on what went out
 
 
-def test_a_change_too_small_for_any_swap_is_no_accident() -> None:
+def test_a_change_too_small_for_any_swap_gives_no_swaps() -> None:
     found = find_swaps(made(0, size=1e-7), 5)
     assert len(found) == 0
     assert found.mean_parts()["item"].tolist() == [0.0] * 5
-    judge = Evaluator(Context(relevant=np.eye(20, 30)), Incidence.empty((20, 30)), ("ndcg@5",))
-    assert found.effects(judge)["ndcg@5"].shape == (0,)
+    evaluator = Evaluator(Context(relevant=np.eye(20, 30)), Incidence.empty((20, 30)), ("ndcg@5",))
+    assert found.effects(evaluator)["ndcg@5"].shape == (0,)

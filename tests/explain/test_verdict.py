@@ -1,4 +1,4 @@
-"""When something may be said about factors, and in which words it is refused."""
+"""When a claim about factors is supported, and how a refusal is worded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from recprism.metrics import Context
 from recprism.models import Factors
 
 N_USERS, N_ITEMS, DIM = 80, 60, 30
-GROUP = np.where(np.arange(N_USERS) < 40, 1.0, -1.0)  # two groups that look at factor 0 in opposite ways
+GROUP = np.where(np.arange(N_USERS) < 40, 1.0, -1.0)  # two groups with opposite signs in factor 0
 
 
 def world(labels: bool = True) -> tuple[Factors, Evaluator]:
-    """Everybody gets items 0 to 9, all of subtopic 0; the others hold all the other subtopics."""
+    """All users get items 0 to 9, all of subtopic 0; the others hold all the other subtopics."""
     generator = np.random.default_rng(0)
-    user = generator.normal(0, 0.02, (N_USERS, DIM))  # what is shuffled away from factors 0 and 1 does nothing
-    user[:, 0], user[:, 1] = GROUP, 1.0  # the mean user looks at factor 1
+    user = generator.normal(0, 0.02, (N_USERS, DIM))  # values shuffled to other factors have no effect
+    user[:, 0], user[:, 1] = GROUP, 1.0  # the mean user is along factor 1
     item = generator.normal(0, 0.05, (N_ITEMS, DIM))
     item[:10, 1] += 1.0
     topics = np.zeros((N_ITEMS, 12), bool)
@@ -43,9 +43,9 @@ def for_each_group_its_own() -> np.ndarray:
 
 
 def verdict_on(delta: np.ndarray, draws: int = 99) -> Verdict:
-    base, judge = world()
+    base, evaluator = world()
     change = Change(base, item=delta.astype(np.float32))
-    return Verdict.of(run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=draws, unseen=True))
+    return Verdict.of(run_controls(change, evaluator, "subtopic_coverage@5", "ndcg@5", draws=draws, unseen=True))
 
 
 def test_a_change_for_some_users_only_is_about_factors() -> None:
@@ -57,7 +57,7 @@ def test_a_change_for_some_users_only_is_about_factors() -> None:
     assert "its own values shuffled within items" in verdict.sentence()
 
 
-def test_a_pure_promotion_says_so() -> None:
+def test_a_pure_promotion_is_recognised() -> None:
     delta = np.zeros((N_ITEMS, DIM))
     delta[13:18, 1] = 1.2  # five items of five subtopics, along the mean user
     verdict = verdict_on(delta)
@@ -84,14 +84,14 @@ def test_nothing_moved() -> None:
 
 def test_nothing_gained() -> None:
     delta = np.zeros((N_ITEMS, DIM))
-    delta[:5, 1] = 1.0  # what is on top goes further up
+    delta[:5, 1] = 1.0  # top items move further up
     verdict = verdict_on(delta, draws=3)
     assert verdict.reason == "nothing gained"
     assert "no better than none at all" in verdict.sentence()
     assert not verdict.holds
 
 
-def test_few_draws_can_not_hold() -> None:
+def test_too_few_draws_cannot_hold() -> None:
     """With 19 draws no p-value corrected for two controls is below 0.05."""
     delta = for_each_group_its_own()
     verdict = verdict_on(delta, draws=18)
@@ -101,21 +101,21 @@ def test_few_draws_can_not_hold() -> None:
 
 
 def test_nothing_is_claimed_on_the_users_it_was_made_for() -> None:
-    base, judge = world()
+    base, evaluator = world()
     change = Change(base, item=for_each_group_its_own().astype(np.float32))
-    verdict = Verdict.of(run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=99))
+    verdict = Verdict.of(run_controls(change, evaluator, "subtopic_coverage@5", "ndcg@5", draws=99))
     assert verdict.reason == "known users"
     assert not verdict.holds
     assert "says nothing about factors in general" in verdict.sentence()
 
 
 def test_without_labels_promotion_is_still_a_rival() -> None:
-    """Nobody knows what anything costs, so promotion may cost what it will."""
-    base, judge = world(labels=False)
+    """The cost is unknown, so promotion has no limit."""
+    base, evaluator = world(labels=False)
     delta = np.zeros((N_ITEMS, DIM))
     delta[13:18, 1] = 1.2
     change = Change(base, item=delta.astype(np.float32))
-    controls = run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=59, unseen=True)
+    controls = run_controls(change, evaluator, "subtopic_coverage@5", "ndcg@5", draws=59, unseen=True)
     assert not Verdict.of(controls).holds
     assert "none" not in controls.bias.sources
 
@@ -135,7 +135,7 @@ def test_plain_values() -> None:
 
 @pytest.mark.parametrize("level", [0.05, 0.5])
 def test_the_level_is_a_choice(level: float) -> None:
-    base, judge = world()
+    base, evaluator = world()
     change = Change(base, item=for_each_group_its_own().astype(np.float32))
-    controls = run_controls(change, judge, "subtopic_coverage@5", "ndcg@5", draws=9, unseen=True)
+    controls = run_controls(change, evaluator, "subtopic_coverage@5", "ndcg@5", draws=9, unseen=True)
     assert Verdict.of(controls, level).holds == (level > 0.2), "nine draws are enough for a lax level alone"

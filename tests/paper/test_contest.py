@@ -1,4 +1,4 @@
-"""Everybody against everybody: resumable, paired, corrected."""
+"""The contest: resumable, paired, corrected."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def test_pairs_are_users_or_seeds() -> None:
     assert p < 1e-9
     p, lead = paired([np.array([0.5]), np.array([0.6])], [np.array([0.4]), np.array([0.45])])
     assert lead == pytest.approx(0.125)
-    assert 0.05 < p < 0.5, "two seeds say little"
-    assert paired([np.array([0.5])], [np.array([0.4])])[0] == 1.0, "one seed says nothing"
+    assert 0.05 < p < 0.5, "two seeds give a wide interval"
+    assert paired([np.array([0.5])], [np.array([0.4])])[0] == 1.0, "one seed cannot be tested"
 
 
 def test_hypervolume() -> None:
     assert hypervolume([], 0.1) == 0
     assert hypervolume([(0.02, 0.1)], 0.1) == pytest.approx(80)
-    assert hypervolume([(0.02, 0.1), (0.3, 5.0)], 0.1) == pytest.approx(80), "beyond the limit counts for nothing"
+    assert hypervolume([(0.02, 0.1), (0.3, 5.0)], 0.1) == pytest.approx(80), "a point beyond the limit does not count"
     assert hypervolume([(0.0, 0.1), (0.05, 0.05)], 0.1) == pytest.approx(100), "a dominated point adds nothing"
 
 
-def test_a_small_grid_runs_and_goes_on(small: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("xquad_uniform", "exposure")}
     for module in (grid, verdict):
         monkeypatch.setattr(module, "RIVALS", few)
@@ -66,13 +66,13 @@ def test_a_small_grid_runs_and_goes_on(small: Dataset, tmp_path: Path, monkeypat
     monkeypatch.setattr("recprism.paper.tuning.TRADE_OFFS", (0.1, 0.4))
     monkeypatch.setattr("recprism.paper.tuning.REFINEMENTS", 1)
     steps: list[str] = []
-    worlds = (("ml-latest-small", "bprmf"),)
-    left = grid.pieces_left(worlds, tmp_path, seeds=2)
-    grid.compare(worlds, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=steps.append)
-    assert len(steps) == left, "the bar knows how many there are"
-    assert grid.pieces_left(worlds, tmp_path, seeds=2) == 0
+    cases = (("ml-latest-small", "bprmf"),)
+    left = grid.pieces_left(cases, tmp_path, seeds=2)
+    grid.compare(cases, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=steps.append)
+    assert len(steps) == left, "the progress bar has the right total"
+    assert grid.pieces_left(cases, tmp_path, seeds=2) == 0
     assert any("tuning" in step for step in steps)
-    cells = table(tmp_path, worlds, seeds=2)
+    cells = table(tmp_path, cases, seeds=2)
     assert len(cells) == 8
     for cell in cells:
         assert {duel.rival.method for duel in cell.duels} == set(few)
@@ -82,5 +82,5 @@ def test_a_small_grid_runs_and_goes_on(small: Dataset, tmp_path: Path, monkeypat
     assert covered.ours.gain > 0.1
     assert covered.share_of_ceiling > 0.9
     again: list[str] = []
-    grid.compare(worlds, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=again.append)
-    assert not again, "what is there is not run again"
+    grid.compare(cases, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=again.append)
+    assert not again, "finished pieces are not run again"

@@ -1,4 +1,4 @@
-"""The paper's tables: every row has a plan, every plan runs, and an interrupted reproduction goes on."""
+"""The paper's tables: every row has a plan, every plan runs, and an interrupted reproduction is resumed."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_a_row_of_each_kind_runs_and_is_read_back(small: Dataset, tmp_path: Path
     assert all(cell.delta_sha and cell.ours_std is not None for cell in learned)
     tuned = json.loads((tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-dpp--tuned.json").read_text())
     assert 0 < tuned["DPP, tuned"]["trade_off"] < 1
-    # Everything is on disk: asked again, nothing is run.
-    file = tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-cmb-subtopic_coverage-recall.json"
+    # Everything is on disk: the second call runs nothing.
+    file = tmp_path / "ml-latest-small" / "seed-0" / "tradeoff-bprmf-cmb-sc-recall.json"
     stored = json.loads(file.read_text())
     stored["CMB-SC-Recall"]["metrics"]["recall@10"] = 0.5
     file.write_text(json.dumps(stored))

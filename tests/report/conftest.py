@@ -1,4 +1,4 @@
-"""A little content made by hand, and a quickly made run."""
+"""A small synthetic content, and small runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def change(name: str, relative: float | None = 0.1, better: bool | None = True) 
 
 @pytest.fixture
 def explained() -> Explained:
-    """Names as hostile as data can be: nothing of them may become markup."""
+    """Hostile names: none of them may become markup."""
     return Explained(
         objective="subtopic_coverage@10",
         holds=True,
@@ -75,7 +75,7 @@ def explained() -> Explained:
                 (Entry(1, "Old & gone", "1999", ("Drama",), "gone"), Entry(2, "Diversified", "", (), "moved")),
                 (
                     Entry(1, "Diversified", "", (), "moved"),
-                    Entry(2, "New", "2001", ("War",), "new", ("Came in for Old.",)),
+                    Entry(2, "New", "2001", ("War",), "new", ("It replaced Old.",)),
                 ),
             ),
         ),
@@ -119,7 +119,7 @@ def trained(trained_run: Callable[..., Run]) -> Path:
 
 @pytest.fixture(scope="session")
 def diversified(searched_run: Callable[..., Run]) -> Path:
-    """The same with a perturbation of the item vectors, found by players."""
+    """The same with a perturbation of the item vectors that players found."""
     return searched_run(iterations=10).path
 
 

@@ -41,7 +41,7 @@ def test_the_same_content_gives_the_same_figures(content: Content, explained: Ex
     assert first == second
 
 
-def test_the_front_tells_what_is_certified_within_the_budget_from_what_needs_a_larger_one(content: Content) -> None:
+def test_the_front_distinguishes_points_within_the_budget_from_larger_ones(content: Content) -> None:
     figure = figures.front(content)
     assert figure is not None
     drawn = json.dumps(figure.spec)
@@ -51,7 +51,7 @@ def test_the_front_tells_what_is_certified_within_the_budget_from_what_needs_a_l
     assert [row[-1] for row in figure.table.rows[:3]] == ["1 %", "5 %", ""]
 
 
-def test_what_may_be_chance_is_neither_better_nor_worse(content: Content) -> None:
+def test_a_change_that_may_be_chance_is_neither_better_nor_worse(content: Content) -> None:
     unsure, sure = replace(content.changes[0], low=-0.01), replace(content.changes[1], high=-0.001)
     figure = figures.changes(replace(content, changes=(unsure, sure)))
     assert figure is not None
@@ -61,18 +61,18 @@ def test_what_may_be_chance_is_neither_better_nor_worse(content: Content) -> Non
     assert '"kind": "better"' not in drawn
 
 
-def test_no_labels_no_front(content: Content) -> None:
+def test_without_labels_there_is_no_front(content: Content) -> None:
     assert figures.front(replace(content, front=())) is None
 
 
-def test_the_curve_of_erasure_stands_beside_its_controls(explained: Explained) -> None:
+def test_the_erasure_curve_is_drawn_with_its_controls(explained: Explained) -> None:
     individual, shared = figures_explained.erasure(explained)
     assert individual.table.columns == ("erased", "the largest first", "at random, same sum", "at random, same squares")
     assert individual.table.rows[1] == ("2", "50 %", "50 %", "50 %")
     assert shared.caption == explained.erasure_sentences[1]
 
 
-def test_nothing_to_draw_is_no_figure(explained: Explained) -> None:
+def test_without_data_there_is_no_figure(explained: Explained) -> None:
     empty = replace(explained, controls=(), features=(), erased=(), heat=())
     assert figures_explained.controls(empty) is None
     assert figures_explained.features(empty) is None
@@ -80,17 +80,17 @@ def test_nothing_to_draw_is_no_figure(explained: Explained) -> None:
     assert figures_explained.erasure(empty) == []
 
 
-def test_the_heat_map_says_what_a_cell_is_and_that_it_may_mean_nothing(explained: Explained) -> None:
+def test_the_heat_map_explains_its_cells(explained: Explained) -> None:
     moved = figures_explained.heat(explained)
     stayed = figures_explained.heat(replace(explained, heat_side="user", holds=False))
     assert moved is not None
     assert stayed is not None
     assert "added to the item's vector" in moved.caption
-    assert "Only users' vectors moved" in stayed.caption
+    assert "Only user vectors moved" in stayed.caption
     assert "arithmetic" in stayed.caption
 
 
-def test_a_change_that_lost_stands_beside_its_controls_with_its_own_value(explained: Explained) -> None:
+def test_a_change_that_lost_is_drawn_with_its_controls(explained: Explained) -> None:
     controls = tuple(replace(it, share=None) for it in explained.controls)
     figure = figures_explained.controls(replace(explained, gain=-0.02, controls=controls))
     assert figure is not None
@@ -98,7 +98,7 @@ def test_a_change_that_lost_stands_beside_its_controls_with_its_own_value(explai
     assert '"gain": -0.02' in json.dumps(figure.spec)
 
 
-def test_what_means_nothing_has_no_name(explained: Explained) -> None:
+def test_without_a_claim_no_factor_has_a_name(explained: Explained) -> None:
     named, plain = (figures_explained.features(replace(explained, holds=holds)) for holds in (True, False))
     assert named is not None
     assert plain is not None
@@ -108,8 +108,8 @@ def test_what_means_nothing_has_no_name(explained: Explained) -> None:
     assert plain.caption.endswith(figures_explained.ARITHMETIC)
 
 
-def test_bars_of_one_length_are_said_to_be(explained: Explained, content: Content) -> None:
-    """Of one kind, among those shown, and where factors may be spoken of at all."""
+def test_bars_of_equal_length_are_called_equal(explained: Explained, content: Content) -> None:
+    """For one kind, among those shown, and only if the verdict holds."""
 
     def told(*bars: tuple[str, float], holds: bool = True) -> str:
         features = tuple(replace(explained.features[0], kind=kind, taken_back=back) for kind, back in bars)
@@ -124,7 +124,7 @@ def test_bars_of_one_length_are_said_to_be(explained: Explained, content: Conten
     assert told(*alike, holds=False) == "Factors matter to it."
 
 
-def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> None:
+def test_the_verdict_always_has_three_sentences(content: Content) -> None:
     price, factors, advice = words.verdict(content, None)
     assert "subtopic_coverage@10 +10.0 %" in price
     assert "at most 1 % is certified" in price
@@ -146,4 +146,4 @@ def test_the_verdict_has_three_sentences_whatever_happened(content: Content) -> 
     refused = words.verdict(audit, "No point is certified.")
     assert refused[0].endswith("No point is certified.")
     unknown = replace(audit, front=())
-    assert "nobody knows" in words.verdict(unknown, None)[0]
+    assert "the cost of diversity is not known" in words.verdict(unknown, None)[0]

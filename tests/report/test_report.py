@@ -1,4 +1,4 @@
-"""The page: whole, by itself, and the same whatever the run holds."""
+"""The page: complete, self-contained, for every kind of run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOADS = {"src", "href", "data", "poster", "srcset", "action"}
 
 @dataclass
 class Page(HTMLParser):
-    """Checks that elements close in order, and notes what a test asks about."""
+    """Checks that elements close in order, and records what tests need."""
 
     open: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ def without_scripts(text: str) -> str:
     return re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
 
 
-def test_a_page_of_made_up_content(content: Content) -> None:
+def test_a_page_of_synthetic_content(content: Content) -> None:
     text = render(content)
     page = read(text)
     assert len(text.encode()) < 3_000_000
@@ -80,7 +80,7 @@ def test_a_page_of_made_up_content(content: Content) -> None:
     assert text.count('<details class="data"') == len(charts), "every chart has its table"
     assert {"verdict", "front", "change", "pays", "factors", "erasure", "items", "users", "facts"} <= set(page.ids)
     assert page.focusable == 1, "the one new item can be reached by keyboard"
-    assert "Came in for Old." in page.text
+    assert "It replaced Old." in page.text
     assert "recprism recommend runs/made-up" in page.text
     assert "For 1 %: −3 %." in page.text
 
@@ -96,7 +96,7 @@ def test_it_loads_nothing_and_needs_no_eval(content: Content) -> None:
 
 
 def test_names_from_data_stay_text(content: Content) -> None:
-    """Titles come from anywhere: none may end a script or start an element."""
+    """Titles are untrusted: none may end a script or start an element."""
     text = render(replace(content, title="<img src=x onerror=alert(1)>"))
     page = read(text)
     assert "<img" not in without_scripts(text)
@@ -104,7 +104,7 @@ def test_names_from_data_stay_text(content: Content) -> None:
     assert inline_json("</script>&") == '"\\u003c/script\\u003e\\u0026"'
 
 
-def test_the_shipped_scripts_can_stand_in_a_page() -> None:
+def test_the_shipped_scripts_can_be_inlined() -> None:
     from importlib.resources import files
 
     folder = files("recprism.report").joinpath("static")
@@ -119,7 +119,7 @@ def test_a_run_that_was_not_diversified_gets_an_audit(trained: Path) -> None:
     content = gather(Run.open(trained))
     page = read(render(content))
     assert not content.diversified
-    assert "This run was not diversified: there is no after." in " ".join(page.text)
+    assert "This run was not diversified. These are the metrics of its current lists:" in " ".join(page.text)
     assert "factors" not in page.ids
     assert "recprism diversify" in content.verdict[2]
 
@@ -145,7 +145,7 @@ def test_a_diversified_run_gets_the_whole_page(
     assert page.focusable == sum(it["state"] == "new" for user in told["explained"]["users"] for it in user["after"])
 
 
-def test_the_page_says_on_whom_controls_were_judged(content: Content) -> None:
+def test_the_page_names_the_users_of_the_controls(content: Content) -> None:
     text = " ".join(read(render(content)).text)
     assert text.index("Factors matter to it.") < text.index("Controls were judged on 20 users.")
 
@@ -161,7 +161,7 @@ def test_where_factors_do_not_hold_the_page_does_not_name_them(content: Content)
 
 
 def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
-    """Names stay distinct, and what cannot be judged is said to be so."""
+    """Names stay distinct, and missing values are marked as not judged."""
     content = gather(Run.open(unlabelled), part="validation", draws=0)
     json.dumps(content.to_dict(), allow_nan=False)
     found = content.explained
@@ -181,10 +181,10 @@ def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
     assert "Accuracy could not be judged:" in page
     assert "nan" not in page.split()
     assert [what for _, what in content.facts["What happened"]][:2] == ["first", "second"]
-    assert content.facts["What happened"][2:] == [("then", "events.jsonl does not tell how it ended")]
+    assert content.facts["What happened"][2:] == [("then", "events.jsonl does not say how it ended")]
 
 
-def test_the_command_says_the_verdict_and_where_the_page_is(
+def test_the_command_prints_the_verdict_and_the_path(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     assert call("report", trained, "-o", tmp_path / "page.html") == 0
@@ -205,7 +205,7 @@ def test_the_command_says_the_verdict_and_where_the_page_is(
         (("-o", "."), "is a directory"),
     ],
 )
-def test_bad_questions_get_one_sentence(
+def test_bad_arguments_get_one_sentence(
     trained: Path,
     capsys: pytest.CaptureFixture[str],
     call: Callable[..., int],
@@ -219,7 +219,7 @@ def test_bad_questions_get_one_sentence(
     assert "Traceback" not in err
 
 
-def test_a_run_without_a_model_is_told_what_to_do(
+def test_a_run_without_a_model_gets_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     Run.create(tmp_path / "empty", RunConfig())

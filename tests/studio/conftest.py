@@ -1,4 +1,4 @@
-"""Runs in every state, and a server over them."""
+"""Runs in every state, and a server for them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shelf(
 
 
 def wait_until_ready(client: TestClient, run: str, seconds: float = 120) -> dict[str, object]:
-    """The run's summary once it is ready or broken."""
+    """Wait until the run is ready or broken; returns its summary."""
     for _ in range(int(seconds / 0.1)):
         found: dict[str, object] = client.get(f"/api/runs/{run}").json()
         if found["phase"] == "broken" or (found["phase"] == "ready" and not found["message"]):

@@ -1,4 +1,4 @@
-"""What is too much is refused, and said so; nothing that is asked ends in a 5xx."""
+"""Excessive requests are refused with a reason; no request ends in a 5xx."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from recprism.studio.studio import MOST_WAITING, BusyError, Studio
 pytestmark = pytest.mark.slow
 
 
-def test_a_bucket_lets_as_many_through_as_it_says() -> None:
+def test_a_bucket_accepts_its_size_and_rate() -> None:
     now = 0.0
     bucket = Bucket(per_second=10, at_once=5, clock=lambda: now)
     assert [bucket.wait("a") > 0 for _ in range(7)] == [False] * 5 + [True] * 2
-    assert bucket.wait("b") == 0, "each address has room of its own"
+    assert bucket.wait("b") == 0, "each address has its own bucket"
     assert bucket.wait("a") == pytest.approx(0.1)
     now = 0.2
     assert [bucket.wait("a") > 0 for _ in range(3)] == [False, False, True]
@@ -69,14 +69,14 @@ def test_work_that_takes_time_does_not_pile_up(shelf: Path) -> None:
     studio.close()
 
 
-def test_no_question_ends_in_a_fault(client: TestClient) -> None:
-    """Made-up requests to everything that is described, sensible and not: never a 5xx."""
+def test_no_request_ends_in_a_server_error(client: TestClient) -> None:
+    """Valid and invalid requests to every route: never a 5xx."""
     described = schemathesis.openapi.from_dict(client.get("/api/openapi.json").json())
     asked = {"n": 0}
     for found in described.get_all_operations():
         operation = found.ok()
         if operation.path.endswith("/events"):
-            continue  # goes on until one leaves
+            continue  # an endless stream
 
         anything = st.one_of(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)
 

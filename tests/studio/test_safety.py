@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with the answers."""
+"""Access control and security headers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_no_path_leads_out_of_the_folders(client: TestClient, folder: str, step:
         assert "[data]" not in answer.text
 
 
-def test_with_a_token_nothing_is_answered_without_it(shelf: Path) -> None:
+def test_with_a_token_requests_without_it_are_refused(shelf: Path) -> None:
     with TestClient(create_app([shelf / "empty"], host="0.0.0.0", token="secret"), base_url="http://studio") as client:
         for path in ("/", "/api/runs", "/static/studio.js", "/api/openapi.json"):
             assert client.get(path).status_code == 401
@@ -58,14 +58,14 @@ def test_with_a_token_nothing_is_answered_without_it(shelf: Path) -> None:
         arrived = client.get("/?token=secret", follow_redirects=False)
         assert arrived.status_code == 303
         assert "httponly" in arrived.headers["set-cookie"].lower()
-        assert client.get("/api/runs").status_code == 200, "the cookie is enough from then on"
+        assert client.get("/api/runs").status_code == 200, "afterwards the cookie is enough"
 
 
 @pytest.mark.parametrize(
     ("host", "expected"),
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("x.org", False)],
 )
-def test_what_is_this_machine_alone(host: str, expected: bool) -> None:
+def test_loopback_addresses(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 

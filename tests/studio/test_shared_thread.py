@@ -1,4 +1,4 @@
-"""Studios come and go; the threads that work for them stay, and nothing else does."""
+"""Threads outlive the studios that use them; nothing else does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_thread_outlives_the_studios_that_use_it() -> None:
     assert other not in seen
 
 
-def test_closing_ends_ones_own_work_and_leaves_that_of_others() -> None:
+def test_closing_ends_only_the_work_of_one_studio() -> None:
     mine, theirs, begun, held = SharedThread("test"), SharedThread("test"), threading.Event(), threading.Event()
 
     def hold() -> bool:
@@ -40,7 +40,7 @@ def test_closing_ends_ones_own_work_and_leaves_that_of_others() -> None:
     closing.start()
     with pytest.raises(CancelledError):
         waiting.result(60)
-    assert closing.is_alive(), "it waits for what has begun"
+    assert closing.is_alive(), "it waits for running work"
     held.set()
     closing.join(60)
     assert running.result(0)
@@ -51,7 +51,7 @@ def test_closing_ends_ones_own_work_and_leaves_that_of_others() -> None:
 
 
 def test_a_closed_studio_leaves_no_function_behind(shelf: Path) -> None:
-    """FastAPI remembers the functions it was given; those made for one studio would stay."""
+    """FastAPI keeps the functions it was given; functions of one studio would stay."""
     before = _made_while_running()
     for _ in range(3):
         _look_at(shelf / "empty")
@@ -67,7 +67,7 @@ def _made_while_running() -> Counter[str]:
     """The server's functions that were defined inside another one, by name."""
     gc.unfreeze()
     gc.collect()
-    functions = (it for it in gc.get_objects() if type(it) is FunctionType)  # asks nothing of the others
+    functions = (it for it in gc.get_objects() if type(it) is FunctionType)  # does not access other objects
     return Counter(
         it.__qualname__
         for it in functions

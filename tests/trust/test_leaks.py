@@ -145,9 +145,9 @@ def test_what_compare_tunes(
     monkeypatch.setattr("recprism.paper.tuning.TRADE_OFFS", (0.1, 0.4))
     picked = []
     for name, parts in (("one", split), ("two", other)):
-        ground = grid.Ground(grid.ContestCase("made", "bprmf", 0), world, tmp_path / name, "cpu")
-        ground.split, ground.factors = parts, factors  # in the place of what it would compute
-        picked.append(grid._picks(ground, lambda _: None, LocalExecutor()))
+        prepared = grid.PreparedCase(grid.ContestCase("made", "bprmf", 0), world, tmp_path / name, "cpu")
+        prepared.split, prepared.factors = parts, factors  # in the place of what it would compute
+        picked.append(grid._picks(prepared, lambda _: None, LocalExecutor()))
     assert picked[0] == picked[1]
     assert sum(map(len, picked[0].values())) > 4
 

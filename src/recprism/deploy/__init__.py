@@ -1,4 +1,4 @@
-"""From a result to a real stack: export, live lists, refit after retraining, monitoring and experiments."""
+"""Deployment: export, live lists, refit after retraining, monitoring and experiments."""
 
 from recprism._lazy import attach
 

@@ -1,4 +1,4 @@
-from recprism.deploy.check import Checked as Checked
+from recprism.deploy.check import CheckResult as CheckResult
 from recprism.deploy.check import Limit as Limit
 from recprism.deploy.experiment import Plan as Plan
 from recprism.deploy.experiment import Size as Size

@@ -1,6 +1,6 @@
-"""The query adapter of a run: learned from what the run's vectors serve, judged on users that it never saw, shipped.
+"""The query adapter of a run: learned from the lists that the run serves, evaluated on held-out users.
 
-For user vectors that exist only at request time: p goes in, p + f(p) comes out, and the index stays as it is.
+It serves user vectors that exist only at request time: it maps p to p + f(p), and the index does not change.
 """
 
 from __future__ import annotations
@@ -21,17 +21,22 @@ from recprism.explain._held_out import divided_users
 from recprism.models import Factors
 from recprism.runs.run import Run
 
-OPSET = 18  # from here on ReduceL2 takes its axes as an input
+OPSET = 18  # the first one in which ReduceL2 takes its axes as an input
 HELD_OUT = 0.2
 SETTINGS = QueryAdapterSettings(ridge=1e-3)
-"""A weak price on size: docs/design/carry.md has what else was tried."""
+"""A weak penalty on size: docs/design/carry.md lists the alternatives."""
 
 
 @dataclass(frozen=True)
-class Shipped:
-    """What an adapter does for users that it did not learn from, as changes relative to the trained model.
+class AdapterEffect:
+    """The effect of an adapter on held-out users, as changes relative to the trained model.
 
-    gain, loss: of the run's objective and of NDCG@10 under the adapter; own_gain: what these users' own vectors reach
+    Attributes:
+        objective: The run's objective.
+        users: Number of held-out users.
+        gain: Relative gain in the objective under the adapter; None if it cannot be measured.
+        loss: Relative loss of NDCG@10 under the adapter; None without labels.
+        own_gain: Relative gain in the objective under the users' own vectors.
     """
 
     objective: str
@@ -41,8 +46,9 @@ class Shipped:
     own_gain: float | None
 
     def sentence(self) -> str:
+        """Describe the effect."""
         if self.gain is None or not self.own_gain:
-            return "Nothing can be said about users that it did not learn from: there is no gain to share."
+            return "The effect on users that the adapter did not learn from is not known: there is no gain to share."
         share = self.gain / self.own_gain
         cost = "not known" if self.loss is None else f"{-100 * self.loss:+.1f} %"
         return (
@@ -53,8 +59,21 @@ class Shipped:
 
 def learn_adapter(
     run: Run, *, hidden: int = 0, seed: int = 0, on_step: ProgressCallback | None = None
-) -> tuple[QueryAdapter, Shipped]:
-    """Learn from four fifths of the users, judge on the others. What was judged is what is shipped."""
+) -> tuple[QueryAdapter, AdapterEffect]:
+    """Learn an adapter from four fifths of the users and evaluate it on the others.
+
+    Args:
+        run: A run with changed user vectors.
+        hidden: Hidden units; 0 for a linear map.
+        seed: Determines the held-out users and the start of the training.
+        on_step: Receives progress.
+
+    Returns:
+        The evaluated adapter, and its effect on held-out users.
+
+    Raises:
+        InputError: If the run was not diversified, or if item vectors changed.
+    """
     if not run.is_diversified():
         raise InputError(
             f"{run.path}: has no change to learn from; run `recprism diversify {run.argument} --budget 0.01`"
@@ -75,12 +94,12 @@ def learn_adapter(
         found.base, served[known], users=known, exclude=scenario.seen.take_rows(known)
     )
     step()
-    shipped = _judged(scenario, found.factors, adapter, found.objective, others)
+    effect = _measured(scenario, found.factors, adapter, found.objective, others)
     step()
-    return adapter, shipped
+    return adapter, effect
 
 
-def _judged(scenario: Scenario, own: Factors, adapter: QueryAdapter, objective: str, users: Any) -> Shipped:
+def _measured(scenario: Scenario, own: Factors, adapter: QueryAdapter, objective: str, users: Any) -> AdapterEffect:
     labelled = len(scenario.split.part(scenario.part)) > 0
     names = (objective, COST) if labelled else (objective,)
     means = []
@@ -93,11 +112,13 @@ def _judged(scenario: Scenario, own: Factors, adapter: QueryAdapter, objective: 
         return means[at][name] / before - 1 if before else None
 
     loss = change(1, COST) if labelled else None
-    return Shipped(objective, len(users), change(1, objective), None if loss is None else -loss, change(2, objective))
+    return AdapterEffect(
+        objective, len(users), change(1, objective), None if loss is None else -loss, change(2, objective)
+    )
 
 
 def write_onnx(adapter: QueryAdapter, path: str | Path) -> None:
-    """The same map as an ONNX graph: input ``user`` (n, d) float32, output ``query`` (n, d)."""
+    """Write the map as an ONNX graph with input ``user`` (n, d) float32 and output ``query`` (n, d)."""
     try:
         from onnx import TensorProto, checker, helper, numpy_helper, save_model
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Files that vectors are exported to. One class a format: how a side is written and read."""
+"""File formats of exported vectors: how each format writes and reads one side."""
 
 from __future__ import annotations
 
@@ -19,10 +19,15 @@ from recprism.errors import InputError, MissingDependencyError
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of a recommender as it travels.
+    """One side of an exported recommender.
 
-    vectors: (n, d) float32 whose plain dot product is the score; ids: (n,)
-    version: of this side; belongs_with: the version of the item side that it was made for
+    Attributes:
+        name: "user" or "item".
+        vectors: (n, d) float32 whose dot product is the score.
+        ids: (n,) ids.
+        version: Version of this side.
+        belongs_with: Version of the item side that it was made for.
+        metric: The metric of the index.
     """
 
     name: str
@@ -33,7 +38,7 @@ class Side:
     metric: str
 
     def about(self) -> dict[str, str]:
-        """What stands inside the file."""
+        """Return the metadata that the file contains."""
         return {
             "side": self.name,
             "version": self.version,
@@ -45,21 +50,25 @@ class Side:
 
 @dataclass(frozen=True)
 class Format:
-    """ending: of the files; save(path, side); load(path) -> vectors, ids, what stands inside the file.
+    """One file format.
 
-    beside: what a .json file of the same name says, where the file itself has no room for it
+    Attributes:
+        ending: Suffix of the files.
+        save: Writes one side to a path.
+        load: Reads vectors, ids and metadata from a path.
+        sidecar: Content of a .json file of the same name, if the format has no room for metadata.
     """
 
     ending: str
     save: Callable[[Path, Side], None]
     load: Callable[[Path], tuple[NDArray[np.float32], NDArray[Any], Mapping[str, str]]]
-    beside: Callable[[Side], str] | None = None
+    sidecar: Callable[[Side], str] | None = None
 
     def write(self, folder: Path, side: Side) -> Path:
-        """users-VERSION.ending or items-VERSION.ending: a name never stands for two versions."""
+        """Write users-VERSION.ending or items-VERSION.ending; a file name belongs to one version only."""
         path = folder / f"{side.name}s-{side.version}{self.ending}"
-        if self.beside is not None:
-            write_text(path.with_suffix(".json"), self.beside(side))
+        if self.sidecar is not None:
+            write_text(path.with_suffix(".json"), self.sidecar(side))
         with atomic_path(path) as temporary:
             self.save(temporary, side)
         return path
@@ -75,7 +84,7 @@ class Format:
 
 
 def format_named(name: str) -> tuple[Format, Format]:
-    """For user vectors, and for item vectors."""
+    """Return the formats of user vectors and of item vectors."""
     if name not in FORMATS:
         raise InputError(f"vectors are exported to {', '.join(FORMATS)}, not to {name!r}")
     return FORMATS[name]
@@ -83,7 +92,7 @@ def format_named(name: str) -> tuple[Format, Format]:
 
 def _save_npz(path: Path, side: Side) -> None:
     about = np.array(json.dumps(side.about()))
-    with path.open("wb") as file:  # savez would put .npz behind the temporary name
+    with path.open("wb") as file:  # savez would append .npz to the temporary name
         ids = side.ids if side.ids.dtype.kind == "i" else side.ids.astype(str)
         np.savez(file, vectors=side.vectors, ids=ids, about=about)
 
@@ -121,7 +130,7 @@ def _load_parquet(path: Path) -> tuple[NDArray[np.float32], NDArray[Any], Mappin
 
 
 def _save_csv(path: Path, side: Side) -> None:
-    """The first line says what the file holds; nine digits are what float32 has."""
+    """Write metadata to the first line, and nine digits, the precision of float32."""
     columns = {f"v{at}": side.vectors[:, at] for at in range(side.vectors.shape[1])}
     with path.open("wb") as file:
         file.write(f"# recprism {json.dumps(side.about())}\n".encode())
@@ -139,7 +148,7 @@ def _load_csv(path: Path) -> tuple[NDArray[np.float32], NDArray[Any], Mapping[st
 
 
 def _save_faiss(path: Path, side: Side) -> None:
-    """Exact, by inner product; rows are numbered from 0 in the order of the ids."""
+    """Write an exact index by inner product; rows are numbered from 0 in the order of the ids."""
     faiss = _faiss()
     index = faiss.IndexFlatIP(side.vectors.shape[1])
     index.add(np.ascontiguousarray(side.vectors))
@@ -147,7 +156,7 @@ def _save_faiss(path: Path, side: Side) -> None:
 
 
 def _faiss_ids(side: Side) -> str:
-    """An index has no room for them."""
+    """Return metadata and ids, for which an index has no room."""
     return json.dumps({**side.about(), "id_list": side.ids.tolist()}, ensure_ascii=False)
 
 
@@ -160,7 +169,7 @@ def _load_faiss(path: Path) -> tuple[NDArray[np.float32], NDArray[Any], Mapping[
 
 
 def decoded_vectors(path: str | Path) -> NDArray[np.float32]:
-    """(n, d) what an index of FAISS takes its vectors to be, after whatever it rounded them to; in order of rows."""
+    """(n, d) vectors as a FAISS index decodes them after rounding, in order of rows."""
     if not Path(path).exists():
         raise InputError(f"{path}: no such file; name an index written by faiss.write_index")
     faiss = _faiss()
@@ -200,4 +209,4 @@ FORMATS: dict[str, tuple[Format, Format]] = {
     "csv": (CSV, CSV),
     "faiss": (NPZ, FAISS),
 }
-"""name -> how user vectors and how item vectors are written; an index holds what is searched for, not who searches."""
+"""Name -> formats of user vectors and of item vectors; only items are searched, so only they get an index."""

@@ -1,4 +1,4 @@
-"""Lists as a stack logged them: users and items unknown to the run are counted and skipped."""
+"""Served lists from a log: users and items unknown to the run are counted and skipped."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ Items = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ServedLists:
-    """What was served, in the numbers of a run.
+    """Served lists, in the row and item numbers of a run.
 
-    days: in order; one, called ``ONE_DAY``, where no column tells
-    users: day -> (n,) row numbers of the users who had a list, rising
-    items: day -> (n, k) item numbers, -1 in places that are empty or hold an item the run does not know
-    unknown_users: lists of users that the run does not know, left out
-    unknown_items: places, of those within k, that hold an item the run does not know; places: all of them
-    short: lists with fewer than k places
+    Attributes:
+        days: The days in order; a single one, called ``ONE_DAY``, without a day column.
+        users: Day -> (n,) row numbers of the users with a list, ascending.
+        items: Day -> (n, k) item numbers, -1 in empty places and for items that the run does not know.
+        unknown_users: Number of skipped lists of users that the run does not know.
+        unknown_items: Number of places within k with an item that the run does not know.
+        places: Number of all places within k.
+        short: Number of lists with fewer than k places.
     """
 
     days: tuple[str, ...]
@@ -44,11 +46,12 @@ class ServedLists:
 
     @property
     def n_lists(self) -> int:
+        """Number of lists on all days."""
         return sum(len(users) for users in self.users.values())
 
     def notes(self, k: int) -> tuple[str, ...]:
-        """What was counted on the way in."""
-        told = (
+        """Describe what was skipped."""
+        counted = (
             (self.unknown_users, f"{self.unknown_users:,} lists are of users that the run does not know: left out"),
             (
                 self.unknown_items,
@@ -57,7 +60,7 @@ class ServedLists:
             ),
             (self.short, f"{self.short:,} lists have fewer than {k} places"),
         )
-        return tuple(words for count, words in told if count)
+        return tuple(words for count, words in counted if count)
 
 
 def read_served(
@@ -69,10 +72,18 @@ def read_served(
     reader: TableReader,
     day_column: str | None = None,
 ) -> ServedLists:
-    """The first k places of each list in a file of user_id, item_id, rank and perhaps a day.
+    """Read the first k places of each list in a file.
 
-    reader: has the map of column names
-    day_column: what tells the day; if None, a column "day" or "date" does, where there is one
+    Args:
+        path: A file with user_id, item_id, rank and optionally a day.
+        user_ids: (n_users,) ids of the run.
+        item_ids: (n_items,) ids of the run.
+        k: Number of places.
+        reader: Maps column names.
+        day_column: Name of the column with the day; by default "day" or "date", if there is one.
+
+    Raises:
+        InputError: If no user of the file is a user of the run.
     """
     frame, where = reader.read(path, required=LISTS), str(path)
     day = day_column or next((name for name in DAY_COLUMNS if name in frame.columns), None)
@@ -103,7 +114,7 @@ def read_served(
 
 
 def shared_places(first: Sequence[Items], second: Sequence[Items], n_items: int) -> float:
-    """The share of the items of the first lists that stand in the second's list of the same row, anywhere in it."""
+    """Return the share of the items of the first lists that are anywhere in the same row of the second lists."""
     a, b = np.concatenate(first), np.concatenate(second)
     keys = [np.arange(len(lists))[:, None] * n_items + lists for lists in (a, b)]
     return float(np.isin(keys[0][a >= 0], keys[1][b >= 0]).mean()) if (a >= 0).any() else 0.0

@@ -1,8 +1,8 @@
-"""Before an A/B test: how many users it needs, from the run's own users, and which limits it must keep.
+"""The plan of an A/B test: the number of users that it needs, and its guardrails.
 
-Two arms of different users. A guard metric must not fall by more than its budget (non-inferiority, one-sided); the goal
-must rise (superiority, two-sided). Spread and means come from the run's held-out labels: one list per user, judged as
-the run's figures are. A metric that is measured online in another way has another spread.
+The two arms have different users. A guard metric must not fall by more than its budget (non-inferiority, one-sided).
+The goal must rise (superiority, two-sided). Means and deviations come from the run's held-out labels, with one list per
+user. A metric that is measured differently online has a different deviation.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share, shares
 from recprism.data.shares import share as read_share
 from recprism.data.split import Part
+from recprism.deploy._budget import budget_of
 from recprism.deploy.guardrails import WATCHED, Guardrail, guardrails
 from recprism.errors import InputError
 from recprism.metrics import Comparison, parse
@@ -28,7 +29,7 @@ from recprism.runs.jobs.diversify import effect
 from recprism.runs.run import Run
 
 FEWEST_USERS = 30
-"""In either arm, however large the effect: means of fewer users are not close to normal."""
+"""Minimum per arm, whatever the effect: means of fewer users are not close to normal."""
 
 Question = Literal["not worse", "better"]
 Array = NDArray[np.float64]
@@ -36,13 +37,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Size:
-    """Users that one question needs.
+    """The number of users that one question needs.
 
-    question: "not worse" (by more than ``margin``) or "better"
-    base, new: means of the run's users; base_deviation, new_deviation: of one user's value in either arm
-    margin: share of the base that may be lost; None for "better"
-    distance: what the test must tell from 0, in units of the metric
-    base_users, new_users: in the two arms; None where no number is enough, and ``why`` says the reason
+    Attributes:
+        metric: Name of the metric.
+        question: "not worse" (by more than ``margin``) or "better".
+        base: Mean of the base lists over the run's users.
+        new: Mean of the new lists over the run's users.
+        base_deviation: Standard deviation of one user's value under the base lists.
+        new_deviation: Standard deviation of one user's value under the new lists.
+        margin: Share of the base that may be lost; None for "better".
+        distance: The difference that the test must detect, in units of the metric.
+        base_users: Users of the base arm; None if no number is enough.
+        new_users: Users of the new arm; None if no number is enough.
+        why: The assumption behind the number, or the reason why no number is enough.
+
+    Stability: provisional.
     """
 
     metric: str
@@ -59,9 +69,11 @@ class Size:
 
     @property
     def users(self) -> int | None:
+        """Users of both arms."""
         return None if self.base_users is None or self.new_users is None else self.base_users + self.new_users
 
     def sentence(self) -> str:
+        """Describe the question and the number of users."""
         asked = f"{self.metric} {self.question}" + ("" if self.margin is None else f" by more than {self.margin:.2%}")
         if self.users is None:
             return f"{asked}: {self.why}."
@@ -70,7 +82,19 @@ class Size:
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment: sizes for each question, and guardrails; power and alpha hold for each question by itself."""
+    """The plan of an experiment; power and alpha apply to each question separately.
+
+    Attributes:
+        run: The run directory.
+        part: The part whose labels were used.
+        power: Power of each test.
+        alpha: Significance level of each test.
+        share: Share of the users who get the new lists.
+        sizes: One entry per question.
+        guardrails: Limits that the experiment must keep.
+
+    Stability: provisional.
+    """
 
     run: str
     part: str
@@ -82,18 +106,19 @@ class Plan:
 
     @property
     def users(self) -> int | None:
-        """For all questions: the most that one of them needs; None where one cannot be answered."""
+        """Users that answer all questions; None if a question cannot be answered."""
         needed = [size.users for size in self.sizes]
         return None if not needed or None in needed else max(filter(None, needed))
 
     def sentence(self) -> str:
+        """Describe the total number of users."""
         terms = f"with {self.power:.0%} power at alpha {self.alpha:g}"
         if self.users is None:
             return f"No number of users answers all questions {terms}; see above which."
         return f"{self.users:,} users answer all of these questions, each {terms}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values, ready for JSON."""
         sizes = [{**plain_row(size), "users": size.users} for size in self.sizes]
         return {**asdict(self), "sizes": sizes, "users": self.users, "sentence": self.sentence()}
 
@@ -105,18 +130,28 @@ def plan(
     power: Share = 0.8,
     alpha: Share = 0.05,
     share: Share = 0.5,
-    alive: Share = 1.0,
+    retained: Share = 1.0,
     part: Part = "test",
     on_step: ProgressCallback | None = None,
 ) -> Plan:
-    """How many users an A/B test of base against swapped lists needs, and its guardrails.
+    """Plan an A/B test of base lists against swapped lists: the number of users, and guardrails.
 
-    budgets: guard metric -> share of it that may be lost; those of the run's certificate if None
-    share: of all users who get the new lists; alive: the share of the measured gain that the test should still find
+    Args:
+        run: A diversified run.
+        budgets: Guard metric -> share of it that may be lost; by default the budgets of the run.
+        power: Power of each test.
+        alpha: Significance level of each test.
+        share: Share of the users who get the new lists.
+        retained: Share of the measured gain that the test must still detect.
+        part: The part whose labels are used.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If the run has no budget and none is given, or if there are no labels.
     """
     guards = _budgets_of(run) if budgets is None else shares(budgets, "budget", ends=False)
     asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
-    terms, to_find = Terms(*asked), read_share(alive, "alive", 0.01)
+    terms, to_find = Terms(*asked), read_share(retained, "retained", 0.01)
     goal = run.diversified().objective
     run.split().require_labels(part, "a plan for a test")
     found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
@@ -139,14 +174,21 @@ def plan(
 
 @dataclass(frozen=True)
 class Terms:
-    """power, alpha: of the test; share: of the users who get the new lists."""
+    """Power and alpha of a test, and the share of the users who get the new lists."""
 
     power: float
     alpha: float
     share: float
 
     def users(self, distance: float, base: float, new: float, alpha: float) -> tuple[int, int]:
-        """In either arm, for a normal test of a distance; base, new: deviations of what is averaged in each."""
+        """Return the users of each arm for a normal test.
+
+        Args:
+            distance: The difference to detect.
+            base: Standard deviation in the base arm.
+            new: Standard deviation in the new arm.
+            alpha: Significance level of a one-sided test.
+        """
         normal = NormalDist()
         reach = normal.inv_cdf(1 - alpha) + normal.inv_cdf(self.power)
         total = (reach / distance) ** 2 * (base**2 / (1 - self.share) + new**2 / self.share)
@@ -155,9 +197,16 @@ class Terms:
 
 
 def not_worse(metric: str, base: Array, new: Array, margin: float, terms: Terms) -> Size:
-    """Of "the new arm's mean is above (1 - margin) times the base's"; base, new: (n,) values of the run's users.
+    """Compute the size of a test that the new mean is above (1 - margin) times the base mean.
 
-    The loss that was measured is taken as true; a measured gain counts as no loss, since it may be luck.
+    The measured loss is taken as true. A measured gain counts as no loss, because it may be chance.
+
+    Args:
+        metric: Name of the metric.
+        base: (n,) values of the run's users under the base lists.
+        new: (n,) values under the new lists.
+        margin: Share of the base that may be lost.
+        terms: Power, alpha and share.
     """
     means, deviations = (base.mean(), new.mean()), (base.std(ddof=1), new.std(ddof=1))
     loss = max(0.0, 1 - float(means[1] / means[0]))
@@ -170,15 +219,22 @@ def not_worse(metric: str, base: Array, new: Array, margin: float, terms: Terms)
     return Size(metric, "not worse", *facts, *users, f"one-sided, if it truly loses {loss:.2%}")
 
 
-def better(metric: str, base: Array, new: Array, alive: float, terms: Terms) -> Size:
-    """Of "the two means differ", for ``alive`` times the measured gain."""
+def better(metric: str, base: Array, new: Array, retained: float, terms: Terms) -> Size:
+    """Compute the size of a test that the two means differ by ``retained`` times the measured gain."""
     gain = float(new.mean() - base.mean())
-    facts = (float(base.mean()), float(new.mean()), float(base.std(ddof=1)), float(new.std(ddof=1)), None, alive * gain)
+    facts = (
+        float(base.mean()),
+        float(new.mean()),
+        float(base.std(ddof=1)),
+        float(new.std(ddof=1)),
+        None,
+        retained * gain,
+    )
     higher = parse(metric)[0].higher_is_better is not False
     if (gain > 0) != higher or gain == 0:
         return Size(metric, "better", *facts, None, None, "the run does not improve it, so there is nothing to find")
-    users = terms.users(alive * gain, facts[2], facts[3], terms.alpha / 2)
-    change = alive * gain / facts[0] if facts[0] else math.nan
+    users = terms.users(retained * gain, facts[2], facts[3], terms.alpha / 2)
+    change = retained * gain / facts[0] if facts[0] else math.nan
     return Size(metric, "better", *facts, *users, f"two-sided, if it truly changes by {change:+.2%}")
 
 
@@ -195,17 +251,19 @@ def _question(margin: float | None) -> Question:
 def _judged(base: Array, new: Array) -> tuple[Array, Array]:
     both = ~np.isnan(base - new)
     if both.sum() < 2:
-        raise InputError(f"{int(both.sum())} users are judged before and after; at least two tell a spread")
+        raise InputError(
+            f"{int(both.sum())} users are judged before and after; at least two are needed for a deviation"
+        )
     return base[both], new[both]
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- budgets ----------------------------------------------------------------------------------------------------------
 
 
 def _budgets_of(run: Run) -> dict[str, float]:
-    wanted = run.config.diversify
-    if wanted is None or wanted.within is None:
+    asked = budget_of(run)
+    if asked is None:
         raise InputError(
             f"{run.argument}: was not diversified within a budget, so it has no margin to test; name one: --budget 0.01"
         )
-    return dict(wanted.within.budgets)
+    return dict(asked.budgets)

@@ -1,8 +1,8 @@
-"""Vectors for a real stack: written with ids and versions, read back and ranked before they count as good.
+"""Export of vectors with ids and versions. An export is valid only after its files were read back and ranked.
 
-A folder holds one file per side, ``export.json`` (what belongs together, made from what) and ``expected.json`` (some
-users' lists, to try an installation with). User vectors belong with one version of the item vectors; any others are
-refused when the two are loaded together.
+A folder holds one file per side, ``export.json`` (versions and origin) and ``expected.json`` (lists of some users, to
+test an installation). User vectors belong with one version of the item vectors. Loading them with another version
+raises an error.
 """
 
 from __future__ import annotations
@@ -32,22 +32,35 @@ from recprism.runs.run import Run
 ExportedPart = Literal["live", "test"]
 SCHEMA, VERSION = "recprism.export", 1
 LISTED = 10
-TRIED = 20  # users whose lists stand in expected.json
-CHECKED = 1000  # users who are ranked from the files before an export counts as written
-UNIT = 1e-4  # by which the length of a vector for cosine may miss 1
+TRIED = 20  # users with a list in expected.json
+CHECKED = 1000  # users who are ranked from the files to validate an export
+UNIT = 1e-4  # tolerance of unit length for cosine
 
 
 @dataclass(frozen=True)
 class Export:
-    """What was written.
+    """The manifest of an export.
 
-    user_version, item_version: of the vectors, by their contents; where nothing moved on a side, its version is the
-        base's, and an index that holds it can stay as it is
-    alpha: 1 is the run's own vectors, 0 the trained model's: the way back
-    margin, for_index: user vectors that hold the lists by this margin; in the index of this name, whose decoded vectors
-        stand in the file of the items
-    part: the lists that the vectors are for: live, or those that the test part judges; result: its name, if it has one
-    live: what live lists show, for vectors that are for them
+    Attributes:
+        format: Name of the file format.
+        metric: The metric of the index.
+        alpha: 1 for the run's own vectors, 0 for the trained model's.
+        dim: Number of columns.
+        user_version: Version of the user vectors, from their contents.
+        item_version: Version of the item vectors. If item vectors did not move, this is the base's version, and an
+            existing index can stay.
+        base_item_version: Version of the trained model's item vectors.
+        users: File name of the user vectors.
+        items: File name of the item vectors.
+        run: Name of the run directory.
+        made_from: Fingerprint of the run.
+        margin: Margin by which the user vectors hold the lists; None if not requested.
+        for_index: Name of the index whose decoded vectors are in the file of the items; None if not requested.
+        part: "live" for live lists, "test" for the lists that were evaluated.
+        result: Name of the result, if it has one.
+        live: Figures of the live lists; None for "test".
+
+    Stability: provisional.
     """
 
     format: str
@@ -69,11 +82,20 @@ class Export:
 
     @property
     def index_stays(self) -> bool:
+        """Whether an index of the trained model can stay."""
         return self.for_index is not None or self.item_version == self.base_item_version
 
 
 def blended(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
-    """The trained model's vectors and a share ``alpha`` of the run's change; 0 and 1 are exact."""
+    """Return the trained model's vectors plus a share of the run's change.
+
+    Args:
+        run: Trained, and perhaps diversified.
+        alpha: The share; 0 and 1 are exact.
+        part: "live" for vectors of live lists, "test" for the vectors that were evaluated.
+
+    Stability: provisional.
+    """
     alpha = share(alpha, "alpha")
     base = run.factors()
     if alpha == 0 or not run.is_diversified():
@@ -102,13 +124,24 @@ def export_run(
     part: ExportedPart = "live",
     on_step: ProgressCallback | None = None,
 ) -> Export:
-    """Write the vectors that a run serves; refused where the files would not give the run's lists.
+    """Write the vectors that a run serves, and check that the files reproduce the run's lists.
 
-    part: "live", vectors for lists that take all known interactions as seen, or "test", those that were judged
+    Args:
+        run: Trained, and perhaps diversified.
+        folder: The folder to write.
+        to: Name of the file format: safetensors, npz, parquet, csv or faiss.
+        metric: The metric of the index; by default the model's own.
+        alpha: Share of the run's change, see :func:`blended`.
+        margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
+            :func:`recprism.dials.widen_margins`).
+        for_index: A FAISS index: change the user vectors so that they hold the same lists with its decoded vectors.
+        part: "live" for lists in which all known interactions count as seen, "test" for those that were evaluated.
+        on_step: Receives progress.
 
-    to: a name of ``export_formats.FORMATS``; metric: what the index searches by, the model's own unless named
-    margin: user vectors that hold the same lists more firmly, for an index that rounds (see ``widen_margins``)
-    for_index: a file of FAISS: user vectors that hold the same lists in what this index decodes its codes to
+    Raises:
+        InputError: If an argument is invalid, or if the files do not reproduce the run's lists.
+
+    Stability: provisional.
     """
     chosen, folder = format_named(to), Path(folder)
     if part not in get_args(ExportedPart):
@@ -159,7 +192,13 @@ def export_run(
 
 
 def load_export(folder: str | Path) -> Factors:
-    """Read an export back as factors; a pair that does not belong together is refused."""
+    """Read an export as factors.
+
+    Raises:
+        InputError: If the folder is not an export, or if the two files do not belong together.
+
+    Stability: provisional.
+    """
     folder = Path(folder)
     about = _manifest(folder)
     for_users, for_items = format_named(about.format)
@@ -167,9 +206,10 @@ def load_export(folder: str | Path) -> Factors:
 
 
 def as_expected(vectors: Factors, entry: Mapping[str, Any], items: Sequence[Any]) -> bool:
-    """Whether item ids from an engine are an entry of ``expected.json``; items of equal score may change places.
+    """Whether item ids from another system match an entry of ``expected.json``; ties may be in any order.
 
-    Baked vectors stand where several items score alike: the last digit then decides, and every engine has its own.
+    Compiled vectors often give several items nearly the same score. The last digit then decides, and it differs between
+    systems.
     """
     if len(set(items)) != len(items) or len(items) != len(entry["items"]):
         return False
@@ -180,7 +220,7 @@ def as_expected(vectors: Factors, entry: Mapping[str, Any], items: Sequence[Any]
 
 
 def pair(user: Side, item: Side) -> Factors:
-    """Two sides put together, where they belong together and are what they were when they were written."""
+    """Combine two sides, after checking that they are unchanged and belong together."""
     for side in (user, item):
         found = version_of(side.vectors, side.ids)
         if found != side.version:
@@ -203,7 +243,7 @@ def pair(user: Side, item: Side) -> Factors:
 
 
 def version_of(vectors: NDArray[np.float32], ids: NDArray[Any]) -> str:
-    """Twelve letters of the contents: vectors and whose they are."""
+    """Return twelve letters of a hash of vectors and ids."""
     digest = hashlib.sha256(np.ascontiguousarray(vectors, np.float32).tobytes())
     digest.update("\n".join(map(str, ids.tolist())).encode())
     return digest.hexdigest()[:12]
@@ -225,7 +265,7 @@ def _manifest(folder: Path) -> Export:
 
 
 def _require_metric(factors: Factors, wanted: str) -> None:
-    """Under cosine the length of an item vector is thrown away: lists hold only if it was 1 all along."""
+    """Require unit item vectors for cosine, which ignores their length."""
     if wanted not in (INNER_PRODUCT, COSINE):
         raise InputError(f"metric is {INNER_PRODUCT} or {COSINE}, not {wanted!r}")
     if wanted == INNER_PRODUCT:
@@ -240,14 +280,14 @@ def _require_metric(factors: Factors, wanted: str) -> None:
 
 
 def _live(run: Run, factors: Factors, seen: Incidence, *, is_certified: bool) -> LiveFigures:
-    """What the files give by themselves: whoever reads them leaves out what users have, and no more."""
+    """Measure the lists that the files give when only items that users have are left out."""
     rows = np.arange(factors.n_users)
     items = factors.rank(LISTED, exclude=seen)[0]
     return live_figures(run, factors, rows, items, seen, is_certified=is_certified)
 
 
 def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
-    """Lists with and without what the users have seen, which an index does not know about."""
+    """Return lists with and without seen items; an index does not know which items were seen."""
     rows = np.unique(np.linspace(0, factors.n_users - 1, min(TRIED, factors.n_users)).astype(np.int64))
     found = {}
     for name, exclude in (("without_seen", seen), ("everything", None)):
@@ -264,7 +304,7 @@ def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
 
 
 def _require_same_lists(factors: Factors, read: Factors, seen: Any, folder: Path) -> None:
-    """Rank from the files, as whoever installs them will."""
+    """Rank from the files and compare with the run's lists."""
     rows = np.arange(min(CHECKED, factors.n_users))
     wanted, found = (it.rank(LISTED, exclude=seen, users=rows)[0] for it in (factors, read))
     if not np.array_equal(wanted, found):

@@ -1,4 +1,4 @@
-"""The limits that an experiment must keep, from what a run is certified and measured to do."""
+"""Guardrails of an experiment, from the certificate and the measured effect of a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from recprism.metrics import Comparison
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
-ALIVE = 0.8
-"""Share of the measured gain that the goal's guardrail asks for: the floor of ``recprism monitor``."""
+RETAINED = 0.8
+"""Share of the measured gain that the goal's guardrail requires: the floor of ``recprism monitor``."""
 WATCHED = ("catalogue_coverage@10", "tail_share@10", "gini@10")
 
 
@@ -19,8 +19,14 @@ WATCHED = ("catalogue_coverage@10", "tail_share@10", "gini@10")
 class Guardrail:
     """One limit of an experiment, as a change of a metric relative to the base arm.
 
-    direction: "not below" and "not above" have a limit; "watch" has none
-    measured: the change on the run's held-out labels; None where the base is 0
+    Attributes:
+        metric: Name of the metric.
+        direction: "not below" and "not above" have a limit; "watch" has none.
+        limit: The limit.
+        measured: The change on the run's held-out labels; None if the base is 0.
+        why: The reason for the limit.
+
+    Stability: provisional.
     """
 
     metric: str
@@ -30,12 +36,21 @@ class Guardrail:
     why: str
 
     def sentence(self) -> str:
+        """Describe the guardrail."""
         limit = "watch" if self.limit is None else f"{self.direction} {self.limit:+.2%}"
         seen = "" if self.measured is None else f" (measured {self.measured:+.2%})"
         return f"{self.metric}: {limit}{seen}; {self.why}"
 
 
 def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: str) -> tuple[Guardrail, ...]:
+    """Derive guardrails for guard metrics, for the goal, and for metrics that got worse.
+
+    Args:
+        run: A diversified run.
+        change: Its measured effect.
+        guards: Guard metric -> share of it that may be lost.
+        goal: The metric of the goal.
+    """
     certified = _certified(run)
     rails = [
         Guardrail(name, "not below", -budget, change[name].relative, certified.get(name, "your budget, not certified"))
@@ -44,7 +59,7 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
     gain = change[goal].relative
     if gain is not None:
         word: Literal["not below", "not above"] = "not below" if gain > 0 else "not above"
-        rails.append(Guardrail(goal, word, ALIVE * gain, gain, f"{ALIVE:.0%} of the measured gain, the goal"))
+        rails.append(Guardrail(goal, word, RETAINED * gain, gain, f"{RETAINED:.0%} of the measured gain, the goal"))
     rails += [
         Guardrail(row.name, "watch", None, row.relative, "it got worse and has no budget")
         for row in change.rows
@@ -59,7 +74,7 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
 
 
 def _certified(run: Run) -> dict[str, str]:
-    """metric -> what the certificate says of the point that the run serves."""
+    """Return metric -> what the certificate says about the point that the run serves."""
     kept = run.certificate()
     last = None if kept is None else kept["certificate"]["last"]
     if kept is None or last is None:

@@ -1,4 +1,4 @@
-"""Team-draft interleaving (Radlinski et al., 2008): two rankers in one list, and what clicks prefer."""
+"""Team-draft interleaving (Radlinski et al., 2008): two rankers in one list, and which one clicks prefer."""
 
 from __future__ import annotations
 
@@ -28,17 +28,26 @@ Teams = NDArray[np.int8]
 
 
 def team_draft(first: ArrayLike, second: ArrayLike, k: int, coins: ArrayLike) -> tuple[Items, Teams]:
-    """Both rankers take turns, each with its best item that is not in the list yet; a coin says who begins a round.
+    """Interleave two rankers: they alternate, each with its best item that is not yet in the list.
 
-    first, second: (n_users, depth) item numbers, best first, -1 in empty places
-    coins: (n_users, ceil(k / 2)) bool; False lets the first ranker begin that round
+    Args:
+        first: (n_users, depth) item numbers of the first ranker, best first, -1 in empty places.
+        second: The same for the second ranker.
+        k: Length of the lists.
+        coins: (n_users, ceil(k / 2)) bool; False lets the first ranker begin that round.
 
-    Returns (n_users, k) items and the team of each place, 0 or 1. A list ends (-1 in both) where the ranker whose turn
-    it is has nothing left.
+    Returns:
+        (n_users, k) items, and the team of each place, 0 or 1. A list ends (-1 in both) when the ranker whose turn it
+        is has no item left.
+
+    Raises:
+        InputError: If shapes do not match.
 
     >>> items, teams = team_draft([[1, 2, 3]], [[2, 4, 1]], 3, [[True, False]])
     >>> items.tolist(), teams.tolist()
     ([[2, 1, 3]], [[1, 0, 0]])
+
+    Stability: provisional.
     """
     a, b = np.asarray(first, np.int64), np.asarray(second, np.int64)
     heads = np.asarray(coins, bool)
@@ -67,7 +76,7 @@ def _drafted(a: Items, b: Items, k: int, heads: NDArray[np.bool_]) -> tuple[Item
 
 
 def _best_left(lists: Items, taken: Items) -> Items:
-    """(n,) the first item of each list that is not taken; -1 where there is none."""
+    """(n,) first item of each list that is not taken; -1 if there is none."""
     if not lists.shape[1]:
         return np.full(len(lists), -1, np.int64)
     left = (lists >= 0) & ~(lists[:, :, None] == taken[:, None, :]).any(2)
@@ -76,9 +85,17 @@ def _best_left(lists: Items, taken: Items) -> Items:
 
 
 def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = False, seed: int = 0) -> pl.DataFrame:
-    """user_id, item_id, rank (from 1) and team ("base" or "swapped") for every user of a diversified run.
+    """Interleave the base lists and the swapped lists of a diversified run.
 
-    live: all known interactions count as seen, whatever ``part`` is
+    Args:
+        run: A diversified run.
+        k: Length of the lists.
+        part: The part for which lists are made; earlier parts count as seen.
+        live: All known interactions count as seen, whatever ``part`` is.
+        seed: Seed of the coins.
+
+    Returns:
+        A table with user_id, item_id, rank (from 1) and team ("base" or "swapped").
     """
     found, split = run.diversified(), run.split()
     seen = split.live().train if live else split.seen_before(part)
@@ -103,12 +120,19 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
 
 @dataclass(frozen=True)
 class Preference:
-    """What clicks say; a user is one vote, for the team with more of their clicks.
+    """Which team clicks prefer. Each user has one vote, for the team with more of the user's clicks.
 
-    credit: team -> clicks; ties: users with as many for both
-    share: of the votes for the swapped lists among those for either; low, high: its exact 95 % interval
-    p_value: two-sided sign test of "both are liked alike"
-    ignored: clicks on what no list shows
+    Attributes:
+        votes: Team -> users who prefer it.
+        credit: Team -> clicks.
+        ties: Users with as many clicks for both.
+        share: Share of the votes for the swapped lists; None without votes.
+        low: Lower end of its exact 95 % interval.
+        high: Upper end of that interval.
+        p_value: Two-sided sign test of equal preference.
+        ignored: Clicks on items that no list shows.
+
+    Stability: provisional.
     """
 
     votes: Mapping[str, int]
@@ -121,6 +145,7 @@ class Preference:
     ignored: int
 
     def sentence(self) -> str:
+        """Describe the preference."""
         decided = sum(self.votes.values())
         if self.share is None:
             return f"No user preferred either team ({self.ties:,} ties): the clicks say nothing."
@@ -134,7 +159,14 @@ class Preference:
 
 
 def preference(lists: pl.DataFrame, clicks: pl.DataFrame) -> Preference:
-    """lists: as :func:`interleaved` made them; clicks: user_id, item_id. A second click on the same item is none."""
+    """Compute the preference from clicks on interleaved lists.
+
+    Args:
+        lists: A table from :func:`interleaved`.
+        clicks: A table with user_id and item_id; repeated clicks on the same item count once.
+
+    Stability: provisional.
+    """
     from scipy.stats import binomtest
 
     once = clicks.select("user_id", "item_id").unique()
@@ -155,12 +187,18 @@ def preference(lists: pl.DataFrame, clicks: pl.DataFrame) -> Preference:
 
 
 def read_interleaved(path: str | Path, reader: TableReader) -> pl.DataFrame:
-    """user_id, item_id (as text) and team of a file that :func:`interleaved` made."""
+    """Read user_id, item_id (as text) and team from a file with the table of :func:`interleaved`.
+
+    Raises:
+        InputError: If a team is unknown, or a user has an item more than once.
+
+    Stability: provisional.
+    """
     frame = reader.read(path, required=("user_id", "item_id", "team"))
-    strange = frame.filter(~frame["team"].cast(pl.String).is_in(TEAMS))
-    if not strange.is_empty():
+    unknown = frame.filter(~frame["team"].cast(pl.String).is_in(TEAMS))
+    if not unknown.is_empty():
         raise InputError(
-            f"{path}: team {strange['team'][0]!r} is none of {', '.join(TEAMS)}; keep the column as it was"
+            f"{path}: team {unknown['team'][0]!r} is none of {', '.join(TEAMS)}; keep the column as it was"
         )
     ids = {name: interpret_ids(frame, name, str(path)).cast(pl.String) for name in ("user_id", "item_id")}
     lists = pl.DataFrame({**ids, "team": frame["team"].cast(pl.String)})
@@ -171,5 +209,8 @@ def read_interleaved(path: str | Path, reader: TableReader) -> pl.DataFrame:
 
 
 def read_clicks(path: str | Path, reader: TableReader) -> pl.DataFrame:
-    """user_id and item_id as text, as :func:`read_interleaved` has them."""
+    """Read user_id and item_id as text, like :func:`read_interleaved`.
+
+    Stability: provisional.
+    """
     return read_pairs(path, reader).cast(pl.String)

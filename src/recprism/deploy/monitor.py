@@ -1,6 +1,6 @@
-"""Is what was promised still alive? Lists that a stack served, beside the base's and the run's own, user by user.
+"""Monitoring: how much of the promised gain the served lists retain, compared user by user with base and run.
 
-The promise is what the run's vectors gain in their goal for the very users who had a list: no label is needed.
+The promised gain is the gain of the run's vectors in their goal, for the users who had a list. It needs no labels.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from recprism.data._known_pairs import KnownPairs, known_pairs
 from recprism.data._readers.tables import TableReader
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
+from recprism.deploy._budget import budget_of
 from recprism.deploy._served_lists import ONE_DAY, read_served, shared_places
 from recprism.deploy.check import junit
 from recprism.deploy.live import live_factors, live_scenario
@@ -40,17 +41,29 @@ from recprism.runs.run import Run
 
 FLOOR = 0.8
 FEWEST_LISTS = 30
-SAME = 0.999  # of all places: beyond it, lists are the base's own
+SAME = 0.999  # share of all places above which lists count as the base's
 
 
 @dataclass(frozen=True, eq=False)
 class Monitored:
-    """What is alive of a run's promise.
+    """How much of a run's promised gain is alive in the served lists.
 
-    rows: all days and everyone first; then each day, the segments, and segments by day
-    exposure: head and tail items; accuracy: NDCG@10 of base and served lists, where labels were given
-    budget: the share of NDCG@10 that the run may lose, None where none was given
-    like_promised, like_base: share of the served places that hold an item of the user's own promised or base list
+    Attributes:
+        run: The run directory.
+        metric: The metric of the goal.
+        floor: Least share of the promised gain.
+        confident: Whether the floor applies to the low end of the interval.
+        each_segment: Whether the floor applies to every segment as well.
+        level: Coverage of the intervals.
+        rows: All days and everyone first; then each day, the segments, and segments by day.
+        exposure: Shares of the places for segments of items.
+        accuracy: NDCG@10 of base and served lists; None without labels.
+        budget: The share of NDCG@10 that the run may lose; None without a budget.
+        like_promised: Share of the served places with an item of the user's promised list.
+        like_base: Share of the served places with an item of the user's base list.
+        notes: What was left out, and where labels come from.
+
+    Stability: provisional.
     """
 
     run: str
@@ -79,12 +92,12 @@ class Monitored:
 
     @property
     def judged(self) -> tuple[Retention, ...]:
-        """The rows that the floor is laid to."""
+        """The rows to which the floor applies."""
         rows = self.days + (self.segments[1:] if self.each_segment else ())
         return tuple(row for row in rows if not row.doubt)
 
     @property
-    def too_dear(self) -> bool:
+    def is_over_budget(self) -> bool:
         """Whether the served lists lose more of NDCG@10 than the run's budget."""
         if self.accuracy is None or self.budget is None:
             return False
@@ -94,14 +107,16 @@ class Monitored:
 
     @property
     def passed(self) -> bool:
-        return bool(self.judged) and not any(map(self.falls_short, self.judged)) and not self.too_dear
+        """Whether every row reaches the floor and accuracy is within the budget."""
+        return bool(self.judged) and not any(map(self.falls_short, self.judged)) and not self.is_over_budget
 
     def falls_short(self, row: Retention) -> bool:
+        """Whether a row is below the floor."""
         value = row.low if self.confident and row.low is not None else row.share
         return value is not None and value < self.floor
 
     def verdict(self) -> str:
-        """In one sentence; where the floor does not hold, about the row that is furthest below it."""
+        """Return the verdict in one sentence; a failure names the row that is furthest below the floor."""
         promise = f"of the promised gain in {self.metric} is alive"
         wanted = f"at least {self.floor:.0%} wanted"
         if not self.judged:
@@ -112,7 +127,7 @@ class Monitored:
             where = _where(worst)
             return f"FAILS: {worst.words()} {promise}{where}, {wanted}{self._cause()}."
         first = self.rows[0]
-        if self.too_dear:
+        if self.is_over_budget:
             assert self.accuracy is not None and self.budget is not None
             loss = -(self.accuracy[EVERYONE].relative or 0.0)
             return f"FAILS: {first.words()} {promise}, but {COST} fell by {loss:.2%}, at most {self.budget:.2%} wanted."
@@ -124,7 +139,7 @@ class Monitored:
         return ": the served lists are the base's, so the new vectors are not in use" if self.like_base > SAME else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return {
             **{name: getattr(self, name) for name in ("run", "metric", "floor", "confident", "level", "passed")},
             "verdict": self.verdict(),
@@ -136,7 +151,7 @@ class Monitored:
         }
 
     def to_junit(self) -> str:
-        """One test case per row that is judged."""
+        """Return JUnit XML with one test case per judged row."""
         cases = {
             f"{row.day}, {row.segment}": f"{row.words()} of the promised gain" if self.falls_short(row) else None
             for row in self.judged
@@ -162,15 +177,24 @@ def monitor(
     on_step: ProgressCallback | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Monitored:
-    """How much of what ``run`` promised is alive in a file of served lists (user_id, item_id, rank[, day]).
+    """Measure how much of the promised gain is alive in a file of served lists.
 
-    floor: least share of the promised gain, of everyone on every day; of every segment too with ``each_segment``
-    metric: instead of the one the run was diversified for
-    held_out: user_id, item_id that users took; with them NDCG@10 is compared with the base's, too
-    confident: judge by the low end of the interval
-    fewest: lists that a row needs to be judged
-    live: what was shipped takes all known interactions as seen, so the promise is that of the live lists
-    columns: our name -> the name in the files
+    Args:
+        run: A diversified run.
+        lists: A file with user_id, item_id, rank and optionally a day.
+        floor: Least share of the promised gain, for everyone on every day.
+        metric: The metric to measure; by default the goal of the run.
+        held_out: A file with user_id and item_id of later interactions; with it NDCG@10 is compared with the base's.
+        day_column: Name of the column with the day.
+        confident: Apply the floor to the low end of the interval.
+        each_segment: Apply the floor to every segment of users as well.
+        fewest: Lists that a row needs to be judged.
+        live: The served vectors are for live lists: all known interactions count as seen.
+        bootstrap: Resamples of the intervals.
+        level: Coverage of the intervals.
+        seed: Seed of the resamples.
+        on_step: Receives progress.
+        columns: Our column name -> the name in the files.
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
@@ -188,14 +212,15 @@ def monitor(
         for factors in (result.base, live_factors(run) if live else result.factors)
     )
     step()
-    three = ListTriple(scenario, served, base, promised)
+    triple = ListTriple(scenario, served, base, promised)
     segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(scenario.split.train, scenario.subtopics)
     terms = Terms(-1 if kind.higher_is_better is False else 1, fewest, bootstrap, level, seed)
     like = {
-        of: shared_places(three.stacked("now"), three.stacked(of), len(scenario.factors.item))
+        of: shared_places(triple.stacked("now"), triple.stacked(of), len(scenario.factors.item))
         for of in ("promised", "base")
     }
-    rows = of_users(three, name, segments, terms) if kind.per_user else of_all(three, name, segments, terms)
+    asked = budget_of(run)
+    rows = of_users(triple, name, segments, terms) if kind.per_user else of_all(triple, name, segments, terms)
     step()
     return Monitored(
         str(run.path),
@@ -205,24 +230,19 @@ def monitor(
         each_segment,
         level,
         rows,
-        exposure(three),
-        None if labels is None else accuracy(three, labels.matrix, segments),
-        _budget_of(run),
+        exposure(triple),
+        None if labels is None else accuracy(triple, labels.matrix, segments),
+        None if asked is None else asked.budgets.get(COST),
         like["promised"],
         like["base"],
         (*served.notes(depth), *_label_notes(labels, str(held_out))),
     )
 
 
-def _budget_of(run: Run) -> float | None:
-    wanted = run.config.diversify
-    return None if wanted is None or wanted.within is None else wanted.within.budgets.get(COST)
-
-
 def _label_notes(labels: KnownPairs | None, where: str) -> tuple[str, ...]:
     if labels is None:
         return ("accuracy is not known without --held-out",)
-    shown = "what users took after seeing these lists speaks for them: labels of a control group judge both alike"
+    shown = "interactions after these lists were seen favour them: only labels of a control group are fair to both"
     left_out = labels.note(where)
     return (shown,) if left_out is None else (shown, left_out)
 

@@ -1,6 +1,6 @@
-"""After the base model was retrained: the same budget again, on the old axes, lists that change no more than asked.
+"""Refit after the base model was retrained: the same budget, the old axes, and a limit on the change of lists.
 
-Nothing here looks at a label before the certificate: what is kept of the old lists is decided by the lists alone.
+No label is used before the certificate: which old items stay is decided from the lists alone.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.alignment import Aligned, align, common
 
-STICKIEST = 4.0  # times the range of a user's candidate scores: whoever was on the list and is on offer comes first
+STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
 HALVINGS = 7
-GONE = -2  # in the place of an item that an old list had and that cannot be on the new one
-ATTEMPTS = 5  # to keep a bound, each aiming lower: vectors may not hold all the lists they were baked for
+GONE = -2  # marks an item of an old list that cannot be on the new one
+ATTEMPTS = 5  # each aims lower, because vectors may not reproduce all the lists they were made for
 
 MOSTLY = 0.5
-"""The share of a part's labels that must be new to judge lists which hold on to old ones."""
+"""The share of a part's labels that must be new to evaluate lists with old items."""
 
 
 @dataclass(frozen=True, eq=False)
-class Before:
-    """What was there before the retraining.
+class PreviousDeployment:
+    """The state before the retraining.
 
-    base: the old model; served: the vectors that were served; seen: (old users, old items) what they left out
+    Attributes:
+        base: The old model.
+        served: The vectors that were served.
+        seen: (old users, old items) pairs that the served lists left out.
     """
 
     base: Factors
@@ -45,9 +48,15 @@ class Before:
     seen: Incidence
 
     def lists(self, new: Scenario, *, base: bool = False) -> Lists:
-        """(n_users, k) lists as they were served, in numbers of the new model.
+        """Return the lists that were served, in numbers of the new model.
 
-        -1 in empty places and for users who were not there; GONE for items no longer on offer: left, or seen since.
+        Args:
+            new: The retrained model.
+            base: Return the lists of the old model instead.
+
+        Returns:
+            (n_users, k) item numbers. -1 in empty places and for unknown users; GONE for items that the new model does
+            not have or that the user has seen since.
         """
         users, old_users = common(new.factors.user_ids, self.base.user_ids)
         items, old_items = common(new.factors.item_ids, self.base.item_ids)
@@ -62,9 +71,10 @@ class Before:
         return found
 
     def new_labels(self, new: Scenario) -> Incidence:
-        """What judges the new lists, without what the old ones could not hold because it was seen already.
+        """Return the labels of the new model without pairs that the old model had already seen.
 
-        Where data are split at random each time, most held-out items of today were training items of yesterday.
+        Old lists could not contain these pairs. With a random split per training, most held-out items of the new model
+        were training items of the old one.
         """
         user, item = np.full(self.base.n_users, -1, np.int64), np.full(self.base.n_items, -1, np.int64)
         at, was = common(new.factors.user_ids, self.base.user_ids)
@@ -80,13 +90,16 @@ class Before:
 
 @dataclass(frozen=True)
 class Churn:
-    """Shares of the places that old lists had and whose item is no longer on the user's list.
+    """Shares of the places of old lists whose item is no longer on the user's list; order does not count.
 
-    users: who had a list before and have one now; order inside a list does not count
-    retraining: of the base model's lists, with nothing diversified: what the retraining does by itself
-    served: of the lists that were served, to those that are served now
-    unavoidable: of the lists that were served, items that are gone or were seen since
-    free: what ``served`` would be without a bound; None where there was none
+    Attributes:
+        users: Users with a list before and now.
+        retraining: Churn of the base model's lists: the effect of retraining alone.
+        served: Churn from the lists that were served to those that are served now.
+        unavoidable: Share of the served places whose item is gone or was seen since.
+        free: The value of ``served`` without a limit; None if no limit was set.
+
+    Stability: provisional.
     """
 
     users: int
@@ -96,6 +109,7 @@ class Churn:
     free: float | None = None
 
     def sentence(self) -> str:
+        """Describe the churn."""
         bound = "" if self.free is None else f" ({self.free:.1%} without a bound)"
         return (
             f"Of the places of {self.users:,} users' lists, {self.served:.1%} changed{bound}; "
@@ -105,10 +119,16 @@ class Churn:
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """kept: the perturbation of ``aligned.factors`` and its certificate; stickiness: what it took to keep the bound.
+    """The result of a refit.
 
-    churn is that of the vectors in ``kept``: where nothing was certified, of the new base lists.
-    judged: the share of the held-out interactions that the certificate goes by (see ``Before.new_labels``)
+    Attributes:
+        aligned: The retrained model on the old axes.
+        kept: The perturbation of ``aligned.factors`` and its certificate.
+        churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
+        stickiness: The bonus for old items that keeps the limit on churn.
+        judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
+
+    Stability: provisional.
     """
 
     aligned: Aligned
@@ -127,10 +147,13 @@ class Refit:
         return {**self.kept.to_dict(), "retrained": facts}
 
 
-class Keeping(Scenario):
-    """A scenario in which items of ``held`` score higher, by ``stickiness`` times the range of the user's candidates.
+class StickyScenario(Scenario):
+    """A scenario in which old items score higher.
 
-    held: (n_users, k) item numbers, negative in places without one
+    Args:
+        of: The scenario without the bonus.
+        held: (n_users, k) numbers of the old items, negative in empty places.
+        stickiness: The bonus, in units of the range of the user's candidate scores.
     """
 
     def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
@@ -154,24 +177,28 @@ class Keeping(Scenario):
         return np.take_along_axis(both, order, 1), np.take_along_axis(raised, order, 1)
 
 
-class _Judging(Keeping):
-    """Keeps the old lists on whatever part judges, without labels there that these could not hold.
+class _StickyOnNewLabels(StickyScenario):
+    """A sticky scenario whose labels are new to the old model, on any part.
 
-    Such labels would speak against whatever is kept.
+    Labels that the old lists could not contain would count against every old item.
     """
 
-    def __init__(self, of: Scenario, before: Before, stickiness: float) -> None:
-        fresh: dict[str, Any] = {of.part: before.new_labels(of)}
+    def __init__(self, of: Scenario, previous: PreviousDeployment, stickiness: float) -> None:
+        fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
         judged = Scenario(of.factors, replace(of.split, **fresh), of.subtopics, of.part, of.k)
-        super().__init__(judged, before.lists(of), stickiness)
-        self._whole, self._before = of, before
+        super().__init__(judged, previous.lists(of), stickiness)
+        self._whole, self._previous = of, previous
 
     def on(self, part: Part) -> Scenario:
-        return _Judging(self._whole.on(part), self._before, self._stickiness)
+        return _StickyOnNewLabels(self._whole.on(part), self._previous, self._stickiness)
 
 
 def churn(before: Lists, now: Lists) -> float:
-    """The share of filled places of ``before`` whose item is not on the same row of ``now``; both (n, k).
+    """Return the share of filled places of ``before`` whose item is not in the same row of ``now``.
+
+    Args:
+        before: (n, k) item numbers, -1 in empty places.
+        now: (n, k) item numbers.
 
     >>> churn(np.array([[1, 2], [3, -1]]), np.array([[2, 5], [4, 3]]))
     0.33333333333333337
@@ -185,7 +212,7 @@ def churn(before: Lists, now: Lists) -> float:
 
 def refit(
     scenario: Scenario,
-    before: Before,
+    previous: PreviousDeployment,
     goal: str,
     budgets: Mapping[str, Share],
     *,
@@ -197,30 +224,42 @@ def refit(
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Refit:
-    """The most diverse vectors of a retrained model, at most as far along the path as the old ones were.
+    """Find the most diverse vectors of a retrained model, at most as far along the path as the old ones.
 
-    scenario: the retrained model about to serve; trade_off: where the old perturbation stood on the path
-    max_churn: the largest share of places that may change against the lists that were served. Items that were there
-        are preferred just as much as that takes; where items that are gone or seen since are more than that, refused
-    certify_on: the part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
-        model had seen cannot judge lists that hold on to its own: where these are most of the validation part, and no
-        part is named, the scenario's own decides
+    A first fit follows the whole path. A refit tests only the step before the old trade-off, and the old trade-off.
 
-    Where a first fit walks the whole path, this tests the point before the old one, and then the old one.
+    Args:
+        scenario: The retrained model.
+        previous: The state before the retraining.
+        goal: The goal of the path.
+        budgets: Metric -> share of its value that may be lost.
+        trade_off: The trade-off of the old perturbation.
+        side: Whose vectors change.
+        constraints: Bans, pins, shares and floors.
+        confidence: Confidence of the certificate.
+        max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
+            keeps this limit.
+        certify_on: The part whose labels decide, as in :func:`recprism.budget.path.within_budget`. Labels that the old
+            model had seen cannot evaluate lists with its items. If these are most of the validation part and no part is
+            given, the scenario's own part decides.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If ``max_churn`` cannot be kept, or if the old model had seen all labels.
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
-    aligned = align(scenario.factors, before.base)
+    aligned = align(scenario.factors, previous.base)
     now = Scenario(aligned.factors, scenario.split, scenario.subtopics, scenario.part, scenario.k)
-    held, steps = before.lists(now), _last_steps(goal, trade_off)
+    held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_Trial(now, held, goal, steps, side, constraints), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, side, constraints), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
-        if certify_on is None and _new_share(now, before, by) < MOSTLY:
+        if certify_on is None and _new_share(now, previous, by) < MOSTLY:
             by = now.part
-        judging, judged = _Judging(now, before, stickiness), _new_share(now, before, by)
+        judging, judged = _StickyOnNewLabels(now, previous, stickiness), _new_share(now, previous, by)
         if not judged:
             raise InputError(
                 f"the old model had seen every {by} interaction, so none can judge lists that keep some of its items; "
@@ -238,22 +277,22 @@ def refit(
         on_step=on_step,
     )
     served, _ = kept.factors.rank(now.k, exclude=now.seen)
-    return Refit(aligned, kept, _churn(before, now, served, free), stickiness, judged)
+    return Refit(aligned, kept, _churn(previous, now, served, free), stickiness, judged)
 
 
-def _new_share(now: Scenario, before: Before, part: Part) -> float:
-    """The share of a part's labels that the old model had not seen."""
-    return len(before.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
+def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float:
+    """Return the share of a part's labels that the old model had not seen."""
+    return len(previous.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
 
 
 def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:
-    """The step of the path before a trade-off, and the trade-off: a sequence that is fixed before any label is seen."""
+    """Return the step of the path before a trade-off, and the trade-off; no label affects this sequence."""
     return (*(step for step in steps_towards(goal) if step < trade_off), trade_off)[-2:]
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
-    """Lists that hold on to old ones by some stickiness, without a look at labels."""
+class _ChurnTrial:
+    """Measures the churn of lists for a given stickiness, without labels."""
 
     now: Scenario
     held: Lists
@@ -263,21 +302,21 @@ class _Trial:
     constraints: Constraints | None
 
     def wanted(self, stickiness: float) -> float:
-        """The churn of the last step, of the lists that vectors are to hold: a first and quick look."""
-        keeping = Keeping(self.now, self.held, stickiness)
-        return churn(self.held, lists_at(keeping, self.goal, self.steps[-1], self.constraints))
+        """Return the churn of the wanted lists of the last step, as a fast estimate."""
+        sticky = StickyScenario(self.now, self.held, stickiness)
+        return churn(self.held, lists_at(sticky, self.goal, self.steps[-1], self.constraints))
 
     def served(self, stickiness: float) -> float:
-        """The largest churn of all steps, of the lists that the vectors give."""
-        keeping = Keeping(self.now, self.held, stickiness)
+        """Return the largest churn of all steps, of the lists that the vectors serve."""
+        sticky = StickyScenario(self.now, self.held, stickiness)
         made = (
-            served_at(keeping, self.goal, step, side=self.side, constraints=self.constraints)[1] for step in self.steps
+            served_at(sticky, self.goal, step, side=self.side, constraints=self.constraints)[1] for step in self.steps
         )
         return max(churn(self.held, lists) for lists in made)
 
 
-def _enough(trial: _Trial, most: float, on_step: ProgressCallback | None) -> tuple[float, float]:
-    """The churn without a bound, and the least stickiness found under which it is at most ``most``."""
+def _enough(trial: _ChurnTrial, most: float, on_step: ProgressCallback | None) -> tuple[float, float]:
+    """Return the churn without a limit, and the least stickiness found that keeps it at most ``most``."""
     free = trial.served(0.0)
     if free <= most:
         return free, 0.0
@@ -295,8 +334,8 @@ def _enough(trial: _Trial, most: float, on_step: ProgressCallback | None) -> tup
     raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more")
 
 
-def _least(trial: _Trial, most: float, step: Callable[[], None]) -> float:
-    """By halving, on a scale that is finer near 0; the stickiest where nothing less is enough."""
+def _least(trial: _ChurnTrial, most: float, step: Callable[[], None]) -> float:
+    """Bisect on a scale that is finer near 0; returns ``STICKIEST`` if nothing less is enough."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -305,8 +344,8 @@ def _least(trial: _Trial, most: float, step: Callable[[], None]) -> float:
     return float(STICKIEST * high**3)
 
 
-def _churn(before: Before, now: Scenario, served: Lists, free: float | None) -> Churn:
-    old, old_base = before.lists(now), before.lists(now, base=True)
+def _churn(previous: PreviousDeployment, now: Scenario, served: Lists, free: float | None) -> Churn:
+    old, old_base = previous.lists(now), previous.lists(now, base=True)
     filled = old != -1
     return Churn(
         int(filled.any(1).sum()),

@@ -1,11 +1,12 @@
-"""After a retraining: ask of the new run what was asked of the old one."""
+"""Refit of a run: repeat the request of an old run on a retrained one."""
 
 from __future__ import annotations
 
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
-from recprism.deploy.refit import Before, Refit, refit
+from recprism.deploy._budget import budget_of
+from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.errors import InputError
 from recprism.runs._lock import writing
 from recprism.runs.jobs.diversify import constraints_of, keep_result
@@ -23,24 +24,36 @@ def refit_run(
     overwrite: bool = False,
     on_step: ProgressCallback | None = None,
 ) -> Refit:
-    """What was asked of ``old`` asked again of a retrained ``run``, whose vectors are turned onto the old axes.
+    """Diversify a retrained run with the request of an old run; see :func:`recprism.deploy.refit.refit`.
 
-    certify_on: as ``old`` was asked unless named. See :func:`recprism.deploy.refit.refit`. Nothing is turned or
-    changed where nothing is certified.
+    The vectors of ``run`` are rotated onto the axes of ``old``. Without a certificate, nothing is rotated or changed.
+
+    Args:
+        run: The retrained run.
+        old: The diversified run to follow.
+        max_churn: Largest share of places that may change; None for no limit.
+        certify_on: The part whose labels decide; by default that of ``old``.
+        overwrite: Replace an existing result.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If ``old`` was not diversified within a budget, or if ``max_churn`` cannot be kept.
+
+    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
-    wanted, certified = old.config.diversify, old.certificate()
-    if wanted is None or wanted.within is None or certified is None or not old.is_diversified():
+    wanted, certified = budget_of(old), old.certificate()
+    if wanted is None or certified is None or not old.is_diversified():
         raise InputError(
             f"{old.path}: holds no vectors within a budget to follow; run "
             f"`recprism diversify {old.argument} --budget 0.01`"
         )
     run.require_only_result()
-    asked = wanted.within.model_copy(update={"certify_on": certify_on or wanted.within.certify_on})
-    before = Before(old.factors(), old.served_factors(), old.split().seen_before("test"))
+    asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on})
+    previous = PreviousDeployment(old.factors(), old.served_factors(), old.split().seen_before("test"))
     found = refit(
         scenario_of(run),
-        before,
+        previous,
         asked.goal,
         asked.budgets,
         trade_off=certified["trade_off"],

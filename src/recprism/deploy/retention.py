@@ -1,7 +1,7 @@
-"""Three kinds of lists for the same users, the base's, the run's and those that were served: what is alive of a gain.
+"""Retention of a gain, from three kinds of lists of the same users: the base's, the run's and the served ones.
 
-Alive is the gain of the served lists as a share of the promised one. Intervals draw users anew: the lists of one user
-on several days are one draw.
+Retention is the gain of the served lists as a share of the promised gain. The bootstrap resamples users: all lists of a
+user on several days are one unit.
 """
 
 from __future__ import annotations
@@ -31,12 +31,21 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Retention:
-    """One day, or all, and one segment of users, or everyone.
+    """Retention on one day or all days, for one segment of users or everyone.
 
-    lists: judged; base, promised, now: the metric's mean over them in the three kinds of lists
-    share: (now - base) / (promised - base); None where the promised gain is not clear of 0
-    low, high: ends of its bootstrap interval; None for a metric of all lists together
-    doubt: why the row judges nothing, empty where it does
+    Attributes:
+        day: The day, or ``ALL_DAYS``.
+        segment: The segment of users.
+        lists: Number of lists.
+        base: Mean of the metric in the base lists.
+        promised: Mean in the run's lists.
+        now: Mean in the served lists.
+        share: (now - base) / (promised - base); None if the promised gain is not clear of 0.
+        low: Lower end of its bootstrap interval; None for a metric of all lists together.
+        high: Upper end of that interval.
+        doubt: Why the floor does not apply to this row; empty if it applies.
+
+    Stability: provisional.
     """
 
     day: str
@@ -51,6 +60,7 @@ class Retention:
     doubt: str
 
     def words(self) -> str:
+        """Return the share and its interval as text."""
         if self.share is None:
             return self.doubt
         ends = "" if self.low is None or self.high is None else f" ({self.low:.0%} to {self.high:.0%})"
@@ -59,7 +69,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class Shown:
-    """A segment of items: its share of all places in the base's lists, the run's, and those that were served."""
+    """A segment of items and its share of all places in base lists, in the run's lists and in served lists."""
 
     segment: str
     items: int
@@ -70,7 +80,16 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class ListTriple:
-    """Three kinds of lists of the same users; base, promised: (n_users, k) of all users of the run."""
+    """Three kinds of lists of the same users.
+
+    Attributes:
+        scenario: The run's data and vectors.
+        served: The served lists.
+        base: (n_users, k) base lists of all users of the run.
+        promised: (n_users, k) lists of the run's vectors, of all users.
+
+    Stability: provisional.
+    """
 
     scenario: Scenario
     served: ServedLists
@@ -78,14 +97,23 @@ class ListTriple:
     promised: Lists
 
     def stacked(self, of: str) -> list[Lists]:
-        """Day by day, the (n, k) lists of the users who had one that day."""
+        """Return, day by day, the (n, k) lists of the users with a list on that day."""
         if of == "now":
             return [self.served.items[day] for day in self.served.days]
         lists: Lists = getattr(self, of)
         return [lists[self.served.users[day]] for day in self.served.days]
 
     def values(self, name: str, relevant: Any = None) -> tuple[Array, Array, Array]:
-        """Of base and promised lists, (n_users,); of the served ones, (n_days, n_users), NaN for users without."""
+        """Evaluate a metric.
+
+        Args:
+            name: Name of the metric.
+            relevant: Labels, if the metric needs them.
+
+        Returns:
+            (n_users,) values of base lists and of promised lists, and (n_days, n_users) values of served lists, NaN for
+            users without a list.
+        """
         scenario = self.scenario
         context = Context(
             relevant=relevant,
@@ -94,22 +122,27 @@ class ListTriple:
             vectors=scenario.factors.item,
         )
 
-        def judge(lists: Lists) -> Array:
+        def evaluated(lists: Lists) -> Array:
             return evaluate(lists, context, [name], bootstrap=0).values[name]
 
         now = np.full((len(self.served.days), len(self.base)), np.nan)
         for row, day in zip(now, self.served.days, strict=True):
             lists, users = np.full_like(self.base, -1), self.served.users[day]
             lists[users] = self.served.items[day]
-            row[users] = judge(lists)[users]
-        return judge(self.base), judge(self.promised), now
+            row[users] = evaluated(lists)[users]
+        return evaluated(self.base), evaluated(self.promised), now
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How rows are judged.
+    """How rows are computed.
 
-    better: 1 where more of the metric is better, -1 where less is; fewest: lists that a row needs
+    Attributes:
+        better: 1 if higher values of the metric are better, -1 if lower ones are.
+        fewest: Lists that a row needs.
+        bootstrap: Resamples of the interval.
+        level: Coverage of the interval.
+        seed: Seed of the resamples.
     """
 
     better: int
@@ -119,16 +152,18 @@ class Terms:
     seed: int
 
     def doubt(self, lists: int) -> str:
+        """Return why a number of lists is too small; empty if it is enough."""
         return f"only {lists:,} lists, {self.fewest:,} are needed" if lists < self.fewest else ""
 
 
 # -- a value per user -------------------------------------------------------------------------------------------------
 
 
-def of_users(three: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
-    base, promised, now = three.values(name)
+def of_users(triple: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
+    """Compute the rows of a metric with a value per user."""
+    base, promised, now = triple.values(name)
     had = ~np.isnan(now - base - promised)
-    of_day = [(day, had & (np.arange(len(had)) == at)[:, None]) for at, day in enumerate(three.served.days)]
+    of_day = [(day, had & (np.arange(len(had)) == at)[:, None]) for at, day in enumerate(triple.served.days)]
     rows = []
     for day, judged in [(ALL_DAYS, had), *of_day]:
         counts = judged.sum(0)  # lists of each user
@@ -140,7 +175,7 @@ def of_users(three: ListTriple, name: str, segments: Mapping[str, Mask], terms: 
 
 
 def _row(day: str, segment: str, counts: NDArray[Any], sums: Array, terms: Terms) -> Retention:
-    """sums: (3, n_users) the metric added up over the lists of each user, in served, base and promised lists."""
+    """Compute a row; ``sums`` (3, n_users) are sums over each user's lists: served, base and promised."""
     present = counts > 0
     lists, users = int(counts.sum()), int(present.sum())
     if not users:
@@ -160,27 +195,27 @@ def _row(day: str, segment: str, counts: NDArray[Any], sums: Array, terms: Terms
 
 
 def _in_order(rows: list[Retention]) -> tuple[Retention, ...]:
-    """Everyone first, all days before each."""
+    """Sort rows: everyone first, all days before single days."""
     return tuple(sorted(rows, key=lambda row: (row.segment != EVERYONE and row.day != ALL_DAYS, row.day != ALL_DAYS)))
 
 
 # -- one value for all lists ------------------------------------------------------------------------------------------
 
 
-def of_all(three: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
-    """A metric of all lists together: day by day on the users of the day; over all days, the mean of the days."""
-    scenario = three.scenario
+def of_all(triple: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
+    """Compute the rows of a metric of all lists together: one value per day, and their mean over all days."""
+    scenario = triple.scenario
     context = Context(
         popularity=scenario.split.train.col_counts, subtopics=scenario.subtopics, vectors=scenario.factors.item
     )
 
     def values(at: int, inside: Mask) -> list[float]:
-        lists = (three.stacked(of)[at][inside] for of in ("base", "promised", "now"))
+        lists = (triple.stacked(of)[at][inside] for of in ("base", "promised", "now"))
         return [evaluate(it, context, [name], bootstrap=0)[name].mean for it in lists]
 
     rows: list[Retention] = []
     for segment, mask in segments.items():
-        inside = [mask[three.served.users[day]] for day in three.served.days]
+        inside = [mask[triple.served.users[day]] for day in triple.served.days]
         counts = [int(it.sum()) for it in inside]
         means = np.array([values(at, it) if it.any() else [np.nan] * 3 for at, it in enumerate(inside)])
         together = np.nanmean(means[np.array(counts) > 0], axis=0) if any(counts) else np.full(3, np.nan)
@@ -188,28 +223,29 @@ def of_all(three: ListTriple, name: str, segments: Mapping[str, Mask], terms: Te
         if segment == EVERYONE or len(counts) > 1:
             rows += [
                 _single(*of_day, terms)
-                for of_day in zip(three.served.days, repeat(segment), counts, means, strict=False)
+                for of_day in zip(triple.served.days, repeat(segment), counts, means, strict=False)
             ]
     return _in_order(rows)
 
 
 def _single(day: str, segment: str, lists: int, means: Array, terms: Terms) -> Retention:
-    """means: of base, promised and served lists."""
+    """Compute a row from the means of base, promised and served lists."""
     base, promised, now = means.tolist()
     gain = promised - base
-    clear = terms.better * gain > ROUNDING  # and not for NaN, of no lists
+    clear = terms.better * gain > ROUNDING  # False for NaN
     doubt = terms.doubt(lists) or ("" if clear else NO_PROMISE)
     return Retention(
         day, segment, lists, base, promised, now, (now - base) / gain if clear else None, None, None, doubt
     )
 
 
-# -- beside it --------------------------------------------------------------------------------------------------------
+# -- exposure and accuracy --------------------------------------------------------------------------------------------
 
 
-def exposure(three: ListTriple) -> tuple[Shown, ...]:
-    items = item_segments(three.scenario.split.train)
-    base, promised, now = (np.concatenate(three.stacked(of)) for of in ("base", "promised", "now"))
+def exposure(triple: ListTriple) -> tuple[Shown, ...]:
+    """Compute the shares of the places for segments of items; empty if all served places are."""
+    items = item_segments(triple.scenario.split.train)
+    base, promised, now = (np.concatenate(triple.stacked(of)) for of in ("base", "promised", "now"))
     if not (now >= 0).any():
         return ()
     planned, served = (exposure_by_segment(base, lists, items) for lists in (promised, now))
@@ -219,8 +255,9 @@ def exposure(three: ListTriple) -> tuple[Shown, ...]:
     )
 
 
-def accuracy(three: ListTriple, relevant: Any, segments: Mapping[str, Mask]) -> SegmentTable:
-    base, _, now = three.values(COST, relevant)
+def accuracy(triple: ListTriple, relevant: Any, segments: Mapping[str, Mask]) -> SegmentTable:
+    """Compare NDCG@10 of base and served lists by segment of users."""
+    base, _, now = triple.values(COST, relevant)
     had = ~np.isnan(now)
     mean = np.divide(np.where(had, now, 0).sum(0), had.sum(0), out=np.full(len(base), np.nan), where=had.any(0))
     return by_segment(base, mean, {name: mask for name, mask in segments.items() if name != EVERYONE})

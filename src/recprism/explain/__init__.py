@@ -1,4 +1,4 @@
-"""What changed, what it did, and how we know: explanations of the difference between two sets of factors."""
+"""Explanations of the difference between two sets of factors: what changed, its effect, and the controls."""
 
 from recprism._lazy import attach
 

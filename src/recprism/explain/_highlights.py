@@ -1,6 +1,6 @@
-"""What of a diversified run is worth showing: who paid, which users tell most, which items moved through which factors.
+"""Highlights of a diversified run for reports: who pays, example users, items and the factors that moved them.
 
-Everything here reads what others found and picks from it; nothing is searched for, and nothing is claimed.
+These functions select from results that already exist. They search for nothing and make no claim.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ LARGEST_GAIN, MOST_SWAPS, LARGEST_LOSS = "gained most", "most swaps", "paid most
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """Items by factors.
+    """A heat map of items by factors.
 
-    items: (n,) item numbers; factors: (m,) factor numbers; values: (n, m)
-    side: whose vectors moved. "item": values are what was added to the item's vector. "user": item vectors stayed, so
-        values are what each factor added to the item's score against the one it replaced, the mean over the lists that
-        it came into
+    Attributes:
+        items: (n,) item numbers.
+        factors: (m,) factor numbers.
+        values: (n, m) if ``side`` is "item", the change of the item's vector. If it is "user", item vectors did not
+            move. A value is then the factor's contribution to the item's score relative to the item it replaced, as a
+            mean over the lists that it entered.
+        side: Whose vectors moved.
     """
 
     items: NDArray[np.int64]
@@ -39,16 +42,28 @@ class Heat:
 
 
 @dataclass(frozen=True)
-class Telling:
-    """A user worth looking at: the row number, and what for."""
+class HighlightedUser:
+    """A user whose lists are worth showing.
+
+    Attributes:
+        row: The row number of the user.
+        reason: Why the user was selected.
+    """
 
     row: int
     reason: str
 
 
 def who_pays(scenario: Scenario, change: Change) -> tuple[SegmentTable | None, SegmentTable]:
-    """What a change did to NDCG@10 of each segment of users, and to the places of each segment of items; no users'
-    table where the part has no labels."""
+    """Measure the effect of a change on segments of users and of items.
+
+    Args:
+        scenario: The base model and its labels.
+        change: The change of the vectors.
+
+    Returns:
+        The change of NDCG@10 per segment of users (None without labels), and the exposure per segment of items.
+    """
     before = scenario.base_lists
     after = np.asarray(change.after.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
     shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
@@ -59,7 +74,7 @@ def who_pays(scenario: Scenario, change: Change) -> tuple[SegmentTable | None, S
 
 
 def item_heat(explanation: Explanation, n_items: int = 15, n_factors: int = 10) -> Heat | None:
-    """The items that moved most and the factors they moved in; None where nothing moved."""
+    """Select the items that moved most and the factors in which they moved; None if nothing moved."""
     if explanation.change.item is not None:
         delta = explanation.change.item.astype(np.float64)
         return _largest(np.arange(len(delta)), delta, np.abs(delta).sum(axis=1), (n_items, n_factors), "item")
@@ -75,7 +90,7 @@ def item_heat(explanation: Explanation, n_items: int = 15, n_factors: int = 10) 
 def _largest(
     items: NDArray[np.int64], values: FloatArray, weights: FloatArray, shape: tuple[int, int], side: str
 ) -> Heat | None:
-    """The rows of the largest weights, and the columns that are largest in them."""
+    """Select the rows with the largest weights, and the columns with the largest values in these rows."""
     rows = np.argsort(-weights, kind="stable")[: shape[0]]
     rows = rows[weights[rows] > 0]
     if not len(rows):
@@ -84,13 +99,13 @@ def _largest(
     return Heat(items[rows], columns, values[np.ix_(rows, columns)], side)
 
 
-def telling_users(explanation: Explanation, judge: Evaluator, n: int = 10) -> list[Telling]:
-    """Users whose lists changed: who gained most in the objective, who lost most accuracy, who saw most swaps."""
+def highlight_users(explanation: Explanation, evaluator: Evaluator, n: int = 10) -> list[HighlightedUser]:
+    """Select users whose lists changed: largest gain in the objective, largest loss of accuracy, most swaps."""
     swaps = np.bincount(explanation.swaps.users, minlength=explanation.change.base.n_users).astype(np.float64)
-    before, after = judge.values(explanation.change.base), judge.values(explanation.change.after)
+    before, after = evaluator.values(explanation.change.base), evaluator.values(explanation.change.after)
 
     def gained(metric: str) -> FloatArray:
-        """In the better direction: of calibration error, say, less is a gain."""
+        """Change of a metric in its better direction: a lower calibration error is a gain."""
         sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
         difference = sign * np.nan_to_num(after[metric] - before[metric])
         return difference if difference.shape == swaps.shape else np.zeros_like(swaps)
@@ -105,4 +120,4 @@ def telling_users(explanation: Explanation, judge: Evaluator, n: int = 10) -> li
         room = min(share, n - len(chosen))
         order = [int(row) for row in np.lexsort((-swaps, -values)) if values[row] > 0 and swaps[row] > 0]
         chosen |= dict.fromkeys([row for row in order if row not in chosen][:room], reason)
-    return [Telling(row, reason) for row, reason in chosen.items()]
+    return [HighlightedUser(row, reason) for row, reason in chosen.items()]

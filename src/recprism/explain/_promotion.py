@@ -1,4 +1,4 @@
-"""Our own learner held to one number per item: how far does plain promotion get, with no word about factors?"""
+"""Learned plain promotion: our own learner restricted to one number per item, as a control without factors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from recprism.models import Factors
 
 MAX_STEP = 0.3
 RELEVANCE = (0.5, 0.7)
-"""Of the base scores in the players' reward; how far the promotion goes is the trade-off's business."""
+"""Weights of the base scores in the players' reward; the trade-off sets how much promotion is applied."""
 
 
 def learned_bias(scenario: Scenario, goal: str, relevance: float = RELEVANCE[0]) -> np.ndarray:
-    """(n_items,) what marginal credit teaches players who have one number per item; no label is used."""
+    """(n_items,) bias that players learn by marginal credit with one number per item; no label is used."""
     start = with_bias_column(scenario.factors)
     learner = CMB(
         diversity=goal,
@@ -31,6 +31,6 @@ def learned_bias(scenario: Scenario, goal: str, relevance: float = RELEVANCE[0])
 
 
 def with_bias_column(factors: Factors) -> Factors:
-    """One more factor that is 1 for every user: moving it alone is a bias per item."""
+    """Add a factor that is 1 for every user: moving it alone gives a bias per item."""
     ones, zeros = (np.full((n, 1), value, np.float32) for n, value in ((factors.n_users, 1.0), (factors.n_items, 0.0)))
     return factors.with_vectors(user=np.hstack([factors.user, ones]), item=np.hstack([factors.item, zeros]))

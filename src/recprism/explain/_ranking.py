@@ -1,6 +1,6 @@
-"""Factors ranked by how much they were moved: over all items, over any slice, for one item or one user.
+"""Rankings of factors by how far they moved: over all items, over a slice, for one item or one user.
 
-A size says how much was moved, not what it did: what a factor did is what erasing it undoes.
+The size of a move is not its effect. The effect of a factor is what erasing it undoes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ IntArray = NDArray[np.int64]
 
 
 def shared(delta: NDArray[Any], rows: ArrayLike | None = None) -> FloatArray:
-    """(d,) mean |delta| over items (the paper's CMB-Shared) or over users; of some ``rows`` only, where given.
+    """(d,) mean |delta| over items (the paper's CMB-Shared) or over users.
 
-    delta: (n, d) the change of one side
+    Args:
+        delta: (n, d) the change of one side.
+        rows: Row numbers or a mask; by default all rows.
 
     >>> shared(np.array([[1.0, -2.0], [3.0, 0.0]])).tolist()
     [2.0, 1.0]
@@ -35,43 +37,50 @@ def shared(delta: NDArray[Any], rows: ArrayLike | None = None) -> FloatArray:
 
 
 def individual(delta: NDArray[Any], rows: ArrayLike | None = None) -> FloatArray:
-    """(n, d) |delta| of each item (the paper's CMB-Individual), or of each user on the user side."""
+    """(n, d) |delta| of each item (the paper's CMB-Individual) or user; of the given ``rows`` only, if any."""
     chosen = delta if rows is None else delta[_as_rows(rows, len(delta))]
     return np.abs(chosen.astype(np.float64))
 
 
 def through_lists(delta_item: NDArray[Any], lists: NDArray[Any]) -> FloatArray:
-    """(n_users, d) for each user the mean |delta| of the items in that user's list; 0 for an empty list.
+    """(n_users, d) mean |delta| of the items in each user's list; 0 for an empty list.
 
-    lists: (n_users, k) item numbers, -1 in empty places
+    Args:
+        delta_item: (n_items, d) the change of the item vectors.
+        lists: (n_users, k) item numbers, -1 in empty places.
     """
     real = lists >= 0
     if lists.max(initial=-1) >= len(delta_item):
         raise InputError(f"the lists name item {lists.max()}; the change has {len(delta_item)} items")
     sizes = np.abs(delta_item.astype(np.float64))
     total = np.zeros((len(lists), delta_item.shape[1]))
-    for place in range(lists.shape[1]):  # a place at a time: users x k x d would not fit for a large catalogue
+    for place in range(lists.shape[1]):  # one place at a time: users x k x d may not fit in memory
         total += sizes[np.maximum(lists[:, place], 0)] * real[:, place, None]
     return np.asarray(total / np.maximum(real.sum(axis=1), 1)[:, None])
 
 
 def items_of(subtopics: Subtopics, name: str) -> IntArray:
-    """The numbers of the items that have a subtopic, to be passed as ``rows``."""
+    """Return the numbers of the items that have a subtopic, to be passed as ``rows``."""
     if name not in subtopics.names:
         raise InputError(f"there is no subtopic {name!r}; there are {', '.join(subtopics.names)}")
     return np.flatnonzero(subtopics.items.dense()[:, subtopics.names.index(name)])
 
 
 def order(sizes: FloatArray) -> IntArray:
-    """Factor numbers by falling size along the last axis; equal sizes go by lower number."""
+    """Sort factor numbers by descending size along the last axis; ties by ascending number."""
     return np.argsort(-sizes, axis=-1, kind="stable")
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How alike rankings are: the mean of Spearman's correlation over all pairs, from -1 to 1.
+    """Agreement of rankings: the mean of Spearman's correlation over all pairs, from -1 to 1.
 
-    low, high: an interval for other seeds of the same kind, NaN for fewer than three rankings
+    Attributes:
+        mean: The mean correlation.
+        low: Lower end of its interval over seeds; NaN for fewer than three rankings.
+        high: Upper end of that interval.
+        n_rankings: Number of rankings.
+        level: Coverage of the interval.
     """
 
     mean: float
@@ -82,9 +91,14 @@ class Agreement:
 
 
 def rank_agreement(sizes: Sequence[ArrayLike] | FloatArray, level: float = 0.95) -> Agreement:
-    """Do rankings from different seeds agree? The interval leaves out one seed after the other (jackknife).
+    """Measure the agreement of rankings from different seeds, with a jackknife interval.
 
-    sizes: (n_seeds, d) what factors are ranked by; a ranking of equal sizes agrees with nothing (0)
+    Args:
+        sizes: (n_seeds, d) sizes that rank the factors; a row of equal sizes has correlation 0 with all others.
+        level: Coverage of the interval.
+
+    Raises:
+        InputError: If there are fewer than two rankings or factors, or if a size is not finite.
     """
     rows = np.asarray(sizes, np.float64)
     if rows.ndim != 2 or len(rows) < 2 or rows.shape[1] < 2:

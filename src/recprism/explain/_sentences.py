@@ -1,4 +1,4 @@
-"""Sentences from templates: every number in them stands in the explanation and can be recomputed."""
+"""Sentences from templates: every number in them is part of the explanation and can be recomputed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from recprism.explain.explanation import Explanation, Row
 
-ARITHMETIC = "What follows says what these vectors hold, and what erasing it from them takes back."
-UNCHECKED = "No controls were run: what follows is a decomposition, and says nothing about causes."
+ARITHMETIC = "The lines below describe these vectors, and what erasing parts of them takes back."
+UNCHECKED = "No controls were run: the lines below are a decomposition and say nothing about causes."
 
 
 def of(explanation: Explanation) -> list[str]:
-    """All of them: what was found, every direction and factor where they may be spoken of, and how stable it is."""
+    """Return all sentences: findings, directions and factors if the verdict allows them, and their stability."""
     rows = (*explanation.directions, *explanation.factors) if may_speak(explanation) else ()
     return [*found(explanation), *(about(explanation, row) for row in rows), *summary(explanation)]
 
 
 def found(explanation: Explanation) -> list[str]:
-    """Promotion first, then whether factors may be spoken of."""
+    """Describe plain promotion first, then the verdict about factors."""
     lines = [explanation.parts.sentence(explanation.objective)]
     lines.append(UNCHECKED if explanation.verdict is None else explanation.verdict.sentence())
     lines += explanation.notes
@@ -30,18 +30,18 @@ def found(explanation: Explanation) -> list[str]:
 
 
 def may_speak(explanation: Explanation) -> bool:
-    """Of what single directions and factors do: unless controls reach the same."""
+    """Whether single directions and factors may be described: not if controls reach the same gain."""
     return explanation.verdict is None or explanation.verdict.reason in ("holds", "known users")
 
 
 def summary(explanation: Explanation) -> list[str]:
-    """What directions and factors do together, and whether the ranking comes out alike on other users."""
+    """Describe all directions and factors together, and whether other groups of users give the same ranking."""
     lines = together(explanation) if may_speak(explanation) else []
     return lines if explanation.agreement is None else [*lines, stability(explanation)]
 
 
 def together(explanation: Explanation) -> list[str]:
-    """What erasing all directions that are shown undoes, and all factors."""
+    """Describe what erasing all shown directions undoes, and what erasing all shown factors undoes."""
     pairs = zip((explanation.directions, explanation.factors), explanation.together, strict=True)
     return [
         f"All {len(rows)} {rows[0].kind}s together: {effect(explanation, erased, 'them')}"
@@ -51,7 +51,7 @@ def together(explanation: Explanation) -> list[str]:
 
 
 def about(explanation: Explanation, row: Row) -> str:
-    """What a factor or direction is called, whom it moves, and what erasing it alone undoes."""
+    """Describe a factor or direction: its name, what it moves, and what erasing it alone undoes."""
     whom = "users" if row.side == "user" else "items"
     share = f", {row.size:.0%} of what is not plain promotion" if row.kind == "direction" else ""
     moved = f"raises {row.raised:,} {whom} and lowers {row.lowered:,}"
@@ -61,7 +61,7 @@ def about(explanation: Explanation, row: Row) -> str:
 
 
 def effect(explanation: Explanation, erased: Mapping[str, float], what: str) -> str:
-    """erased: metric -> its value without what is spoken of"""
+    """Describe the effect of an erasure; ``erased``: metric -> value after it."""
     share = explanation.taken_back(erased)
     if share is None:
         return f"{explanation.objective} hardly changed: there is no gain to take back."
@@ -71,7 +71,7 @@ def effect(explanation: Explanation, erased: Mapping[str, float], what: str) -> 
 
 
 def price(explanation: Explanation, erased: Mapping[str, float]) -> str:
-    """Points of the loss of accuracy that come back with it, in percent of the base value."""
+    """Describe the accuracy that the erasure brings back, in percentage points of the base value."""
     name = explanation.cost
     base = explanation.base[name]
     if not math.isfinite(base):

@@ -1,7 +1,7 @@
-"""Canonical axes: the same recommender with factors that a rule chose, and not the accident of a training run.
+"""Canonical axes: the same recommender with factors that do not depend on the accident of a training run.
 
 For any invertible M the vectors P M and Q inv(M)^T give the same scores, so trained axes are arbitrary. The singular
-vectors of P Q^T are not; they can be turned further, by rules that look at the items alone, without a list changing.
+vectors of P Q^T are not. They can be rotated further by criteria on the items, and no list changes.
 """
 
 from __future__ import annotations
@@ -22,22 +22,28 @@ from recprism.models import Factors
 
 FloatArray = NDArray[np.float64]
 
-NEGLIGIBLE = float(np.finfo(np.float32).eps)  # of the strongest axis: what float32 vectors cannot hold anyway
+NEGLIGIBLE = float(np.finfo(np.float32).eps)  # of the strongest axis: below float32 precision
 TIE = 0.01
-TURNS = 1000  # varimax: more than enough; it ends when nothing turns any more
+TURNS = 1000  # varimax: an upper limit; it stops at convergence
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """A recommender on canonical axes, and the way there and back.
+    """A recommender on canonical axes, and the maps to and from its own axes.
 
-    base: as it was; factors: on the new axes, with the same scores; fewer columns where the base had empty ones
-    strengths: (r,) length of the axis' part of all scores; the singular values of P Q^T under method "svd"
-    ties: groups of neighbouring axes whose strengths are so close that only the plane they span means anything; empty
-        where a rotation chose the axes by more than their strength
-    targets: subtopics that the first axes were fitted to; held_out: (len(targets),) correlation of axis and subtopic on
-        the items that took no part in the fit
-    user_map, item_map: (d, r) with factors.user = base.user @ user_map, factors.item = base.item @ item_map
+    Attributes:
+        base: The recommender on its own axes.
+        factors: The recommender on the new axes, with the same scores; empty columns of the base are dropped.
+        method: The method that chose the axes.
+        strengths: (r,) norm of each axis' part of all scores; the singular values of P Q^T for "svd".
+        user_map: (d, r) with ``factors.user = base.user @ user_map``.
+        item_map: (d, r) with ``factors.item = base.item @ item_map``.
+        ties: Groups of adjacent axes with nearly equal strengths, for which only the spanned plane is meaningful. Empty
+            for methods that do not choose axes by strength alone.
+        targets: Subtopics to which the first axes were fitted.
+        held_out: (len(targets),) correlation of axis and subtopic on the items that were not used for the fit.
+
+    Stability: provisional.
     """
 
     base: Factors
@@ -51,27 +57,35 @@ class Axes:
     held_out: FloatArray | None = None
 
     def to_original(self, change: Change) -> Change:
-        """A change found on these axes, on the base's own; every score changes by the same amount."""
+        """Express a change on the axes of the base; every score changes by the same amount."""
         return Change(self.base, **_mapped(change, item=self.user_map.T, user=self.item_map.T))
 
     def to_canonical(self, change: Change) -> Change:
-        """A change of the base on these axes; exact where no column of the base was empty."""
+        """Express a change of the base on these axes; exact if no column of the base is empty."""
         return Change(self.factors, **_mapped(change, item=self.item_map, user=self.user_map))
 
 
 def canonical(
     factors: Factors, method: str = "svd", *, subtopics: Subtopics | None = None, tie: float = TIE, seed: int = 0
 ) -> Axes:
-    """Put a recommender on canonical axes; all scores, and with them all lists, stay as they are.
+    """Express a recommender on canonical axes; all scores and lists stay the same.
 
-    method: "svd", the singular vectors of P Q^T, strengths shared evenly between users and items; "varimax", turned so
-        that each item lies on few axes; "subtopics", turned so that the first axes follow the subtopics, learned on one
-        half of the items (see ``halves``) and tested on the other
-    tie: axes whose strengths differ by less than this share are reported as tied
-    seed: of the halves
+    Axes are sorted by descending strength; for "subtopics" the fitted ones come first, by name. The longer tail of the
+    items is positive.
 
-    Axes go by falling strength (under "subtopics" the fitted ones first, by name), and the longer tail of the items is
-    positive.
+    Args:
+        factors: The recommender.
+        method: "svd" takes the singular vectors of P Q^T and shares the strengths evenly between users and items.
+            "varimax" rotates them so that each item lies on few axes. "subtopics" rotates them so that the first axes
+            follow the subtopics; it learns on one half of the items and tests on the other (see ``halves``).
+        subtopics: The subtopics of the items, for the method "subtopics".
+        tie: Axes whose strengths differ by less than this share are reported as tied.
+        seed: Seed of the halves.
+
+    Raises:
+        InputError: If the method is unknown, subtopics are missing, or all scores are 0.
+
+    Stability: provisional.
     """
     if method not in ROTATIONS:
         raise InputError(f"axes are {', '.join(ROTATIONS)}, not {method!r}")
@@ -81,7 +95,7 @@ def canonical(
     start = factors.item @ item_map
     turn, targets = ROTATIONS[method](start, strengths, subtopics, seed)
     signs = longer_tail(start @ turn)
-    signs[: len(targets)] = 1.0  # a fitted axis rises with its subtopic
+    signs[: len(targets)] = 1.0  # a fitted axis already has the sign of its subtopic
     turn = turn * signs
     user_map, item_map = user_map @ turn, item_map @ turn
     user, item = factors.user @ user_map, factors.item @ item_map
@@ -100,15 +114,15 @@ def canonical(
 
 
 def _singular_axes(factors: Factors) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Maps (d, r) of users and items and strengths (r,); the n_users x n_items matrix is never written."""
+    """Return maps (d, r) of users and items and strengths (r,), without forming the n_users x n_items matrix."""
     user_small, item_small = (np.linalg.qr(side.astype(np.float64))[1] for side in (factors.user, factors.item))
     left, strengths, right = np.linalg.svd(user_small @ item_small.T)
     kept = strengths > NEGLIGIBLE * strengths[0]
     if not kept.any():
-        raise InputError("all scores of these factors are 0; there are no axes to be found")
+        raise InputError("all scores of these factors are 0; there are no axes to find")
     size = int(kept.sum())
     root = np.sqrt(strengths[:size])
-    # P times this is (P Q^T) V / root = U root, and no inverse is needed, whatever the ranks of P and Q.
+    # P times this is (P Q^T) V / root = U root: no inverse is needed, whatever the ranks of P and Q.
     return item_small.T @ right[:size].T / root, user_small.T @ left[:, :size] / root, strengths[:size]
 
 
@@ -124,7 +138,7 @@ def _as_they_are(
 def _varimax(
     items: FloatArray, strengths: FloatArray, _subtopics: Subtopics | None, _seed: int
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """(r, r) the rotation under which squared loadings vary most: each item on few axes."""
+    """(r, r) rotation that maximises the variance of squared loadings: each item lies on few axes."""
     turn = np.eye(items.shape[1])
     before = 0.0
     for _ in range(TURNS):
@@ -136,7 +150,7 @@ def _varimax(
         if reached.sum() <= before * (1 + 1e-8):
             break
         before = reached.sum()
-    # On singular axes users and items have the same spread, so this is the strength of each turned axis.
+    # On singular axes users and items have the same spread, so this is the strength of each rotated axis.
     order = np.argsort(-(turn**2 * strengths[:, None]).sum(axis=0), kind="stable")
     return turn[:, order], ()
 
@@ -144,13 +158,13 @@ def _varimax(
 def _along_subtopics(
     items: FloatArray, strengths: FloatArray, subtopics: Subtopics | None, seed: int
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """(r, r) the rotation whose first axes follow the subtopics best on the learning half; the rest by strength."""
+    """(r, r) rotation whose first axes fit the subtopics best on the learning half; the rest by strength."""
     assert subtopics is not None
     learn, _ = halves(len(items), seed)
     wanted, names = _standard_targets(subtopics, learn, items.shape[1])
     left, _, right = np.linalg.svd((items[learn] - items[learn].mean(axis=0)).T @ wanted, full_matrices=False)
     fitted = left @ right
-    others = np.linalg.svd(fitted)[0][:, fitted.shape[1] :]  # whatever is at right angles to them
+    others = np.linalg.svd(fitted)[0][:, fitted.shape[1] :]  # the orthogonal complement
     spread, inside = np.linalg.eigh(others.T @ (strengths[:, None] * others))
     rest = others @ inside[:, np.argsort(-spread, kind="stable")]
     return np.hstack([fitted, rest]), names

@@ -1,4 +1,4 @@
-"""The difference between two sets of factors: all that an explanation looks at."""
+"""The difference between two sets of factors: the input of an explanation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A recommender and what was added to its vectors; who or what added it does not matter.
+    """A recommender and what was added to its vectors, by whatever method.
 
-    item: (n_items, d), user: (n_users, d) float32; None for a side that stayed as it was
+    The score of user u for item j changes by p_u . item_j + user_u . (q_j + item_j). The joint effect of both sides is
+    attributed to the user side.
 
-    The score of user u for item j changes by p_u . item_j + user_u . (q_j + item_j): what both sides do together counts
-    for the user side.
+    Attributes:
+        base: The recommender before the change.
+        item: (n_items, d) float32 change of the item vectors; None if they did not move.
+        user: (n_users, d) float32 change of the user vectors; None if they did not move.
+
+    Stability: provisional.
     """
 
     base: Factors
@@ -40,7 +45,15 @@ class Change:
 
     @classmethod
     def between(cls, base: Factors, after: Factors) -> Change:
-        """What turned ``base`` into ``after``; both must know the same users and items in the same order."""
+        """Return the difference of two sets of factors.
+
+        Args:
+            base: The factors before.
+            after: The factors after, with the same users and items in the same order.
+
+        Raises:
+            InputError: If users, items, dimensions or item biases differ.
+        """
         for name in ("user_ids", "item_ids"):
             if not np.array_equal(getattr(base, name), getattr(after, name)):
                 raise InputError(f"the two sets of factors differ in {name}; compare vectors of the same ones")
@@ -53,6 +66,7 @@ class Change:
 
     @classmethod
     def of(cls, base: Factors, perturbation: Perturbation) -> Change:
+        """Return the change that a perturbation makes to ``base``."""
         sides = {"item": perturbation.item, "user": perturbation.user}
         return cls(base, **{name: side.cpu().numpy() for name, side in sides.items() if side is not None})
 
@@ -67,12 +81,12 @@ class Change:
         return self.base.with_vectors(**{name: getattr(self.base, name) + side for name, side in self.sides.items()})
 
     def replaced(self, **sides: Matrix) -> Change:
-        """The same recommender with other values on the sides that moved (erased, shuffled, ...)."""
+        """Return the same recommender with other values on the sides that moved (erased, shuffled, ...)."""
         return Change(self.base, **{**self.sides, **sides})
 
     @cached_property
     def score_change(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(n_users, r) and (n_items, r) whose product is the change of every score; r is d per side that moved."""
+        """(n_users, r) and (n_items, r) matrices whose product is the change of every score; r is d per moved side."""
         left, right = [], []
         if self.item is not None:
             left.append(self.base.user)
@@ -84,23 +98,23 @@ class Change:
 
     @cached_property
     def bias(self) -> NDArray[np.float64]:
-        """(n_items,) how much an item's score rises on average over the users: the part that is plain promotion."""
+        """(n_items,) mean rise of an item's score over all users: the part that is plain promotion."""
         users, items = self.score_change
         return np.asarray(items @ users.mean(axis=0))
 
     @property
     def bias_alone(self) -> Factors:
-        """The base with each item raised by the same amount for everybody."""
+        """The base with each item raised by the same amount for all users."""
         return with_bias(self.base, self.bias)
 
     @property
     def without_bias(self) -> Factors:
-        """The changed recommender with that amount taken off again: what is left is personal."""
+        """The changed recommender without that amount: the personal part of the change remains."""
         return with_bias(self.after, -self.bias)
 
 
 def with_bias(factors: Factors, bias: NDArray[Any]) -> Factors:
-    """The same vectors with (n_items,) added to every user's scores."""
+    """Return the same vectors with ``bias`` (n_items,) added to every user's scores."""
     own = 0.0 if factors.item_bias is None else factors.item_bias
     return replace(factors, item_bias=(own + bias).astype(np.float32))
 

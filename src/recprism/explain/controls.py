@@ -1,13 +1,13 @@
-"""Controls: what perturbations reach that know nothing of factors. What they reach too, the learned one did not learn.
+"""Controls: perturbations that ignore factors. A gain that controls also reach is not due to factors.
 
-Three shuffle the learned values: among all entries of a side, within rows (an item keeps how much it moved, not in
-which factors) and within factors (a factor keeps how much it moved, not for whom). The fourth is plain promotion:
-changes by one number per item, the same for every user.
+Three controls shuffle the learned values. "all" shuffles all entries of a side. "rows" shuffles within rows: an item
+keeps the size of its move, but not its factors. "factors" shuffles within factors: a factor keeps the size of its move,
+but not its items. The fourth control is plain promotion: one number per item, the same for every user.
 
-Promotion costs accuracy, and may cost as much as the learned change does. Of a grid of promotions, the best one below
-that bar depends on which of them happen to lie just below it: a change in the last digits moved its gain by a fifth.
-So two of them are mixed, one below the bar and one above it, such that the mixture costs what the learned change costs.
-The best mixture lies on the concave hull of all promotions, which moves no more than the measured values do.
+Promotion may cost as much accuracy as the learned change. The best single promotion below that limit depends on which
+grid points lie just below it: a change in the last digits moved its gain by a fifth. Two promotions are therefore
+mixed, one below the limit and one above it, so that the mixture costs as much as the learned change. The best mixture
+lies on the concave hull of all promotions, which is as stable as the measured values.
 """
 
 from __future__ import annotations
@@ -30,18 +30,21 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-SCALES = tuple(2.0 ** (step / 4) for step in range(-8, 13))  # 0.25 to 8; coarse steps would make the rival too weak
-LEAST_LOSS = 1e-3  # of the base's accuracy: what promotion may always cost
+SCALES = tuple(2.0 ** (step / 4) for step in range(-8, 13))  # 0.25 to 8; coarse steps would weaken the control
+LEAST_LOSS = 1e-3  # of the base's accuracy: a loss that promotion may always have
 SWAPS = 999
 
 
 @dataclass(frozen=True, eq=False)
 class Shuffled:
-    """One way of shuffling.
+    """A control that shuffles the learned values.
 
-    within: all, rows or factors; title: the same in words
-    objective, cost: (draws,) values of the two metrics
-    p_value: how often a shuffled change is at least as good as the learned one, which counts as one of the draws
+    Attributes:
+        within: "all", "rows" or "factors".
+        title: The same in words.
+        objective: (draws,) values of the objective.
+        cost: (draws,) values of the metric of accuracy.
+        p_value: Share of draws that are at least as good as the learned change, which counts as one of the draws.
     """
 
     within: str
@@ -55,12 +58,15 @@ class Shuffled:
 class PureBias:
     """The best mixture of two promotions of items that costs no more accuracy than the learned change.
 
-    Each user's list comes from the second with probability ``share``, else from the first.
+    Each user's list comes from the second promotion with probability ``share``, otherwise from the first.
 
-    sources: whose numbers per item: "its own bias part", a candidate of the caller's, or "none", which is the base
-    scales: what they were multiplied by
-    objective, cost: expected values; for an objective without a value per user, that of one draw
-    p_value: one-sided, of the paired test over users that the learned change is no better than this
+    Attributes:
+        sources: Origin of the numbers per item: "its own bias part", a candidate of the caller, or "none" for the base.
+        scales: Factors by which the numbers are multiplied.
+        share: Probability of the second promotion.
+        objective: Expected value of the objective; the value of one draw if the objective has no value per user.
+        cost: Expected value of the metric of accuracy.
+        p_value: One-sided p-value of the paired test over users that the learned change is no better.
     """
 
     sources: tuple[str, str]
@@ -73,11 +79,20 @@ class PureBias:
 
 @dataclass(frozen=True, eq=False)
 class Controls:
-    """The learned change beside its controls, under one objective and one metric of accuracy.
+    """The learned change and its controls, under one objective and one metric of accuracy.
 
-    base, learned: (objective, cost)
-    moved: share of the judged lists that hold other items than before, or the same in another order
-    unseen: the judged users took no part in finding the change
+    Attributes:
+        objective: Name of the objective.
+        cost: Name of the metric of accuracy.
+        base: (objective, cost) values before the change.
+        learned: (objective, cost) values under the learned change.
+        moved: Share of the evaluated lists that changed in items or order.
+        shuffled: The controls that shuffle.
+        bias: The control that promotes items.
+        higher_is_better: Direction of the objective.
+        unseen: Whether the evaluated users were held out when the change was found.
+
+    Stability: provisional.
     """
 
     objective: str
@@ -92,6 +107,7 @@ class Controls:
 
     @property
     def draws(self) -> int:
+        """Number of draws of each shuffle."""
         return len(self.shuffled[0].objective)
 
     def __getitem__(self, within: str) -> Shuffled:
@@ -101,11 +117,11 @@ class Controls:
         return found[within]
 
     def gain(self, value: float) -> float:
-        """How much better than the base a value of the objective is."""
+        """Return by how much a value of the objective is better than the base."""
         return value - self.base[0] if self.higher_is_better else self.base[0] - value
 
     def rows(self) -> list[dict[str, Any]]:
-        """The learned change and every control: means, the range of 95 % of the draws, p-value."""
+        """Return one row for the learned change and one per control: means, range of 95 % of the draws, p-value."""
         learned = {"control": "learned", "objective": self.learned[0], "cost": self.learned[1]}
         drawn = [
             {
@@ -134,6 +150,7 @@ class Controls:
         }
 
     def to_frame(self) -> pl.DataFrame:
+        """Return :meth:`rows` as a table."""
         import polars as pl
 
         return pl.DataFrame(self.rows(), infer_schema_length=None)
@@ -141,7 +158,7 @@ class Controls:
 
 def run_controls(
     change: Change,
-    judge: Evaluator,
+    evaluator: Evaluator,
     objective: str = "subtopic_coverage@10",
     cost: str = "ndcg@10",
     draws: int = 199,
@@ -151,18 +168,30 @@ def run_controls(
     candidates: Mapping[str, NDArray[Any]] | None = None,
     unseen: bool = False,
 ) -> Controls:
-    """Judge the learned change and its controls.
+    """Evaluate the learned change and its controls.
 
-    candidates: name -> (n_items,) other numbers per item that promotion may use, such as those of a learner that has
-        nothing else; each is tried at all scales. The best mixture is chosen on the lists it is compared on: this
-        favours it
-    unseen: say so if the judged users took no part in finding the change. On those who did, a change beats every
-        control even where factors have nothing to do with the objective, so that nothing is then claimed
-    on_step: called with "controls" after every ranking
+    Args:
+        change: The change of the vectors.
+        evaluator: Ranks and evaluates; its metrics are replaced by the objective and the cost.
+        objective: The metric whose gain is examined.
+        cost: The metric of accuracy.
+        draws: Draws of each shuffle.
+        seed: Seed of the draws.
+        on_step: Receives the progress after every ranking.
+        candidates: Name -> (n_items,) further numbers per item for promotion, for example those of a learner that has
+            nothing else. Each is tried at all scales. The best mixture is chosen on the lists on which it is compared,
+            which favours it.
+        unseen: Whether the evaluated users were held out when the change was found. On other users a change beats every
+            control even if factors are unrelated to the objective, so that no claim is made.
+
+    Raises:
+        InputError: If ``draws`` is less than 1, or a candidate has the wrong shape.
+
+    Stability: provisional.
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")
-    own = replace(judge, metrics=(objective, cost))
+    own = replace(evaluator, metrics=(objective, cost))
     names = tuple(own.means(change.base))
     trial = _Trial(change, own, names[0], names[-1], 1.0 if upwards(objective) else -1.0)
     sources = {"its own bias part": change.bias, **(candidates or {})}
@@ -175,26 +204,26 @@ def run_controls(
 
 
 def upwards(metric: str) -> bool:
-    """Is more of it better? Where neither direction is, more counts as better."""
+    """Whether higher values of a metric are better; also true if neither direction is."""
     return parse(metric)[0].higher_is_better is not False
 
 
 class _Trial:
     """The base and the learned change under the two metrics, ranked once."""
 
-    def __init__(self, change: Change, judge: Evaluator, objective: str, cost: str, sign: float) -> None:
-        self.change, self.judge, self.sign = change, judge, sign
+    def __init__(self, change: Change, evaluator: Evaluator, objective: str, cost: str, sign: float) -> None:
+        self.change, self.evaluator, self.sign = change, evaluator, sign
         self.names = (objective, cost)
-        before, self.lists = judge.lists(change.base), judge.lists(change.after)
+        before, self.lists = evaluator.lists(change.base), evaluator.lists(change.after)
         self.base, self.learned = self.values(before), self.values(self.lists)
         self.moved = float((before != self.lists).any(axis=1).mean())
 
     def values(self, lists: NDArray[Any]) -> tuple[float, float]:
-        found = evaluate(lists, self.judge.context, self.judge.metrics, bootstrap=0)
+        found = evaluate(lists, self.evaluator.context, self.evaluator.metrics, bootstrap=0)
         return found[self.names[0]].mean, found[self.names[1]].mean
 
     def better(self, a: Any, b: Any) -> Any:
-        """By how much a is the better value of the objective."""
+        """Return by how much ``a`` is better than ``b`` in the objective."""
         return self.sign * (a - b)
 
 
@@ -203,7 +232,7 @@ def _shuffles(trial: _Trial, within: str, draws: int, seed: int, tick: Callable[
     found = []
     for _ in range(draws):
         sides = {name: _SHUFFLES[within](side, generator) for name, side in trial.change.sides.items()}
-        found.append(trial.values(trial.judge.lists(trial.change.replaced(**sides).after)))
+        found.append(trial.values(trial.evaluator.lists(trial.change.replaced(**sides).after)))
         tick()
     objective, cost = np.array(found).T
     as_good = int((trial.better(objective, trial.learned[0]) >= -1e-12).sum())
@@ -248,7 +277,7 @@ def _best_promotion(
         values.append(trial.values(lists))
         tick()
     objective, cost = np.array(values).T
-    # Without labels nobody knows what anything costs: promotion may then cost what it will.
+    # Without labels the cost is unknown, so promotion has no limit.
     loss = np.nan_to_num(trial.base[1] - cost)
     allowed = max(np.nan_to_num(trial.base[1] - trial.learned[1]), LEAST_LOSS * abs(np.nan_to_num(trial.base[1])))
     first, second, share = best_mixture(loss, np.nan_to_num(trial.better(objective, trial.base[0])), allowed)
@@ -260,16 +289,16 @@ def _best_promotion(
 
 
 def best_mixture(loss: Array, gain: Array, allowed: float) -> tuple[int, int, float]:
-    """The two promotions whose mixture gains most among those that lose as much as is allowed, or less.
+    """Find the two promotions whose mixture gains most within the allowed loss.
 
     Args:
-        loss: (n,) of accuracy; at least one is allowed.
-        gain: (n,) in the objective.
+        loss: (n,) losses of accuracy; at least one is within ``allowed``.
+        gain: (n,) gains in the objective.
         allowed: The largest loss of a mixture.
 
     Returns:
-        The place of one that loses no more than is allowed, the place of the other, and the share of the other. The two
-        are the same, and the share is 0, where a single one is best.
+        The index of a promotion within the allowed loss, the index of the other, and the share of the other. If a
+        single promotion is best, both indices are the same and the share is 0.
     """
     within, beyond = np.flatnonzero(loss <= allowed), np.flatnonzero(loss > allowed)
     best = int(within[np.argmax(gain[within])])
@@ -294,18 +323,18 @@ def _promotions(trial: _Trial, sources: Mapping[str, NDArray[Any]]) -> Iterator[
 
 def _promoted(trial: _Trial, sources: Mapping[str, NDArray[Any]], source: str, scale: float) -> NDArray[Any]:
     base = trial.change.base
-    return trial.judge.lists(base if source == "none" else with_bias(base, scale * np.asarray(sources[source])))
+    return trial.evaluator.lists(base if source == "none" else with_bias(base, scale * np.asarray(sources[source])))
 
 
 def _compare(
     trial: _Trial, pair: list[NDArray[Any]], share: float, generator: np.random.Generator
 ) -> tuple[float, float]:
-    """What the mixture of two sets of lists reaches, and the p-value of a one-sided test against the learned lists.
+    """Return the value of a mixture of two sets of lists, and the one-sided p-value against the learned lists.
 
-    Were the learned lists no better, each user's two lists could be exchanged. For a metric with a value per user, the
+    Under the null hypothesis the two lists of each user are exchangeable. For a metric with a value per user, an
     exchange is a change of sign.
     """
-    name, context = trial.names[0], trial.judge.context
+    name, context = trial.names[0], trial.evaluator.context
     learned, one, other = (evaluate(lists, context, [name], bootstrap=0) for lists in (trial.lists, *pair))
     if name in learned.values:
         reached = one[name].mean + share * (other[name].mean - one[name].mean)
@@ -321,7 +350,7 @@ def _compare(
 
 
 def _signs_exchanged(differences: Array, generator: np.random.Generator) -> Array:
-    """(SWAPS,) means with every sign left to chance; one at a time, for there may be many users."""
+    """(SWAPS,) means with random signs; one draw at a time to save memory."""
     signs = (generator.integers(0, 2, len(differences), dtype=np.int8) * 2 - 1 for _ in range(SWAPS))
     return np.array([(sign * differences).sum() for sign in signs]) / max(len(differences), 1)
 
@@ -329,5 +358,5 @@ def _signs_exchanged(differences: Array, generator: np.random.Generator) -> Arra
 def _exchanged(trial: _Trial, rival: NDArray[Any], generator: np.random.Generator) -> float:
     swap = generator.integers(0, 2, (len(rival), 1)).astype(bool)
     pair = (np.where(swap, rival, trial.lists), np.where(swap, trial.lists, rival))
-    a, b = (evaluate(lists, trial.judge.context, [trial.names[0]], bootstrap=0).scores[0].mean for lists in pair)
+    a, b = (evaluate(lists, trial.evaluator.context, [trial.names[0]], bootstrap=0).scores[0].mean for lists in pair)
     return float(trial.better(a, b))

@@ -1,9 +1,9 @@
-"""Erasure: what is left of a gain when some entries of a change are set to 0, and whether it matters which ones.
+"""Erasure: what remains of a gain when some entries of a change are set to 0, and whether it matters which ones.
 
-To erase the largest entries is also to erase the most. So beside "top" stands "matched": entries chosen at random until
-the same sum of |delta| is gone. What "top" takes back beyond that is what the ranking of features knows; or else that
-few large entries do more than many small ones of the same sum, as they do even in pure noise. Hence "squares", which
-removes the same sum of squares: for noise, that is what counts.
+Erasing the largest entries ("top") also erases the largest sum. The control "matched" therefore erases random entries
+with the same sum of |delta|. If "top" takes back more than "matched", the ranking of features is informative. But a few
+large entries can also do more than many small ones of the same sum; in pure noise they do. The control "squares"
+therefore erases random entries with the same sum of squares, which is what counts for noise.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ Sizes = Mapping[str, Array]
 BY: tuple[By, ...] = ("individual", "shared")
 WHICH: tuple[Which, ...] = ("top", "least", "random", "matched", "squares")
 BY_CHANCE = ("random", "matched", "squares")
-POWERS = {"matched": 1, "squares": 2}  # of |delta|, in the sum that must agree
+POWERS = {"matched": 1, "squares": 2}  # exponents of |delta| in the sum that is matched
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The area between the curves "matched" (or "squares") and "top": of the gain that remains, over the share of
-    features that is erased.
+    """The area between the curve of a control ("matched" or "squares") and the curve "top".
 
-    Above 0: the largest features carry more of the gain than their size alone would. It can hardly pass 1.
+    The curves show the remaining gain against the share of erased features. An area above 0 means that the largest
+    features carry more of the gain than their size alone. The area rarely exceeds 1.
 
-    mean, low, high: over the draws; low and high hold 95 % of the draws between them
+    Attributes:
+        mean: Mean over the draws.
+        low: Lower end of the range that holds 95 % of the draws.
+        high: Upper end of that range.
     """
 
     mean: float
@@ -53,11 +56,17 @@ class Faithfulness:
 
 @dataclass(frozen=True, eq=False)
 class Erasure:
-    """What every metric becomes as more and more features are erased.
+    """Values of every metric as more and more features are erased.
 
-    features: (n,) how many were erased, from 0 to d
-    base, learned: (m,) the metrics before the change and under all of it
-    curves: by -> which -> (draws, n, m); one draw for top and least
+    Attributes:
+        metrics: Names of the m metrics.
+        objective: The metric whose gain is examined.
+        features: (n,) numbers of erased features, from 0 to d.
+        base: (m,) values before the change.
+        learned: (m,) values under the whole change.
+        curves: by -> which -> (draws, n, m) values; one draw for "top" and "least".
+
+    Stability: provisional.
     """
 
     metrics: tuple[str, ...]
@@ -68,24 +77,32 @@ class Erasure:
     curves: Mapping[str, Mapping[str, Array]]
 
     def values(self, by: By, which: Which, metric: str | None = None) -> Array:
-        """(draws, n) of one metric; the objective unless named."""
+        """(draws, n) values of one metric; by default of the objective."""
         return self.curves[by][which][:, :, self._place(metric)]
 
     def remaining(self, by: By, which: Which, metric: str | None = None) -> Array | None:
-        """(draws, n) the share of the whole change that is left; None where the metric hardly changed."""
+        """(draws, n) shares of the whole change that remain; None if the metric hardly changed."""
         place = self._place(metric)
         gain = self.learned[place] - self.base[place]
         if is_small(gain, self.base[place]):
             return None
         return np.asarray((self.values(by, which, metric) - self.base[place]) / gain)
 
+    def remaining_range(self, by: By, which: Which, n: int) -> tuple[float, float, float] | None:
+        """Mean, minimum and maximum over the draws of what remains of the objective's gain without n features."""
+        left = self.remaining(by, which)
+        if left is None:
+            return None
+        drawn = left[:, self._at(n)]
+        return float(drawn.mean()), float(drawn.min()), float(drawn.max())
+
     def taken_back(self, by: By, which: Which, n: int, metric: str | None = None) -> float | None:
-        """The share of the change that is gone once n features are; the mean over draws."""
+        """Share of the change that erasing n features undoes, as a mean over the draws."""
         left = self.remaining(by, which, metric)
         return None if left is None else float(1 - left[:, self._at(n)].mean())
 
     def faithfulness(self, by: By, against: Which = "matched") -> Faithfulness | None:
-        """In the objective; None where it hardly changed."""
+        """Compare "top" with a control in the objective; None if the objective hardly changed."""
         top, matched = self.remaining(by, "top"), self.remaining(by, against)
         if top is None or matched is None:
             return None
@@ -94,6 +111,7 @@ class Erasure:
         return Faithfulness(float(areas.mean()), float(low), float(high))
 
     def sentence(self, by: By, n: int) -> str:
+        """Describe the erasure of n features and the areas of the whole curves."""
         top, matched, squares = (self.taken_back(by, which, n) for which in ("top", "matched", "squares"))
         areas = [self.faithfulness(by, which) for which in ("matched", "squares")]
         found = [area for area in areas if area is not None]
@@ -109,7 +127,7 @@ class Erasure:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One per curve, number of features and metric: the mean over draws, their range, and what remains."""
+        """Return one row per curve, number of features and metric: mean and range over the draws, and what remains."""
         return [
             self._row(by, which, place, metric)
             for by in BY
@@ -132,12 +150,13 @@ class Erasure:
         }
 
     def to_frame(self) -> pl.DataFrame:
+        """Return :meth:`rows` as a table."""
         import polars as pl
 
         return pl.DataFrame(self.rows(), infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values, ready for JSON."""
         areas = {which: {by: self.faithfulness(by, which) for by in BY} for which in WHICH if which in POWERS}
         return {
             "objective": self.objective,
@@ -164,7 +183,7 @@ class Erasure:
 
 def erase(
     change: Change,
-    judge: Evaluator,
+    evaluator: Evaluator,
     objective: str = "subtopic_coverage@10",
     *,
     features: Sequence[int] | None = None,
@@ -172,19 +191,27 @@ def erase(
     seed: int = 0,
     on_step: ProgressCallback | None = None,
 ) -> Erasure:
-    """Erase more and more of a change, by Individual and by Shared, in all manners.
+    """Erase more and more of a change: per row and for all rows, in every order.
 
-    features: how many to erase; 0 and all are always among them. About a dozen numbers unless given
-    draws: of the manners that leave it to chance; on_step: called with "erasing" after every curve
+    Args:
+        change: The change of the vectors.
+        evaluator: Ranks and evaluates.
+        objective: The metric whose gain is examined.
+        features: Numbers of features to erase; 0 and all are always included. By default about a dozen numbers.
+        draws: Draws of each random order.
+        seed: Seed of the random orders.
+        on_step: Receives the progress after every curve.
+
+    Stability: provisional.
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")
     wrong = [n for n in features or () if not 0 <= n <= change.base.dim]
     if wrong:
         raise InputError(f"{wrong[0]} features cannot be erased; there are {change.base.dim}")
-    judge = replace(judge, metrics=tuple(dict.fromkeys((objective, *judge.metrics))))
+    evaluator = replace(evaluator, metrics=tuple(dict.fromkeys((objective, *evaluator.metrics))))
     counts = usual_features(change.base.dim) if features is None else tuple(sorted({0, *features, change.base.dim}))
-    before, after = judge.means(change.base), judge.means(change.after)
+    before, after = evaluator.means(change.base), evaluator.means(change.after)
     names = tuple(before)
     ends = {0: np.array(list(after.values())), counts[-1]: np.array(list(before.values()))}
 
@@ -192,8 +219,8 @@ def erase(
         return np.array([ends[n] if n in ends else point(by, which, draw, n) for n in counts])
 
     def point(by: By, which: Which, draw: int, n: int) -> Array:
-        chance = np.random.default_rng([seed, draw])  # the same order along the whole curve
-        return np.array(list(judge.means(erased(change, which, by, n, chance).after).values()))
+        chance = np.random.default_rng([seed, draw])  # a new generator per point keeps one order along the curve
+        return np.array(list(evaluator.means(erased(change, which, by, n, chance).after).values()))
 
     wanted = [(by, which, draw) for by in BY for which in WHICH for draw in range(draws if which in BY_CHANCE else 1)]
     found: dict[str, dict[str, list[Array]]] = {by: {which: [] for which in WHICH} for by in BY}
@@ -206,25 +233,28 @@ def erase(
 
 
 def usual_features(dim: int) -> tuple[int, ...]:
-    """About a dozen numbers from 0 to dim, denser where there are few, with the paper's 5 and 10 among them."""
+    """Return about a dozen numbers from 0 to dim, denser near 0, including the paper's 5 and 10."""
     shares = (0, 0.02, 0.04, 0.06, 0.16, 0.3, 0.4, 0.6, 0.8, 1)
     return tuple(sorted({*(round(share * dim) for share in shares), *(n for n in (5, 10) if n <= dim)}))
 
 
 def _named(objective: str, names: Sequence[str]) -> str:
-    """The objective as the judge writes it: the first, since it was asked for first."""
+    """Return the objective as the evaluator writes it: the first name, because it was requested first."""
     return objective if objective in names else names[0]
 
 
 def erased(change: Change, which: Which, by: By, n: int, generator: np.random.Generator | None = None) -> Change:
-    """The change without n of its features.
+    """Return the change without n of its features.
 
-    by: "individual" erases n entries of every row (an item, or a user where user vectors moved), each row its own;
-        "shared" erases n factors for all rows, and on both sides where both moved
-    which: the n largest, the n smallest, n at random, or at random until as much |delta| ("matched") or delta**2
-        ("squares") is gone as the n largest hold: per row for individual, in all for shared; of the last entry only
-        the part that is needed goes
-    generator: leaves it to chance; generators in the same state choose in the same order for any n
+    Args:
+        change: The change of the vectors.
+        which: "top" erases the n largest, "least" the n smallest, "random" n random ones. "matched" erases random ones
+            until the sum of |delta| equals that of the n largest; "squares" does the same for delta**2. The sums are
+            per row for "individual" and in total for "shared". The last entry is erased in part.
+        by: "individual" erases n entries of every row (an item, or a user if user vectors moved), chosen per row.
+            "shared" erases n factors for all rows, on every side that moved.
+        n: Number of features.
+        generator: Random order; generators in the same state give the same order for any n.
     """
     if by not in _KEPT:
         raise InputError(f"features are erased by {' or '.join(_KEPT)}, not {by!r}")
@@ -238,7 +268,7 @@ def erased(change: Change, which: Which, by: By, n: int, generator: np.random.Ge
 
 
 def shared_sizes(change: Change) -> Array:
-    """(d,) the mean of |delta| per factor over the rows of a side, added up over the sides: what Shared ranks by."""
+    """(d,) mean |delta| per factor over the rows of a side, summed over the sides: the ranking of "shared"."""
     means = [np.abs(side).astype(np.float64).mean(axis=0) for side in change.sides.values()]
     return np.asarray(np.sum(means, axis=0))
 
@@ -249,7 +279,7 @@ def _of_each_row(sizes: Sizes, which: Which, n: int, generator: np.random.Genera
 
 
 def _of_all_rows(sizes: Sizes, which: Which, n: int, generator: np.random.Generator) -> dict[str, Array]:
-    """Factors are ranked by means, so that the side with more rows does not decide alone; sums are what is matched."""
+    """Rank factors by means, so that the side with more rows does not dominate; match sums."""
     means = np.sum([size.mean(axis=0) for size in sizes.values()], axis=0)
     totals = np.sum([(size ** POWERS.get(which, 1)).sum(axis=0) for size in sizes.values()], axis=0)
     return dict.fromkeys(sizes, _kept(means[None], totals[None], which, n, generator))
@@ -262,7 +292,7 @@ _KEPT: dict[str, Callable[[Sizes, Which, int, np.random.Generator], dict[str, Ar
 
 
 def _kept(ranked_by: Array, sizes: Array, which: Which, n: int, generator: np.random.Generator) -> Array:
-    """(rows, d) the share of every entry that stays; ranked_by, sizes (|delta| or its squares): (rows, d)."""
+    """(rows, d) share of every entry that stays; ``sizes`` (rows, d) are |delta| or its squares."""
     if which in POWERS:
         largest = _falling(ranked_by)[:, :n]
         wanted = np.take_along_axis(sizes, largest, axis=1).sum(axis=1)
@@ -278,7 +308,7 @@ def _kept(ranked_by: Array, sizes: Array, which: Which, n: int, generator: np.ra
 
 
 def _without(sizes: Array, order: Order, wanted: Array) -> Array:
-    """(rows, d) shares that stay when entries go in ``order`` until ``wanted`` (rows,) of each row's size is gone."""
+    """(rows, d) shares that stay when entries are erased in ``order`` up to a total size of ``wanted`` (rows,)."""
     in_order = np.take_along_axis(sizes, order, axis=1)
     gone_before = np.cumsum(in_order, axis=1) - in_order
     gone = np.clip(wanted[:, None] - gone_before, 0, in_order)
@@ -289,7 +319,7 @@ def _without(sizes: Array, order: Order, wanted: Array) -> Array:
 
 
 def _falling(values: Array) -> Order:
-    """Largest first in every row; equal ones in the order of their columns."""
+    """Sort every row, largest first; ties keep the order of the columns."""
     return np.argsort(-values, axis=1, kind="stable")
 
 

@@ -1,4 +1,4 @@
-"""One yardstick for everything an explanation compares: the same users, exclusions and metrics each time."""
+"""The evaluator of explanations: every comparison uses the same users, exclusions and metrics."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ METRICS = (
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Ranks and reads the lists.
+    """Ranks with given vectors and evaluates the lists.
 
-    context: what metrics look at; exclude: users x items that are never shown
-    users: row numbers of the users whose lists count, in the order of context and exclude; None for all
-    subtopics: of the items, where they have any
+    Attributes:
+        context: The labels and item data that metrics need.
+        exclude: (n_users, n_items) pairs that are never ranked.
+        metrics: Names of the metrics.
+        users: Row numbers of the evaluated users, in the order of ``context`` and ``exclude``; None for all users.
+        subtopics: The subtopics of the items, if there are any.
+
+    Stability: provisional.
     """
 
     context: Context
@@ -51,9 +56,17 @@ class Evaluator:
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
     ) -> Evaluator:
-        """On the labels of a part; distances between items are always taken on the base vectors.
+        """Evaluate on the labels of one part of a split.
 
-        Metrics that need what is not there (subtopics, say) are left out.
+        Metrics whose inputs are missing (for example subtopics) are left out.
+
+        Args:
+            split: The split of the interactions.
+            part: The part whose labels are used.
+            base: The base model; distances between items are always computed on its vectors.
+            subtopics: The subtopics of the items.
+            metrics: Names of the metrics.
+            users: Row numbers of the users to evaluate; None for all users.
         """
         known = subtopics if subtopics is not None and len(subtopics) else None
         own = split if users is None else split.of_users(users)
@@ -64,25 +77,27 @@ class Evaluator:
 
     @property
     def depth(self) -> int:
+        """Length of the lists that the metrics need."""
         return deepest_cut(self.metrics)
 
     def lists(self, factors: Factors) -> NDArray[Any]:
-        """(n_users, depth) item numbers, -1 where nothing is left."""
+        """Rank: (n_users, depth) item numbers, -1 in empty places."""
         if self.users is not None:
             factors = factors.of_users(self.users)
         return factors.rank(self.depth, exclude=self.exclude)[0]
 
     def values(self, factors: Factors) -> dict[str, NDArray[np.float64]]:
-        """metric -> (n_users,) values, NaN for users who cannot be judged; (1,) for a metric of all lists together."""
+        """Return metric -> (n_users,) values, NaN for users without a value; (1,) for metrics of all lists together."""
         found = evaluate(self.lists(factors), self.context, self.metrics, bootstrap=0)
         return {score.name: found.values.get(score.name, np.array([score.mean])) for score in found.scores}
 
     def means(self, factors: Factors) -> dict[str, float]:
+        """Return metric -> mean over the users."""
         found = evaluate(self.lists(factors), self.context, self.metrics, bootstrap=0)
         return {score.name: score.mean for score in found.scores}
 
 
 def metric_name(word: str) -> str:
-    """The name that results go by: ``SC`` becomes ``subtopic_coverage@10``."""
+    """Return the full name of a metric: ``SC`` becomes ``subtopic_coverage@10``."""
     metric, cut = parse(word)
     return f"{metric.name}@{10 if cut is None else cut}"

@@ -1,4 +1,4 @@
-"""The explanation as an object: named arrays, slices, tables, JSON; apart from whoever made it and from any picture."""
+"""The explanation as an object: arrays, slices, tables and JSON. It does not depend on how the change was made."""
 
 from __future__ import annotations
 
@@ -36,12 +36,18 @@ KINDS: tuple[Kind, Kind] = ("direction", "factor")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A factor or a direction, and what it alone does.
+    """A factor or a direction, and the effect of erasing it alone.
 
-    side: whose vectors hold it; "" for a direction, which is of scores
-    size: mean |delta| of a factor, share of the squared (personal) score change of a direction
-    raised, lowered: how many items (users, on the user side) it moves up and down, apart from negligible ones
-    erased: metric -> its value when this alone is erased
+    Attributes:
+        kind: "factor" or "direction".
+        number: Its number.
+        label: Its label, such as "Factor 3".
+        side: Whose vectors hold a factor; "" for a direction, because directions belong to scores.
+        size: Mean |delta| of a factor; share of the squared (personal) score change of a direction.
+        raised: Number of items (users, on the user side) that it moves up by more than a negligible amount.
+        lowered: The same for items that it moves down.
+        erased: Metric -> value when this row alone is erased.
+        name: Its name, if labels were given.
     """
 
     kind: Kind
@@ -56,6 +62,7 @@ class Row:
 
     @property
     def words(self) -> str:
+        """The name as a phrase."""
         return NO_NAME if self.name is None else self.name.words()
 
 
@@ -63,15 +70,26 @@ class Row:
 class Explanation:
     """Why lists changed, at three depths: parts, factors or directions, single swaps.
 
-    change: on the axes that are shown; axes: "raw", or the rule that chose them
-    objective, cost: the metric whose gain is explained, and the one that paid
-    base, after: metric -> value before and under the change
-    parts: plain promotion of items and the rest
-    controls, verdict: whether anything may be said about factors; None where no controls were asked for
-    factors, directions: the largest, largest first; together: metric -> its value when all directions shown are erased
-        at once, and likewise all factors
-    agreement: Spearman's correlation between rankings of factors on separate groups of users; None if unknown
-    titles: (n_items,) what to call items
+    Attributes:
+        change: The change, on the axes that are shown.
+        axes: "raw", or the method that chose the axes.
+        objective: The metric whose gain is explained.
+        cost: The metric of accuracy.
+        base: Metric -> value before the change.
+        after: Metric -> value under the change.
+        parts: Plain promotion of items and the rest.
+        controls: Randomised comparisons; None if they were not run.
+        verdict: Whether a claim about factors is supported; None without controls.
+        factors: The largest factors, largest first.
+        directions: The largest directions, largest first.
+        together: Metric -> value when all directions shown are erased at once, then the same for all factors.
+        all_directions: The directions as vectors.
+        swaps: Every swap and its parts.
+        titles: (n_items,) titles of the items.
+        agreement: Spearman's correlation between rankings of factors on separate groups of users; None if unknown.
+        notes: What a reader must know about the controls.
+
+    Stability: provisional.
     """
 
     change: Change
@@ -94,21 +112,23 @@ class Explanation:
 
     @property
     def says_something(self) -> bool:
-        """May the word "explains" be used of factors? Only after the controls."""
+        """Whether the controls support a claim about factors."""
         return self.verdict is not None and self.verdict.holds
 
     def taken_back(self, erased: Mapping[str, float], metric: str | None = None) -> float | None:
-        """The share of a metric's change that an erasure undoes; None where the metric hardly changed.
+        """Return the share of a metric's change that an erasure undoes; None if the metric hardly changed.
 
-        erased: metric -> its value after the erasure, such as ``row.erased``
+        Args:
+            erased: Metric -> value after the erasure, such as ``row.erased``.
+            metric: Name of the metric; by default the objective.
         """
         name = metric or self.objective
-        if self.parts[name].bias_share is None:  # too small a change to take shares of
+        if self.parts[name].bias_share is None:  # the change is too small to be divided
             return None
         return (self.after[name] - erased[name]) / (self.after[name] - self.base[name])
 
     def shared(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
-        """(d,) mean |delta| over all items (users), or over some rows."""
+        """(d,) mean |delta| over all items (users), or over the given rows."""
         return ranking.shared(self._side(side), rows)
 
     def individual(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
@@ -120,9 +140,9 @@ class Explanation:
         return self.shared("item", ranking.items_of(subtopics, name))
 
     def ends(self, number: int, n: int = 5) -> dict[str, Any]:
-        """Who a direction concerns most, and what it raises and lowers for them."""
+        """List the users a direction affects most, and the items it raises and lowers for them."""
         direction = self.all_directions[number]
-        users = np.argsort(-direction.users, kind="stable")[:n]  # for the other end raised and lowered change places
+        users = np.argsort(-direction.users, kind="stable")[:n]  # at the other end, raised and lowered are exchanged
         raises, lowers = _two_ends(direction.items, n)
         return {
             "users": self.change.base.user_ids[users].tolist(),
@@ -131,7 +151,7 @@ class Explanation:
         }
 
     def turned(self, row: Row, scale: float) -> Factors:
-        """The changed recommender with one part of the change scaled: 1 leaves it, 0 erases it."""
+        """Return the changed recommender with one part of the change scaled: 1 leaves it, 0 erases it."""
         if row.kind == "direction":
             return self.all_directions.turned(row.number, scale)
         delta = self._side(row.side).copy()
@@ -139,33 +159,35 @@ class Explanation:
         return self.change.replaced(**{row.side: delta}).after
 
     def typical(self, row: Row, n: int = 5) -> tuple[list[int], list[int]]:
-        """Item numbers at the two ends of a factor or direction: highest coordinates first, lowest first."""
+        """Return item numbers at the two ends of a factor or direction: highest first, and lowest first."""
         along = self.all_directions.items if row.kind == "direction" else self.change.base.item
         return _two_ends(along[:, row.number], n)
 
     def user_row(self, user: Any) -> int:
-        """The row number of a user id."""
+        """Return the row number of a user id."""
         return int(id_positions(as_id_array([user], "user"), self.change.base.user_ids, "user")[0])
 
     def item_row(self, item: Any) -> int:
+        """Return the row number of an item id."""
         return int(id_positions(as_id_array([item], "item"), self.change.base.item_ids, "item")[0])
 
     def label(self, factor: int) -> str:
+        """Return the label of a factor."""
         return label_of(self.change, self.axes, factor)
 
     def sentences(self) -> list[str]:
-        """The first line is what is plain promotion, then the verdict; factors only where it holds."""
+        """Return plain promotion first, then the verdict; factors only if the verdict allows it."""
         return sentences.of(self)
 
     def to_frame(self, what: Kind = "factor") -> pl.DataFrame:
-        """One row per factor or direction, the objective and the cost without it beside what it takes back."""
+        """Return one row per factor or direction, with the effect of erasing it on the objective and the cost."""
         import polars as pl
 
         rows = self.factors if what == "factor" else self.directions
         return pl.DataFrame([self._plain(row) for row in rows], infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; what is not a number is None."""
+        """Return plain values, ready for JSON; NaN and infinity become None."""
         plain: dict[str, Any] = _finite(self._facts())
         return plain
 
@@ -192,7 +214,7 @@ class Explanation:
         }
 
     def to_json(self) -> str:
-        """Schema and version are in the object."""
+        """Return the JSON text; it contains schema and version."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def _repr_html_(self) -> str:
@@ -232,7 +254,7 @@ def _two_ends(coordinates: NDArray[Any], n: int) -> tuple[list[int], list[int]]:
 
 
 def label_of(change: Change, axes: str, factor: int) -> str:
-    """A raw feature goes by its own name; a latent factor by its number."""
+    """Return the name of a raw feature, or the number of a latent factor."""
     names = change.base.settings.get("features")
     return str(names[factor]) if axes == "raw" and names else f"Factor {factor}"
 

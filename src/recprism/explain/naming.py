@@ -1,8 +1,8 @@
-"""Names for a coordinate of the items: what its high end has that its low end lacks, if anything.
+"""Names for item coordinates: the labels that the high end of a coordinate has and its low end lacks.
 
-Names are chosen on one half of the items and tested on the other. The p-value of a name allows for every name and every
-coordinate that was tested with it: it is the share of permutations of the items in which any of them came out as strong
-(Westfall and Young). Where nothing passes, there is no name.
+Names are chosen on one half of the items and tested on the other half. The p-value of a name is corrected for all names
+and coordinates that are tested together. It is the share of item permutations in which any of them is as strong
+(Westfall and Young). A coordinate without a significant label gets no name.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ IN_WORDS = 3  # names shown for each end
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What items can be named by.
+    """Labels that can name a coordinate of the items.
 
-    values: (n_items, n_labels) 0 or 1 for what an item has or lacks, any number for a quantity, NaN where not known
+    Attributes:
+        names: One name per label.
+        values: (n_items, n_labels) 0 or 1 for a property, any number for a quantity, NaN where unknown.
+
+    Stability: provisional.
     """
 
     names: tuple[str, ...]
@@ -44,9 +48,19 @@ class Labels:
         year: ArrayLike | None = None,
         more: Mapping[str, ArrayLike] | None = None,
     ) -> Labels:
-        """Subtopics, tags, training interactions per item (taken as logarithm), years and other quantities.
+        """Collect labels from what is known about the items.
 
-        A quantity goes by the name of its upper end: "popular", "recent".
+        The name of a quantity describes its upper end: "popular", "recent".
+
+        Args:
+            subtopics: One binary label per subtopic.
+            tags: One binary label per tag.
+            popularity: (n_items,) training interactions per item; the label is the logarithm.
+            year: (n_items,) years.
+            more: Name -> (n_items,) other quantities.
+
+        Raises:
+            InputError: If there is no label, or if labels differ in length.
         """
         names: list[str] = []
         columns: list[FloatArray] = []
@@ -68,13 +82,19 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Name:
-    """What a coordinate is about.
+    """The name of a coordinate and the evidence for it.
 
-    positive, negative: labels of its high and its low end that passed the test, strongest first
-    effects: label -> effect on the held-out half, for every label that was tested: from -1 to 1, rank-biserial for what
-        items have or lack (0.5: three quarters of all pairs are in this order), Spearman's for quantities
-    p_value: of the strongest, corrected for all labels and coordinates tested together
-    typical_high, typical_low: item numbers, most typical first
+    Attributes:
+        positive: Significant labels of the high end, strongest first.
+        negative: Significant labels of the low end, strongest first.
+        effects: Label -> effect on the held-out half, from -1 to 1, for every tested label. The effect is rank-biserial
+            for a property (0.5 means that three quarters of all pairs are in this order). It is Spearman's correlation
+            for a quantity.
+        p_value: The p-value of the strongest label, corrected for all labels and coordinates tested together.
+        typical_high: Item numbers of the high end, most typical first.
+        typical_low: Item numbers of the low end, most typical first.
+
+    Stability: provisional.
     """
 
     positive: tuple[str, ...]
@@ -86,10 +106,11 @@ class Name:
 
     @property
     def reliable(self) -> bool:
+        """Whether any label is significant."""
         return bool(self.positive or self.negative)
 
     def words(self) -> str:
-        """ "Film-Noir, Mystery against Children's", or that there is no reliable name."""
+        """Return a phrase such as "Film-Noir, Mystery against Children's", or say that there is no reliable name."""
         if not self.reliable:
             return NO_NAME
         high, low = (", ".join(names[:IN_WORDS]) for names in (self.positive, self.negative))
@@ -97,7 +118,7 @@ class Name:
 
 
 def halves(n_items: int, seed: int = 0) -> tuple[IntArray, IntArray]:
-    """Item numbers of the half to learn on and of the half to test on, each rising."""
+    """Return the item numbers of the learning half and of the test half, each in ascending order."""
     mixed = np.random.default_rng([seed, n_items]).permutation(n_items)
     return np.sort(mixed[: n_items // 2]), np.sort(mixed[n_items // 2 :])
 
@@ -113,12 +134,25 @@ def name_coordinates(
     typical: int = 5,
     seed: int = 0,
 ) -> tuple[Name, ...]:
-    """A name for each of several coordinates, tested together.
+    """Name several coordinates, tested together.
 
-    coordinates: (n_items, n) factors or directions of the items, or (n_items,) for one
-    level: how often a name may be given anywhere among the n where there is nothing to name
-    least_effect: what is weaker is no name, however certain
-    candidates: labels tested for each coordinate, the strongest on the learning half
+    Args:
+        coordinates: (n_items, n) factors or directions of the items, or (n_items,) for one coordinate.
+        labels: The labels that can be names.
+        level: Probability of naming any of the n coordinates if none is related to a label.
+        least_effect: Labels with a weaker effect are no names, whatever their p-value.
+        candidates: Labels tested per coordinate: the strongest ones on the learning half.
+        permutations: Item permutations for the p-values.
+        typical: Typical items listed per end.
+        seed: Determines the halves and the permutations.
+
+    Returns:
+        One name per coordinate.
+
+    Raises:
+        InputError: If coordinates and labels differ in the number of items, or if there are fewer than 4 items.
+
+    Stability: provisional.
     """
     columns = np.asarray(coordinates, np.float64).reshape(len(coordinates), -1)
     if len(columns) != len(labels.values):
@@ -141,14 +175,14 @@ def name_coordinates(
 
 
 def correlations(columns: FloatArray, values: FloatArray) -> FloatArray:
-    """(n, n_labels) of the ranks of the coordinates with the labels; the same spread by chance for rare and common."""
+    """(n, n_labels) correlations of coordinate ranks with labels; their null spread is the same for all labels."""
     return np.asarray(_standard_ranks(columns).T @ _label_columns(values))
 
 
 def _strongest_by_chance(
     ranks: FloatArray, values: FloatArray, chosen: IntArray, signs: FloatArray, permutations: int, seed: int
 ) -> FloatArray:
-    """(permutations,) the strongest of all tested correlations when items get the labels of other items."""
+    """(permutations,) the strongest tested correlation after the labels are permuted over the items."""
     generator = np.random.default_rng([seed, permutations])
     strongest = np.empty(permutations)
     for draw in range(permutations):
@@ -186,7 +220,7 @@ def _standard_ranks(columns: FloatArray) -> FloatArray:
 
 
 def _label_columns(values: FloatArray) -> FloatArray:
-    """Labels likewise; quantities by rank. What is not known stands at the middle and counts for nothing."""
+    """The same for labels. An unknown value is 0, so it does not contribute to a correlation."""
     known = ~np.isnan(values)
     ranks = np.where(known, rankdata(np.where(known, values, np.inf), axis=0), np.nan)
     n_known = np.maximum(known.sum(axis=0), 1)
@@ -195,7 +229,7 @@ def _label_columns(values: FloatArray) -> FloatArray:
 
 
 def _effect_sizes(columns: FloatArray, values: FloatArray, correlation: FloatArray) -> FloatArray:
-    """(n, n_labels) rank-biserial where a label is 0 or 1, else the correlation of ranks."""
+    """(n, n_labels) rank-biserial effect of binary labels, rank correlation of quantities."""
     binary = np.isin(values, (0.0, 1.0)).all(axis=0)
     has = np.where(binary, values, 0.0)
     n, inside = len(values), has.sum(axis=0)

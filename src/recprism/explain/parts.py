@@ -1,4 +1,4 @@
-"""Plain promotion of items, and what is left: how much of every metric's change each of the two carries."""
+"""The two parts of a change, plain promotion of items and the rest, and the effect of each on every metric."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from recprism.explain.evaluator import Evaluator
 if TYPE_CHECKING:
     import polars as pl
 
-SMALL = 1e-3  # of the base value: shares of a smaller change would be shares of noise
+SMALL = 1e-3  # share of the base value; a smaller change is noise, so it is not divided into parts
 
 
 @dataclass(frozen=True)
 class PartsOfOne:
-    """One metric: what the whole change, its bias part alone and the rest alone did to it.
+    """The effect of the whole change, of its bias part alone and of the rest alone on one metric.
 
-    base: before; full, bias, rest: after minus before, in the metric's own units
+    Attributes:
+        metric: Name of the metric.
+        base: Its value before the change.
+        full: Difference to ``base`` under the whole change, in units of the metric.
+        bias: The same under the bias part alone.
+        rest: The same under the rest alone.
     """
 
     metric: str
@@ -30,11 +35,12 @@ class PartsOfOne:
 
     @property
     def bias_share(self) -> float | None:
-        """Of the full change; None where that is about 0."""
+        """Share of the full change that the bias part alone reaches; None if the full change is about 0."""
         return None if is_small(self.full, self.base) else self.bias / self.full
 
     @property
     def rest_share(self) -> float | None:
+        """Share of the full change that the rest alone reaches; None if the full change is about 0."""
         return None if is_small(self.full, self.base) else self.rest / self.full
 
     @property
@@ -58,7 +64,13 @@ class PartsOfOne:
 
 @dataclass(frozen=True)
 class Parts:
-    """The two parts of a change under every metric of a judge; their shares need not add up to 1."""
+    """The two parts of a change under every metric of an evaluator; their shares need not add up to 1.
+
+    Attributes:
+        rows: One entry per metric.
+
+    Stability: provisional.
+    """
 
     rows: tuple[PartsOfOne, ...]
 
@@ -69,24 +81,32 @@ class Parts:
         return rows[metric]
 
     def sentence(self, metric: str) -> str:
-        """The first line of an explanation."""
+        """Describe the parts of one metric: the first line of an explanation."""
         return self[metric].sentence()
 
     def to_dict(self) -> dict[str, Any]:
         return {"rows": [row.to_dict() for row in self.rows]}
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per metric."""
+        """Return one row per metric."""
         import polars as pl
 
         return pl.DataFrame([row.to_dict() for row in self.rows], infer_schema_length=None)
 
 
-def bias_and_rest(change: Change, judge: Evaluator) -> Parts:
-    """What the whole change did, and what its two parts do alone: promotion that is the same for every user, and the
-    rest, whose mean over all users is 0 for every item."""
+def bias_and_rest(change: Change, evaluator: Evaluator) -> Parts:
+    """Evaluate a change and its two parts alone.
+
+    The bias part raises an item by the same amount for every user. The rest has mean 0 over all users for every item.
+
+    Args:
+        change: The change of the vectors.
+        evaluator: Ranks and evaluates.
+
+    Stability: provisional.
+    """
     base, full, bias, rest = (
-        judge.means(it) for it in (change.base, change.after, change.bias_alone, change.without_bias)
+        evaluator.means(it) for it in (change.base, change.after, change.bias_alone, change.without_bias)
     )
     return Parts(
         tuple(
@@ -96,5 +116,5 @@ def bias_and_rest(change: Change, judge: Evaluator) -> Parts:
 
 
 def is_small(gain: float, base: float) -> bool:
-    """Too little to take shares of; a value that is not a number counts as nothing."""
+    """Whether a gain is too small to be divided into parts; NaN counts as small."""
     return not abs(gain) > SMALL * max(abs(base), SMALL)

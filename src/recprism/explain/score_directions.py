@@ -1,7 +1,7 @@
-"""The directions of a change of scores: groups of users and the items raised and lowered for them.
+"""The directions of a change of scores: groups of users, and the items raised and lowered for them.
 
-For any invertible M the vectors P M and Q inv(M)^T give the same scores, so a factor is a matter of taste. The matrix
-of score changes is not, nor are its singular vectors: the axes of an explanation that needs none of the model's.
+For any invertible M the vectors P M and Q inv(M)^T give the same scores, so factors are arbitrary. The matrix of score
+changes and its singular vectors are not. They give axes that do not depend on the axes of the model.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ from recprism.models import Factors
 
 FloatArray = NDArray[np.float64]
 
-NEGLIGIBLE = 1e-6  # of the strongest direction: below it is what float32 vectors leave behind by rounding
+NEGLIGIBLE = 1e-6  # of the strongest direction: smaller ones come from float32 rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """The score of user u for item j changes by strength * users[u] * items[j].
+    """One direction: the score of user u for item j changes by strength * users[u] * items[j].
 
-    share: of the sum of squared score changes
-    users: (n_users,) and items: (n_items,), each of length 1; the users' longer tail is positive, so what has a
-        positive coordinate among the items is raised for those users
+    The longer tail of the users is positive. Items with a positive coordinate are therefore raised for those users.
+
+    Attributes:
+        strength: Singular value.
+        share: Share of the sum of squared score changes.
+        users: (n_users,) coordinates of norm 1.
+        items: (n_items,) coordinates of norm 1.
+
+    Stability: provisional.
     """
 
     strength: float
@@ -40,9 +46,16 @@ class Direction:
 class Directions:
     """The strongest directions of a change, strongest first.
 
-    strengths, shares: (n,); users: (n_users, n); items: (n_items, n); coordinates as in :class:`Direction`
-    centred: the directions are those of the personal part, the change less what it gives to everybody alike; shares
-        are then shares of that part
+    Attributes:
+        change: The change of the vectors.
+        strengths: (n,) singular values.
+        shares: (n,) shares of the sum of squared score changes.
+        users: (n_users, n) coordinates as in :class:`Direction`.
+        items: (n_items, n) coordinates as in :class:`Direction`.
+        centred: Whether the directions belong to the personal part: the change minus its mean over all users. Shares
+            are then shares of that part.
+
+    Stability: provisional.
     """
 
     change: Change
@@ -66,21 +79,21 @@ class Directions:
         return (self[number] for number in range(len(self)))
 
     def erased(self, *numbers: int) -> Factors:
-        """The changed recommender without these directions: scores are exact, vectors are longer by one column each."""
+        """Return the changed recommender without these directions; scores are exact, each adds a column."""
         return self._with_columns(self.change.after, numbers, -1.0)
 
     def turned(self, number: int, scale: float) -> Factors:
-        """The changed recommender with one direction made stronger or weaker: 1 leaves it, 0 erases it."""
+        """Return the changed recommender with one direction scaled: 1 leaves it, 0 erases it."""
         return self._with_columns(self.change.after, (number,), scale - 1)
 
     def kept(self, *numbers: int) -> Factors:
-        """The base with these directions alone (and, where centred, what everybody gets alike)."""
+        """Return the base with these directions alone and, if centred, the part that is the same for all users."""
         base = with_bias(self.change.base, self.change.bias) if self.centred else self.change.base
         return self._with_columns(base, numbers, 1.0)
 
     def _with_columns(self, factors: Factors, numbers: Sequence[int], scale: float) -> Factors:
         for number in numbers:
-            self[number]  # says so where there is no such direction
+            self[number]  # raises an error if there is no such direction
         chosen = list(numbers)
         root = np.sqrt(self.strengths[chosen])
         users = np.hstack([factors.user, (self.users[:, chosen] * root).astype(np.float32)])
@@ -89,7 +102,18 @@ class Directions:
 
 
 def directions(change: Change, n: int | None = None, *, centred: bool = False) -> Directions:
-    """The ``n`` strongest directions of the change of scores (all of them if None); of its personal part if centred."""
+    """Compute the strongest directions of a change of scores.
+
+    Args:
+        change: The change of the vectors.
+        n: Number of directions; None for all.
+        centred: Use the personal part of the change only: the change minus its mean over all users.
+
+    Raises:
+        InputError: If ``n`` is less than 1.
+
+    Stability: provisional.
+    """
     if n is not None and n < 1:
         raise InputError(f"n={n}: ask for at least one direction")
     users, items = change.score_change
@@ -105,9 +129,14 @@ def directions(change: Change, n: int | None = None, *, centred: bool = False) -
 
 
 def low_rank_svd(left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """U (n, r), s (r,), V (m, r) with U s V^T = left @ right.T, without ever writing that n x m matrix.
+    """Compute the SVD of ``left @ right.T`` without forming that n x m matrix.
 
-    left: (n, r), right: (m, r)
+    Args:
+        left: (n, r).
+        right: (m, r).
+
+    Returns:
+        U (n, r), s (r,) and V (m, r) with U s V^T = left @ right.T.
     """
     left_basis, left_small = np.linalg.qr(left)
     right_basis, right_small = np.linalg.qr(right)
@@ -116,5 +145,5 @@ def low_rank_svd(left: FloatArray, right: FloatArray) -> tuple[FloatArray, Float
 
 
 def longer_tail(columns: FloatArray) -> FloatArray:
-    """(d,) the sign of each column's longer tail: a rule for signs that small changes of the values do not upset."""
+    """(d,) sign of each column's longer tail: a sign convention that is stable under small changes."""
     return np.where((columns**3).sum(axis=0) < 0, -1.0, 1.0)

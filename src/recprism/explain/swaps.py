@@ -1,6 +1,6 @@
-"""Every swap of a change taken apart: which factor moved the item that came in past the one that went out.
+"""The swaps of a change and their parts: which factor moved the new item past the item that it replaced.
 
-The parts add up, for it is arithmetic: a decomposition, and no claim about what would have happened otherwise.
+The parts add up. They are a decomposition and no causal claim.
 """
 
 from __future__ import annotations
@@ -21,13 +21,21 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Swaps:
-    """One entry per swap, by user and then by rank: the best item that came in is paired with the best that went out.
+    """One entry per swap, by user and then by rank.
 
-    users: (n,) row numbers; came, went: (n,) item numbers
-    rank_in: (n,) the place of the item that came, in the new list; rank_out: of the one that went, in the base list
-    parts: side -> (n, d) what each factor added to the score of ``came`` less that of ``went``; what both sides do
-        together counts for the user side
-    base_lists: (n_users, k) the lists before
+    The best item that entered a list is paired with the best item that left it.
+
+    Attributes:
+        users: (n,) row numbers.
+        came: (n,) numbers of the items that entered.
+        went: (n,) numbers of the items that left.
+        rank_in: (n,) rank of ``came`` in the new list.
+        rank_out: (n,) rank of ``went`` in the base list.
+        parts: Side -> (n, d) contribution of each factor to the score of ``came`` minus that of ``went``. The joint
+            effect of both sides is attributed to the user side.
+        base_lists: (n_users, k) lists before the change.
+
+    Stability: provisional.
     """
 
     users: IntArray
@@ -43,46 +51,62 @@ class Swaps:
 
     @property
     def total(self) -> FloatArray:
-        """(n,) by how much the score of the item that came rose against that of the one that went."""
+        """(n,) rise of the score of ``came`` relative to that of ``went``."""
         summed: FloatArray = sum((part.sum(axis=1) for part in self.parts.values()), np.zeros(len(self)))
         return summed
 
     def mean_parts(self) -> dict[str, FloatArray]:
-        """side -> (d,) mean over all swaps: how much each factor helped what came in."""
+        """Return side -> (d,) mean contribution of each factor over all swaps."""
         return {side: _mean(part) for side, part in self.parts.items()}
 
     def mean_sizes(self) -> dict[str, FloatArray]:
-        """side -> (d,) mean of the absolute parts: helped or hindered."""
+        """Return side -> (d,) mean absolute contribution of each factor."""
         return {side: _mean(np.abs(part)) for side, part in self.parts.items()}
 
     def of_user(self, user: int) -> Swaps:
-        """The swaps of one user, given by row number."""
+        """Return the swaps of one user, given by row number."""
         mine = self.users == user
         per_swap = {name: getattr(self, name)[mine] for name in ("users", "came", "went", "rank_in", "rank_out")}
         parts = {side: part[mine] for side, part in self.parts.items()}
         return Swaps(**per_swap, parts=parts, base_lists=self.base_lists)
 
-    def effects(self, judge: Evaluator) -> dict[str, FloatArray]:
-        """metric -> (n,) what each swap alone does to that metric of its user's base list; NaN if not to be judged.
+    def effects(self, evaluator: Evaluator) -> dict[str, FloatArray]:
+        """Measure the effect of each swap alone on the user's base list.
 
-        The new item takes the place of the old one. Metrics of all lists together are left out: they have no list.
-        ``judge`` must look at the users that the swaps were found for, no deeper than their lists.
+        The new item takes the place of the old one. Metrics of all lists together are left out.
+
+        Args:
+            evaluator: Evaluates the users of the swaps, at most to the depth of their lists.
+
+        Returns:
+            Metric -> (n,) differences; NaN for users without a value.
         """
-        before = evaluate(self.base_lists, judge.context, judge.metrics, bootstrap=0).values
+        before = evaluate(self.base_lists, evaluator.context, evaluator.metrics, bootstrap=0).values
         found = {metric: np.zeros(len(self)) for metric in before}
         turn = _turn_within(self.users)
-        for number in range(turn.max(initial=-1) + 1):  # every user's first swap, then every user's second ...
+        for number in range(turn.max(initial=-1) + 1):  # the first swap of every user, then the second ...
             mine = turn == number
             lists = self.base_lists.copy()
             lists[self.users[mine], self.rank_out[mine]] = self.came[mine]
-            after = evaluate(lists, judge.context, tuple(before), bootstrap=0).values
+            after = evaluate(lists, evaluator.context, tuple(before), bootstrap=0).values
             for metric, values in after.items():
                 found[metric][mine] = (values - before[metric])[self.users[mine]]
         return found
 
 
 def find_swaps(change: Change, k: int = 10, *, exclude: Incidence | None = None) -> Swaps:
-    """What came into and what went out of every user's best k, and the parts of each swap; ranks count from 0."""
+    """Find the items that entered and left every user's list, and the parts of each swap.
+
+    Args:
+        change: The change of the vectors.
+        k: Length of the lists.
+        exclude: (n_users, n_items) pairs that are never ranked.
+
+    Returns:
+        The swaps; ranks count from 0.
+
+    Stability: provisional.
+    """
     base, _ = change.base.rank(k, exclude=exclude)
     after, _ = change.after.rank(k, exclude=exclude)
     users, rank_in = np.nonzero(_missing_from(base, after))
@@ -92,7 +116,7 @@ def find_swaps(change: Change, k: int = 10, *, exclude: Incidence | None = None)
 
 
 def score_parts(change: Change, users: IntArray, came: IntArray, went: IntArray) -> dict[str, FloatArray]:
-    """side -> (n, d) by factor, how much the score of ``came`` rose for the user against that of ``went``."""
+    """Return side -> (n, d) contribution of each factor to the rise of ``came`` relative to ``went``."""
     parts: dict[str, FloatArray] = {}
     items = change.base.item.astype(np.float64)
     if change.item is not None:
@@ -105,7 +129,7 @@ def score_parts(change: Change, users: IntArray, came: IntArray, went: IntArray)
 
 
 def _missing_from(others: IntArray, lists: IntArray) -> NDArray[np.bool_]:
-    """(n_users, k) whether each place of ``lists`` holds an item that ``others`` lack."""
+    """(n_users, k) whether an item of ``lists`` is missing from the same row of ``others``."""
     found = np.zeros(lists.shape, bool)
     for place in range(others.shape[1]):
         found |= lists == others[:, place, None]
@@ -113,7 +137,7 @@ def _missing_from(others: IntArray, lists: IntArray) -> NDArray[np.bool_]:
 
 
 def _turn_within(users: IntArray) -> IntArray:
-    """(n,) 0 for a user's first swap, 1 for the second, ...; ``users`` do not fall."""
+    """(n,) 0 for a user's first swap, 1 for the second, ...; ``users`` are sorted."""
     return np.arange(len(users)) - np.searchsorted(users, users)
 
 

@@ -1,4 +1,4 @@
-"""Whether a change may be explained by factors at all: only if it beats what knows nothing of them."""
+"""The verdict about factors: a claim is supported only if the change beats controls that ignore factors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ Reason = Literal["holds", "nothing moved", "nothing gained", "too few draws", "n
 
 @dataclass(frozen=True)
 class Figure:
-    """What one control reaches.
+    """The result of one control.
 
-    gain: over the base, in the objective (the mean over draws); share: of the learned gain, None where there is none
-    p_value: as measured; corrected: for the number of controls a claim must beat; None for one it need not beat
+    Attributes:
+        name: Name of the control.
+        gain: Gain in the objective over the base, as a mean over the draws.
+        share: Share of the learned gain; None if nothing was gained.
+        p_value: The p-value before correction.
+        corrected: The p-value corrected for the number of controls that a claim must beat. None for the others.
     """
 
     name: str
@@ -30,13 +34,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """May anything be said about factors?
+    """Whether a claim about factors is supported.
 
-    gain: of the objective over the base, in the better direction; relative: as a share of the base
-    reason: why, in a word; "known users": it beats the controls, but on the very users it was made for
-    holds: on users who took no part in finding it, the learned change beats its values shuffled within rows and the
-        best promotion of items, each with a corrected p-value below ``level``
-    no_better_than: the controls it had to beat and did not
+    It is, if the learned change beats two controls on held-out users: its values shuffled within rows, and the best
+    promotion of items. Both corrected p-values must be below ``level``.
+
+    Attributes:
+        objective: The metric whose gain is examined.
+        gain: Gain in the objective over the base, in the better direction.
+        relative: The gain as a share of the base value.
+        figures: One entry per control.
+        reason: The outcome in a word. "known users": the change beats the controls, but only on users it was made for.
+        no_better_than: The controls that it did not beat and had to.
+        level: Significance level.
+
+    Stability: provisional.
     """
 
     objective: str
@@ -49,9 +61,11 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
+        """Whether a claim about factors is supported."""
         return self.reason == "holds"
 
     def sentence(self) -> str:
+        """Describe the verdict."""
         return _SENTENCES[self.reason](self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,6 +75,7 @@ class Verdict:
 
     @classmethod
     def of(cls, controls: Controls, level: float = 0.05) -> Verdict:
+        """Judge a change by its controls."""
         gain, base = controls.gain(controls.learned[0]), controls.base[0]
         figures = _figures(controls, gain)
         beaten = {figure.name: figure.corrected < level for figure in figures if figure.corrected is not None}
@@ -76,7 +91,7 @@ class Verdict:
 
 
 def _figures(controls: Controls, gain: float) -> tuple[Figure, ...]:
-    """All controls; within rows and promotion are the ones to beat, and share the correction."""
+    """Collect all controls; a claim must beat "within rows" and promotion, which share the correction."""
     means = {control.title: float(control.objective.mean()) for control in controls.shuffled}
     p_values = {control.title: control.p_value for control in controls.shuffled}
     promotion = "plain promotion of items"

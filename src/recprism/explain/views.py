@@ -1,4 +1,4 @@
-"""One user, one item: what an explanation says about them."""
+"""What an explanation says about one user or one item."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from recprism.explain import _ranking as ranking
 from recprism.explain.evaluator import Evaluator
 from recprism.explain.explanation import Explanation
 
-SHOWN = 3  # parts of a swap that are listed
+SHOWN = 3  # listed parts of a swap
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one factor of one side adds to a difference of scores."""
+    """The contribution of one factor of one side to a difference of scores."""
 
     side: str
     label: str
@@ -25,11 +25,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Swap:
-    """An item that came in for one that went out; ranks count from 1.
+    """An item that entered a list and the item it replaced; ranks count from 1.
 
-    rise: by how much the newcomer's score rose against the other's; parts: the largest of what that is made of
-    promotion: how much of the rise everybody's lists got alike
-    effects: metric -> what this swap alone does to the metric of this list
+    Attributes:
+        came: Title of the item that entered.
+        went: Title of the item that left.
+        rank_in: Rank of the item that entered, in the new list.
+        rank_out: Rank of the item that left, in the old list.
+        rise: Rise of the new item's score relative to the old item's.
+        promotion: The part of the rise that is the same for all users.
+        parts: The largest contributions of factors to the rise.
+        effects: Metric -> effect of this swap alone on this list.
     """
 
     came: str
@@ -44,10 +50,14 @@ class Swap:
 
 @dataclass(frozen=True)
 class UserView:
-    """A user's list: what came and went, which factors its items were moved by, which directions concern the user.
+    """The changes of one user's list.
 
-    factors: (label, mean |delta| over the items of the new list), largest first; empty if no item vector moved
-    directions: (label, name, coordinate: how strongly and which way the direction concerns the user)
+    Attributes:
+        user: The user id.
+        swaps: Items that came and went.
+        factors: (label, mean |delta| over the items of the new list), largest first; empty if no item vector moved.
+        directions: (label, name, coordinate) of each direction; the coordinate says how strongly the direction affects
+            the user, and with which sign.
     """
 
     user: Any
@@ -61,11 +71,16 @@ class UserView:
 
 @dataclass(frozen=True)
 class ItemView:
-    """An item: how it was moved, and in whose lists it now stands.
+    """The changes of one item.
 
-    promotion: by how much its score rose on average over all users
-    entered, left: lists that gained and lost it
-    factors: (label, delta), largest first; empty if no item vector moved
+    Attributes:
+        item: The item id.
+        title: Its title.
+        promotion: Mean rise of its score over all users.
+        entered: Number of lists that gained it.
+        left: Number of lists that lost it.
+        factors: (label, delta), largest first; empty if no item vector moved.
+        directions: (label, name, coordinate) of each direction.
     """
 
     item: Any
@@ -80,18 +95,36 @@ class ItemView:
         return asdict(self)
 
 
-def view_user(explanation: Explanation, judge: Evaluator, user: Any, top: int = 5) -> UserView:
-    """judge: the one the explanation was made with; it says what each swap did to each metric."""
+def view_user(explanation: Explanation, evaluator: Evaluator, user: Any, top: int = 5) -> UserView:
+    """Describe the changes of one user's list.
+
+    Args:
+        explanation: The explanation.
+        evaluator: The evaluator of the explanation; it measures the effect of each swap.
+        user: The user id.
+        top: Number of factors to list.
+
+    Stability: provisional.
+    """
     row = explanation.user_row(user)
     factors: tuple[tuple[str, float], ...] = ()
     if explanation.change.item is not None:
-        lists = judge.lists(explanation.change.after)[row : row + 1]
+        lists = evaluator.lists(explanation.change.after)[row : row + 1]
         sizes = ranking.through_lists(explanation.change.item, lists)[0]
         factors = tuple((explanation.label(int(it)), float(sizes[it])) for it in ranking.order(sizes)[:top])
-    return UserView(user, _swaps_of(explanation, judge, row), factors, _along(explanation, "users", row))
+    return UserView(user, _swaps_of(explanation, evaluator, row), factors, _along(explanation, "users", row))
 
 
 def view_item(explanation: Explanation, item: Any, top: int = 5) -> ItemView:
+    """Describe the changes of one item.
+
+    Args:
+        explanation: The explanation.
+        item: The item id.
+        top: Number of factors to list.
+
+    Stability: provisional.
+    """
     row = explanation.item_row(item)
     factors: tuple[tuple[str, float], ...] = ()
     if explanation.change.item is not None:
@@ -110,7 +143,7 @@ def view_item(explanation: Explanation, item: Any, top: int = 5) -> ItemView:
 
 
 def _along(explanation: Explanation, ends: str, row: int) -> tuple[tuple[str, str, float], ...]:
-    """Coordinates in units of what all users (items) have on average: 1 is usual, 3 is a lot."""
+    """Return coordinates in units of the root mean square over all users (items): 1 is usual, 3 is a lot."""
     coordinates = getattr(explanation.all_directions, ends)
     usual = np.sqrt((coordinates**2).mean(axis=0))
     return tuple(
@@ -119,9 +152,9 @@ def _along(explanation: Explanation, ends: str, row: int) -> tuple[tuple[str, st
     )
 
 
-def _swaps_of(explanation: Explanation, judge: Evaluator, row: int) -> tuple[Swap, ...]:
+def _swaps_of(explanation: Explanation, evaluator: Evaluator, row: int) -> tuple[Swap, ...]:
     mine = explanation.swaps.of_user(row)
-    effects = mine.effects(judge)
+    effects = mine.effects(evaluator)
     bias = explanation.change.bias
     titles = explanation.titles
     return tuple(

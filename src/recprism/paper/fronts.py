@@ -1,4 +1,4 @@
-"""The whole front of one run: ours and every rival, tuned on validation, read once on the test."""
+"""The front of one run: ours and every rival, tuned on validation, evaluated once on the test part."""
 
 from __future__ import annotations
 
@@ -31,9 +31,15 @@ BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """What a method bought on the test with a budget that it kept on validation; p_value: against ours, two-sided.
+    """Loss and gain of a method on the test part, for a budget that it kept on validation.
 
-    budget: None for popularity, which keeps none
+    Attributes:
+        budget: The budget; None for popularity, which has none.
+        loss: Relative loss of NDCG@10.
+        gain: Relative gain in the goal.
+        p_value: Two-sided p-value of the difference to ours; None if it cannot be tested.
+
+    Stability: experimental.
     """
 
     budget: float | None
@@ -44,7 +50,15 @@ class FrontPoint:
 
 @dataclass(frozen=True)
 class Front:
-    """One method: its points, and the area under them up to the largest budget, in percent times percent."""
+    """The front of one method.
+
+    Attributes:
+        method: Name of the method.
+        points: One point per budget.
+        hypervolume: Area under the points up to the largest budget, in percent times percent.
+
+    Stability: experimental.
+    """
 
     method: str
     points: tuple[FrontPoint, ...]
@@ -64,10 +78,21 @@ def frontier(
     on_method: Callable[[str], None] | None = None,
     executor: Executor | None = None,
 ) -> list[Front]:
-    """goal: subtopic_coverage, alpha_ndcg, ilad_subtopics or catalogue_coverage; ours come first, popularity last.
+    """Compute the fronts of ours, of every rival and of popularity, in this order.
 
-    rivals: names; None takes every one that works with these data
-    executor: where methods are tuned, such as ``recprism.parallel.RayExecutor()``; None for this process
+    Args:
+        validation: The scenario on which methods are tuned.
+        test: The scenario on which they are evaluated.
+        goal: subtopic_coverage, alpha_ndcg, ilad_subtopics or catalogue_coverage.
+        budgets: Shares of NDCG@10 that may be lost.
+        rivals: Names of the rivals; None for all that work with these data.
+        on_method: Receives the name of each method.
+        executor: Where methods are tuned, such as ``recprism.parallel.RayExecutor()``; this process by default.
+
+    Raises:
+        InputError: If there are no labels, or if the goal or a rival needs subtopics and there are none.
+
+    Stability: experimental.
     """
     require_possible(goal, test.subtopics)
     for judged in (validation, test):
@@ -93,7 +118,7 @@ def frontier(
 
 
 def _popularity(test: Scenario, base: dict[str, NDArray[np.float64]], objective: TuningObjective) -> Front:
-    """One point, whatever it costs: no knob leads from the model to lists that know nobody."""
+    """Return the point of the non-personalised popularity baseline, which has no trade-off."""
     lists, _ = popularity(test.split).rank(test.k, exclude=test.seen)
     return Front(POPULARITY, (_point(None, test.judge(lists, objective.names), base, {}, objective),), 0.0)
 
@@ -101,7 +126,7 @@ def _popularity(test: Scenario, base: dict[str, NDArray[np.float64]], objective:
 def _on_test(
     shared: tuple[Scenario, Scenario, tuple[float, ...], TuningObjective], method: Method
 ) -> dict[float, dict[str, NDArray[np.float64]]]:
-    """Tuned for each budget on validation; shared: validation, test, budgets, objective."""
+    """Tune on validation for each budget and evaluate on the test part."""
     validation, test, budgets, objective = shared
     tried = tune(method, validation, budgets, objective)
     picks = {budget: best_within(tried, budget, objective.goals[0]) for budget in budgets}
@@ -129,7 +154,11 @@ def _point(
 
 
 def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:
-    """The area that points (loss, gain) dominate, losses from 0 to ``limit``, gains from 0 up; in percent squared.
+    """Return the area that points dominate, in percent squared.
+
+    Args:
+        points: Pairs (loss, gain).
+        limit: Largest loss.
 
     >>> hypervolume([(0.0, 0.1), (0.05, 0.3)], 0.1)  # 5 % x 10 % + 5 % x 30 %
     200.0

@@ -10,7 +10,13 @@ from recprism.paper.tuning import Method
 
 
 def promoted(goal: str) -> Method:
-    """A bias per item, learned once for a scenario; the trade-off is how much of it is applied."""
+    """Return the method that promotes items: a bias per item, learned once per scenario and scaled by the trade-off.
+
+    Args:
+        goal: The goal of the learner.
+
+    Stability: experimental.
+    """
     return Method("promotion", _promoted, tuple({"goal": goal, "relevance": it} for it in RELEVANCE))
 
 

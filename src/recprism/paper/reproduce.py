@@ -1,4 +1,4 @@
-"""Running the paper's tables: every row from runs of its own, kept on disk, so that a stopped reproduction goes on."""
+"""Reproduction of the paper's tables. Every row is a file, so that an interrupted reproduction can be resumed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,30 @@ if TYPE_CHECKING:
 DEPTH = 20
 CANDIDATES = 100
 TRADE_OFFS = tuple(round(step / 40, 3) for step in range(1, 40))
-"""What a tuned re-ranker chooses from."""
+"""The trade-offs that a tuned re-ranker tries."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of ours beside the paper's; changes are in percent of the base row of the same table."""
+    """One number of ours and of the paper.
+
+    Attributes:
+        table: Name of the table.
+        dataset: Name of the data set.
+        base_model: Name of the base model.
+        method: Name of the method.
+        metric: Name of the metric.
+        k: Length of the lists.
+        ours: Our mean over the seeds.
+        ours_std: Our standard deviation over the seeds; None for one seed.
+        paper: The number of the paper; None if it has none.
+        ours_change: Our change in percent of the base row of the same table.
+        paper_change: The same for the paper.
+        run: File of the row.
+        delta_sha: Hash of the perturbation.
+
+    Stability: experimental.
+    """
 
     table: str
     dataset: str
@@ -53,26 +71,27 @@ class Cell:
 
 
 class PaperCase:
-    """Split and base models of one data set and one seed; what takes long is kept in the folder."""
+    """Split and base models of one data set and one seed; models are kept in the folder."""
 
     def __init__(self, dataset: Dataset, seed: int, folder: Path, device: str = "auto") -> None:
         self.dataset, self.seed, self.folder, self.device = dataset, seed, folder, device
 
     @cached_property
     def split(self) -> Split:
+        """The split of the paper's protocol."""
         return self.dataset.split("paper", seed=self.seed)
 
     @cached_property
     def tuning_split(self) -> Split:
-        """The paper's protocol has no validation part; rivals are tuned on one carved from training."""
+        """The split with a validation part from training data, on which rivals are tuned."""
         return self.split.carve_validation(seed=self.seed)
 
     def factors(self, base_model: str) -> Factors:
-        """Trained once with the paper preset, then read back."""
+        """Return a base model; it is trained once with the paper preset, then read."""
         return self._trained(base_model, self.split, "")
 
     def tuning_factors(self, base_model: str) -> Factors:
-        """The same, trained without the carved validation part."""
+        """Return a base model that was trained without the validation part."""
         return self._trained(base_model, self.tuning_split, "-tuning")
 
     def _trained(self, base_model: str, split: Split, suffix: str) -> Factors:
@@ -83,48 +102,54 @@ class PaperCase:
         return Factors.load(path)
 
     def judge(self, lists: NDArray[Any], vectors: NDArray[Any], ks: tuple[int, int]) -> dict[str, float]:
-        """The paper's columns on lists of 20; ILAD is taken on ``vectors``, the perturbed ones."""
+        """Evaluate the paper's columns.
+
+        Args:
+            lists: (n_users, 20) item numbers.
+            vectors: (n_items, d) vectors for ILAD: the perturbed ones.
+            ks: Lengths of the lists.
+        """
         context = Context.from_split(self.split, "test", subtopics=self.dataset.subtopics, vectors=vectors)
         names = {f"{metric}@{k}": f"{column}@{k}" for column, metric in METRICS.items() for k in ks}
         scores = evaluate(lists, context, list(names), bootstrap=0).scores
         return {names[score.name]: score.mean for score in scores}
 
 
-def run_row(row: Row, world: PaperCase) -> dict[str, dict[str, Any]]:
-    """The figures of one row and seed: method -> {"metrics": ..., "delta_sha": ...}; controls are methods too."""
-    factors = world.factors(row.base_model)
-    return RUNNERS[row.kind](row, world, factors)
+def run_row(row: Row, case: PaperCase) -> dict[str, dict[str, Any]]:
+    """Compute one row for one seed: method -> {"metrics": ..., "delta_sha": ...}; controls are methods as well."""
+    factors = case.factors(row.base_model)
+    return RUNNERS[row.kind](row, case, factors)
 
 
-def _run_base(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
-    lists, _ = factors.rank(DEPTH, exclude=world.split.train)
-    return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
+def _run_base(row: Row, case: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
+    lists, _ = factors.rank(DEPTH, exclude=case.split.train)
+    return {row.method: {"metrics": case.judge(lists, factors.item, row.ks), "delta_sha": None}}
 
 
-def _run_cmb(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
-    # Every row searches with a seed of its own, so that no two rows are the same run under two names.
-    seed = (zlib.crc32(row.slug.encode()) + world.seed) % 2**31
-    model = CMB.preset("paper", seed=seed, device=world.device, **row.settings)
-    model.fit(factors, world.split, world.dataset.subtopics)
+def _run_cmb(row: Row, case: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
+    # Every row has its own seed, so that no two rows are the same search under two names.
+    seed = (zlib.crc32(row.slug.encode()) + case.seed) % 2**31
+    model = CMB.preset("paper", seed=seed, device=case.device, **row.settings)
+    model.fit(factors, case.split, case.dataset.subtopics)
     found = {row.method: model.delta_}
     found |= {
         f"{row.method}, {name}": it
         for name, it in control_perturbations(model.base_, model.delta_, model.max_step, seed).items()
     }
-    return {name: _judge_perturbation(delta, row, world, factors) for name, delta in found.items()}
+    return {name: _judge_perturbation(delta, row, case, factors) for name, delta in found.items()}
 
 
-def _judge_perturbation(delta: Perturbation, row: Row, world: PaperCase, factors: Factors) -> dict[str, Any]:
+def _judge_perturbation(delta: Perturbation, row: Row, case: PaperCase, factors: Factors) -> dict[str, Any]:
     perturbed = delta.applied_to(factors)
-    lists, _ = perturbed.rank(DEPTH, exclude=world.split.train)
+    lists, _ = perturbed.rank(DEPTH, exclude=case.split.train)
     digest = hashlib.sha256(np.ascontiguousarray(perturbed.item - factors.item).tobytes()).hexdigest()
-    return {"metrics": world.judge(lists, perturbed.item, row.ks), "delta_sha": digest}
+    return {"metrics": case.judge(lists, perturbed.item, row.ks), "delta_sha": digest}
 
 
-def _run_rerank(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
+def _run_rerank(row: Row, case: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
     settings = dict(row.settings)
-    lists = _reranked(factors, world.split, settings.pop("name"), **settings)
-    return {row.method: {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}}
+    lists = _reranked(factors, case.split, settings.pop("name"), **settings)
+    return {row.method: {"metrics": case.judge(lists, factors.item, row.ks), "delta_sha": None}}
 
 
 def _reranked(factors: Factors, split: Split, name: str, **settings: Any) -> NDArray[Any]:
@@ -132,10 +157,10 @@ def _reranked(factors: Factors, split: Split, name: str, **settings: Any) -> NDA
     return reranker(name, **settings)(items, scores, DEPTH, features=Features(vectors=factors.item))
 
 
-def _run_tuned(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
-    """The largest trade-off whose loss of NDCG@10 on the carved validation part stays within the budget."""
+def _run_tuned(row: Row, case: PaperCase, factors: Factors) -> dict[str, dict[str, Any]]:
+    """Tune a re-ranker: the largest trade-off whose loss of NDCG@10 on validation is within the budget."""
     name, budget = row.settings["name"], row.settings["budget"]
-    split, tuning = world.tuning_split, world.tuning_factors(row.base_model)
+    split, tuning = case.tuning_split, case.tuning_factors(row.base_model)
     context = Context.from_split(split, "validation")
 
     def accuracy(trade_off: float) -> float:
@@ -144,8 +169,8 @@ def _run_tuned(row: Row, world: PaperCase, factors: Factors) -> dict[str, dict[s
 
     floor = (1 - budget) * accuracy(0.0)
     allowed = [trade_off for trade_off in TRADE_OFFS if accuracy(trade_off) >= floor]
-    lists = _reranked(factors, world.split, name, trade_off=max(allowed, default=0.0))
-    made = {"metrics": world.judge(lists, factors.item, row.ks), "delta_sha": None}
+    lists = _reranked(factors, case.split, name, trade_off=max(allowed, default=0.0))
+    made = {"metrics": case.judge(lists, factors.item, row.ks), "delta_sha": None}
     return {row.method: {**made, "trade_off": max(allowed, default=0.0)}}
 
 
@@ -166,22 +191,31 @@ def reproduce(
     device: str = "auto",
     on_row: Callable[[Row, int], None] | None = None,
 ) -> list[Cell]:
-    """Run what is missing, read what is there, and set ours beside the paper's."""
+    """Compute the missing rows, and compare all rows with the paper.
+
+    Args:
+        dataset: The data set.
+        rows: The rows.
+        folder: Folder of the results.
+        runs: Number of seeds.
+        device: Device of the training.
+        on_row: Receives each row and seed.
+    """
     rows = tuple(rows)
     for seed in range(runs):
         place = folder / dataset.name.replace(":", "-") / f"seed-{seed}"
-        world = PaperCase(dataset, seed, place, device)
+        case = PaperCase(dataset, seed, place, device)
         for row in rows:
             path = place / f"{row.slug}.json"
             if not path.exists():
-                write_text(path, json.dumps(run_row(row, world)))
+                write_text(path, json.dumps(run_row(row, case)))
             if on_row is not None:
                 on_row(row, seed)
     return cells(dataset.name, rows, folder, runs)
 
 
 def cells(dataset: str, rows: Iterable[Row], folder: Path, runs: int) -> list[Cell]:
-    """Means and deviations over the seeds, from the files of ``reproduce``."""
+    """Read means and standard deviations over the seeds from the files of ``reproduce``."""
     rows = tuple(rows)
     place = folder / dataset.replace(":", "-")
     paper = {
@@ -199,7 +233,7 @@ def cells(dataset: str, rows: Iterable[Row], folder: Path, runs: int) -> list[Ce
                 values = np.array([entry[method]["metrics"][name] for entry in found])
                 theirs = paper.get((row.table, row.base_model, method, metric, int(k)))
                 if row.kind == "base":
-                    # The single-objective and sweep tables have no base row of their own: the trade-off table has.
+                    # The single-objective and sweep tables have no base row; the trade-off table has one.
                     theirs = theirs or paper.get(
                         (f"tradeoff_{row.base_model.lower()}", row.base_model, method, metric, int(k))
                     )
@@ -229,7 +263,7 @@ def cells(dataset: str, rows: Iterable[Row], folder: Path, runs: int) -> list[Ce
 
 @dataclass(frozen=True)
 class AgainstRandom:
-    """A single-objective row and random arms on the metric it optimises: points of percent, by seed."""
+    """A single-objective row and random arms on the metric that it optimises, in percentage points."""
 
     method: str
     metric: str
@@ -242,7 +276,7 @@ class AgainstRandom:
 
 
 def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]:
-    """Does a bandit beat random arms? Paired by seed, with a 95 % t interval from two seeds on."""
+    """Compare the bandit with random arms, paired by seed; the 95 % t interval needs two seeds."""
     place, rows = folder / dataset.replace(":", "-"), {row.method: row for row in rows_of("single_objective")}
 
     def changes(method: str, name: str) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
-"""The paper's tables: which run stands behind each row, and ours beside theirs.
+"""The rows of the paper's tables, and how each row is computed.
 
-The protocol is the one behind the published numbers (per-user 80/20, the optimiser sees the held-out part, halved ILAD
-on the perturbed factors, alpha-nDCG against the list's own re-ordering); see docs/paper.md for what that means.
+The protocol is that of the published numbers: per-user 80/20 split, an optimiser that sees the held-out part, halved
+ILAD on the perturbed factors, alpha-nDCG relative to the list's own re-ordering. docs/paper.md explains it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METRICS = {
     "catalogue_coverage": "catalogue_coverage",
     "ilad": "ilad_paper",
 }
-"""The paper's columns and the metrics that compute them."""
+"""The paper's columns -> our metrics."""
 
 WORDS = {
     "alpha-nDCG": "alpha_ndcg_paper",
@@ -41,10 +41,18 @@ Kind = Literal["base", "cmb", "rerank", "tuned"]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: how it is made.
+    """The plan of one row of a table.
 
-    settings: of CMB for kind "cmb" (over the paper preset), of the re-ranker for kind "rerank"; for kind "tuned" its
-        name and the share of NDCG@10 that tuning may give away
+    Attributes:
+        table: Name of the table.
+        base_model: Name of the base model.
+        method: Name of the method in the paper.
+        kind: How the row is computed.
+        ks: Lengths of the lists.
+        settings: For "cmb", settings of CMB on top of the paper preset; for "rerank", those of the re-ranker. For
+            "tuned", the name of the re-ranker and the share of NDCG@10 that may be lost.
+
+    Stability: experimental.
     """
 
     table: str
@@ -56,19 +64,27 @@ class Row:
 
     @property
     def slug(self) -> str:
+        """Name of the file."""
         words = f"{self.table} {self.method}".lower()
         return "".join(letter if letter.isalnum() else "-" for letter in words).strip("-")
 
 
 def paper_table() -> pl.DataFrame:
-    """table, dataset, base_model, method, metric, k, value: every number of the paper's tables."""
+    """Return every number of the paper's tables: table, dataset, base_model, method, metric, k, value.
+
+    Stability: experimental.
+    """
     import polars as pl
 
     return pl.read_csv(io.BytesIO((files("recprism.paper") / "tables.csv").read_bytes()))
 
 
 def rows_of(table: str) -> tuple[Row, ...]:
-    """The rows of one table on ML-1M's plan; other data sets use the same."""
+    """Return the rows of one table; all data sets have the same rows.
+
+    Raises:
+        InputError: If there is no such table.
+    """
     if table not in TABLES:
         raise InputError(f"unknown table {table!r}; choose one of {', '.join(TABLES)}")
     return tuple(TABLES[table]())
@@ -114,7 +130,7 @@ SINGLE_OBJECTIVES = {
     "CMB-PC": "catalogue_coverage",
     "CMB-ILAD": "ilad",
 }
-"""Rows with one goal, and the column that shows it."""
+"""Rows with one goal -> the column of that goal."""
 
 ILAD_RECALL = {"diversity": "ilad_paper", "accuracy": "recall"}
 
@@ -125,8 +141,8 @@ def _sweep(table: str, methods: Mapping[str, Mapping[str, Any]]) -> Iterator[Row
         yield Row(table, "BPRMF", method, "cmb", (5, 10), {**ILAD_RECALL, **settings})
 
 
-def _reach() -> Iterator[Row]:
-    return _sweep("sweep_A", {f"A = {reach}, n_A = 61": {"max_step": reach} for reach in (0.1, 0.3, 0.5, 0.7, 0.9)})
+def _max_step() -> Iterator[Row]:
+    return _sweep("sweep_A", {f"A = {step}, n_A = 61": {"max_step": step} for step in (0.1, 0.3, 0.5, 0.7, 0.9)})
 
 
 def _arms() -> Iterator[Row]:
@@ -143,7 +159,7 @@ TABLES = {
     "tradeoff_bprmf": _bprmf,
     "tradeoff_lightgcn": _lightgcn,
     "single_objective": _single,
-    "sweep_A": _reach,
+    "sweep_A": _max_step,
     "sweep_n_arms": _arms,
     "sweep_lambda2": _lambda2,
 }

@@ -1,4 +1,4 @@
-"""Ways to diversify, made comparable: each turns the same candidates into lists, each is tuned in the same way."""
+"""Methods of the contest: all use the same candidates and are tuned in the same way."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from recprism.rerank import reranker
 from recprism.rerank.optimal import Optimal
 
 DEPTHS = (50, 100, 200)
-"""How many candidates a re-ranker may choose from."""
+"""Numbers of candidates that a re-ranker may choose from."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to diversify with one continuous knob, the trade-off, and a few choices beside it.
+    """A method to diversify, with one continuous parameter, the trade-off, and some discrete choices.
 
-    make: (scenario, trade_off, **choice) -> lists
-    choices: what is tried beside the trade-off
+    Attributes:
+        name: Name of the method.
+        make: (scenario, trade_off, **choice) -> lists.
+        choices: The discrete choices that tuning tries.
+
+    Stability: experimental.
     """
 
     name: str
@@ -42,7 +46,7 @@ def _reranked(scenario: Scenario, trade_off: float, *, name: str, depth: int, **
 
 
 def _rival(name: str, **more: tuple[Any, ...]) -> Method:
-    """Tuned over the number of candidates, whether the chosen are sorted back, and what else the method has."""
+    """Return a re-ranker that is tuned over the number of candidates, ``sort_back`` and its own settings."""
     choices: list[dict[str, Any]] = [
         {"name": name, "depth": depth, "sort_back": back} for depth in DEPTHS for back in (False, True)
     ]
@@ -70,18 +74,22 @@ RIVALS: dict[str, Method] = {
         _rival("slots_exposure"),
     )
 }
-"""Every re-ranker, tuned as ours is."""
+"""Every re-ranker, tuned in the same way as ours."""
 BY_SUBTOPICS = ("xquad", "xquad_uniform", "pm2", "calibrated", "slots_coverage")
-"""Re-rankers that cannot work without subtopics."""
+"""Re-rankers that need subtopics."""
 
 
 def possible_rivals(subtopics: Subtopics) -> tuple[str, ...]:
-    """Without subtopics, those that need none."""
+    """Return the names of the rivals that work with these subtopics."""
     return tuple(name for name in RIVALS if len(subtopics) or name not in BY_SUBTOPICS)
 
 
 def possible_choices(method: Method, subtopics: Subtopics) -> Method:
-    """The method with the choices that work; without subtopics, those that look at none."""
+    """Return the method with the choices that work with these subtopics.
+
+    Raises:
+        InputError: If the method needs subtopics and there are none.
+    """
     if len(subtopics):
         return method
     if method.name in BY_SUBTOPICS:
@@ -93,7 +101,7 @@ def possible_choices(method: Method, subtopics: Subtopics) -> Method:
 def _planned(
     scenario: Scenario, trade_off: float, *, goal: str, depth: int, sharpness: float, history_weight: float
 ) -> Lists:
-    """Optimal lists; more ``sharpness`` lets the best scores stand out, so that the last of a list go more easily."""
+    """Make optimal lists; more ``sharpness`` spreads the best scores, so that the last items are exchanged first."""
     items, scores = (array[:, :depth] for array in scenario.candidates)
     low = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
     with np.errstate(invalid="ignore"):
@@ -108,15 +116,15 @@ DEPTH_TOWARDS = {
     "catalogue_coverage": 500,
     "subtopic_coverage+ilad_subtopics+catalogue_coverage": 100,
 }
-"""How many candidates are looked at for a goal, where it is not the usual 200."""
+"""Goal -> number of candidates, if it is not the default of 200."""
 SHARPNESS = (1.0, 1.5)
 HISTORY_WEIGHTS = (0.0, 0.1, 0.25)
 
 
 def planned(goal: str) -> Method:
-    """Ours: lists that are optimal for the goal (several joined by +), to be put into the vectors afterwards.
+    """Return our method: lists that are optimal for a goal (several joined by +).
 
-    Six choices, as every re-ranker has at least.
+    It has six choices; every re-ranker has at least as many.
     """
     depth = DEPTH_TOWARDS.get(goal, 200)
     choices = tuple(
@@ -129,9 +137,14 @@ def planned(goal: str) -> Method:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial of a method: what it cost and what it brought, as shares of the base's values.
+    """One trial of a method, with loss and gains as shares of the base's values.
 
-    loss: relative loss of the metric that the budget is about; gains: metric -> relative gain
+    Attributes:
+        method: Name of the method.
+        trade_off: The trade-off.
+        choice: The discrete choice.
+        loss: Relative loss of the metric of the budget.
+        gains: Metric -> relative gain.
     """
 
     method: str
@@ -143,9 +156,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningObjective:
-    """What trials are measured by.
+    """The metrics of the trials.
 
-    cost: the metric that may only lose its budget; goals: the metrics that should rise
+    Attributes:
+        cost: The metric of the budget.
+        goals: The metrics that should rise.
     """
 
     cost: str = "ndcg@10"
@@ -153,9 +168,11 @@ class TuningObjective:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """All metrics."""
         return (self.cost, *self.goals)
 
     def means(self, scenario: Scenario, lists: NDArray[Any]) -> dict[str, float]:
+        """Return metric -> mean over the users."""
         return {name: float(np.nanmean(values)) for name, values in scenario.judge(lists, self.names).items()}
 
 
@@ -170,9 +187,21 @@ def tune(
     objective: TuningObjective | None = None,
     base: Mapping[str, float] | None = None,
 ) -> list[Trial]:
-    """Try every choice at eight trade-offs, and four more where a budget is used up.
+    """Try every choice at eight trade-offs, and at four more near each budget.
 
-    A trade-off that loses twice the largest budget ends the row: larger ones lose more.
+    A trade-off that loses more than twice the largest budget ends the row, because larger ones lose more.
+
+    Args:
+        method: The method to tune.
+        scenario: The scenario of the validation part.
+        budgets: Shares of the cost metric that may be lost.
+        objective: The metrics.
+        base: Metric -> mean of the base lists; computed if None.
+
+    Raises:
+        InputError: If the base lists have no accuracy.
+
+    Stability: experimental.
     """
     objective = objective or TuningObjective()
     base = base or objective.means(scenario, scenario.base_lists)
@@ -186,14 +215,14 @@ def tune(
             if found[-1].loss > 2 * max(budgets):
                 break
         for budget in budgets:
-            for trade_off in _between(found, budget):  # looks at what was found meanwhile
+            for trade_off in _between(found, budget):  # the generator sees the trials added here
                 found += [_try(method, scenario, trade_off, choice, objective, base)]
         tried += found
     return tried
 
 
 def _between(found: list[Trial], budget: float) -> Iterator[float]:
-    """Trade-offs nearer and nearer to where the budget is used up; sees what was found with those it gave before."""
+    """Bisect towards the trade-off that uses up the budget; ``found`` grows between two steps."""
     for _ in range(REFINEMENTS):
         within = max((it.trade_off for it in found if it.loss <= budget), default=0.0)
         beyond = min((it.trade_off for it in found if it.trade_off > within and it.loss > budget), default=None)
@@ -216,6 +245,6 @@ def _try(
 
 
 def best_within(tried: list[Trial], budget: float, goal: str) -> Trial | None:
-    """The trial with the largest gain that keeps the budget; None if none does."""
+    """Return the trial with the largest gain that keeps the budget; None if there is none."""
     allowed = [it for it in tried if it.loss <= budget]
     return max(allowed, key=lambda it: it.gains[goal], default=None)

@@ -1,4 +1,4 @@
-"""Who won: ours against every rival in every cell, by paired tests with Holm's correction over all of them."""
+"""The outcome of the contest: paired tests of ours and every rival, with Holm's correction over all cells."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from recprism.metrics._statistics import holm
 from recprism.paper.contest import (
     AT_ONCE,
     BUDGETS,
+    OBJECTIVE,
     OURS,
     PAPER_ROWS,
     PROMOTION,
-    YARDSTICK,
     ContestCase,
     key,
     read_judged,
@@ -40,7 +40,15 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Duel:
-    """Ours against one rival; p_value is two-sided and not yet corrected."""
+    """Ours against one rival.
+
+    Attributes:
+        rival: The result of the rival.
+        p_value: Two-sided p-value before correction.
+        outcome: "won", "tied" or "lost", after correction.
+
+    Stability: experimental.
+    """
 
     rival: MethodResult
     p_value: float
@@ -49,11 +57,21 @@ class Duel:
 
 @dataclass(frozen=True)
 class CellVerdict:
-    """One goal and budget in one world.
+    """The outcome for one goal and budget in one case.
 
-    ceiling: our lists before they were put into vectors
-    beside: who is no rival but belongs into the picture: one number per item, the paper's CMB and its two controls,
-        and popularity
+    Attributes:
+        world: Name of the case.
+        goal: The metric of the goal.
+        budget: Share of NDCG@10 that may be lost.
+        ours: Our lists as the vectors serve them.
+        ceiling: Our lists before they were compiled into vectors.
+        at_once: Ours for all goals at once.
+        best_rival: The rival with the largest gain among those that keep the budget.
+        duels: One entry per rival.
+        others: Methods for comparison that are no rivals: promotion, the paper's CMB with its two controls, and
+            popularity.
+
+    Stability: experimental.
     """
 
     world: str
@@ -64,7 +82,7 @@ class CellVerdict:
     at_once: MethodResult
     best_rival: MethodResult
     duels: tuple[Duel, ...]
-    beside: tuple[MethodResult, ...]
+    others: tuple[MethodResult, ...]
 
     @property
     def outcome(self) -> Outcome:
@@ -74,19 +92,24 @@ class CellVerdict:
 
     @property
     def popularity(self) -> MethodResult:
-        return next(it for it in self.beside if it.method == POPULARITY)
+        """The popularity baseline."""
+        return next(it for it in self.others if it.method == POPULARITY)
 
     @property
     def share_of_ceiling(self) -> float:
+        """Our gain with vectors as a share of the gain with lists."""
         return self.ours.gain / self.ceiling.gain if self.ceiling.gain else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "outcome": self.outcome, "share_of_ceiling": self.share_of_ceiling}
+        """Return plain values, ready for JSON."""
+        plain = asdict(self)
+        plain["beside"] = plain.pop("others")
+        return {**plain, "outcome": self.outcome, "share_of_ceiling": self.share_of_ceiling}
 
 
 @dataclass(frozen=True)
 class _Values:
-    """Of one method in one cell, by seed: cost and goal of every user, or (1,) where a metric has one value."""
+    """Values of one method in one cell, by seed: of every user, or (1,) for a metric with one value."""
 
     method: str
     cost: list[NDArray[Any]]
@@ -97,75 +120,84 @@ class _Values:
 class _Raw:
     """A cell before correction.
 
-    standings: ours, the ceiling, all goals at once; rivals: each with its p-value and by how much ours lead
+    Attributes:
+        results: Ours, the ceiling, and all goals at once.
+        rivals: Each rival with its p-value and our mean lead.
+        others: Methods for comparison.
     """
 
-    world: str
+    case: str
     goal: str
     budget: float
-    standings: tuple[MethodResult, MethodResult, MethodResult]
+    results: tuple[MethodResult, MethodResult, MethodResult]
     rivals: tuple[tuple[MethodResult, float, float], ...]
-    beside: tuple[MethodResult, ...]
+    others: tuple[MethodResult, ...]
 
 
-def table(folder: Path, worlds: Iterable[tuple[str, str]], *, seeds: int, split: str = "random") -> list[CellVerdict]:
-    """Read what ``compare`` kept and judge every cell."""
+def table(folder: Path, cases: Iterable[tuple[str, str]], *, seeds: int, split: str = "random") -> list[CellVerdict]:
+    """Read the files of ``compare`` and decide every cell.
+
+    Args:
+        folder: Folder of the contest.
+        cases: Pairs of data set and model.
+        seeds: Number of seeds.
+        split: Method of the split.
+    """
     raw = [
         _cell([ContestCase(dataset, model, seed, split) for seed in range(seeds)], folder, goal, budget)
-        for dataset, model in worlds
+        for dataset, model in cases
         for budget in BUDGETS
-        for goal in YARDSTICK.goals
+        for goal in OBJECTIVE.goals
     ]
     corrected = iter(holm([p for cell in raw for _, p, _ in cell.rivals]).tolist())
     return [_verdict(cell, corrected) for cell in raw]
 
 
 def _verdict(cell: _Raw, corrected: Iterator[float]) -> CellVerdict:
-    ours, budget = cell.standings[0], cell.budget
+    ours, budget = cell.results[0], cell.budget
     duels = tuple(
         Duel(rival, p, _outcome(ours, rival, budget, lead, next(corrected))) for rival, p, lead in cell.rivals
     )
     allowed = [duel.rival for duel in duels if duel.rival.loss <= max(budget, ours.loss)]
     best = max(allowed or [duel.rival for duel in duels], key=lambda it: it.gain)
-    return CellVerdict(cell.world, cell.goal, budget, *cell.standings, best, duels, cell.beside)
+    return CellVerdict(cell.case, cell.goal, budget, *cell.results, best, duels, cell.others)
 
 
-def _cell(worlds: Sequence[ContestCase], folder: Path, goal: str, budget: float) -> _Raw:
+def _cell(cases: Sequence[ContestCase], folder: Path, goal: str, budget: float) -> _Raw:
     label = goal.partition("@")[0]
-    base = _values(worlds, folder, "base", "", goal)
+    base = _values(cases, folder, "base", "", goal)
     names = (f"{OURS}:{label}:baked", f"{OURS}:{label}", f"{AT_ONCE}:baked")
-    ours, ceiling, at_once = (_values(worlds, folder, name, key(goal, budget), goal) or base for name in names)
-    rivals = [_values(worlds, folder, name, key(goal, budget), goal) or base for name in RIVALS]
+    ours, ceiling, at_once = (_values(cases, folder, name, key(goal, budget), goal) or base for name in names)
+    rivals = [_values(cases, folder, name, key(goal, budget), goal) or base for name in RIVALS]
     pairs = tuple(
-        (_standing(name, rival, base), *paired(ours.goal, rival.goal))
-        for name, rival in zip(RIVALS, rivals, strict=True)
+        (_result(name, rival, base), *paired(ours.goal, rival.goal)) for name, rival in zip(RIVALS, rivals, strict=True)
     )
-    standings = (_standing(OURS, ours, base), _standing("ceiling", ceiling, base), _standing(AT_ONCE, at_once, base))
-    return _Raw(worlds[0].slug, goal, budget, standings, pairs, _beside(worlds, folder, goal, budget, base))
+    results = (_result(OURS, ours, base), _result("ceiling", ceiling, base), _result(AT_ONCE, at_once, base))
+    return _Raw(cases[0].slug, goal, budget, results, pairs, _context_methods(cases, folder, goal, budget, base))
 
 
-def _beside(
-    worlds: Sequence[ContestCase], folder: Path, goal: str, budget: float, base: _Values
+def _context_methods(
+    cases: Sequence[ContestCase], folder: Path, goal: str, budget: float, base: _Values
 ) -> tuple[MethodResult, ...]:
     label = f"{PROMOTION}:{goal.partition('@')[0]}"
-    promotion = _values(worlds, folder, label, key(goal, budget), goal) or base
-    paper = [_values(worlds, folder, "cmb", row, goal) for row in PAPER_ROWS]
+    promotion = _values(cases, folder, label, key(goal, budget), goal) or base
+    paper = [_values(cases, folder, "cmb", row, goal) for row in PAPER_ROWS]
     return (
-        _standing("one number per item", promotion, base),
-        *(_standing(f"paper's CMB, {row}", it, base) for row, it in zip(PAPER_ROWS, paper, strict=True)),
-        _standing(POPULARITY, _values(worlds, folder, POPULARITY, "", goal), base),
+        _result("one number per item", promotion, base),
+        *(_result(f"paper's CMB, {row}", it, base) for row, it in zip(PAPER_ROWS, paper, strict=True)),
+        _result(POPULARITY, _values(cases, folder, POPULARITY, "", goal), base),
     )
 
 
-def _values(worlds: Sequence[ContestCase], folder: Path, name: str, cell: str, goal: str) -> Any:
-    """None where tuning found nothing within the budget: such a method serves the base lists."""
-    stored = [read_judged(folder, world, name) for world in worlds]
+def _values(cases: Sequence[ContestCase], folder: Path, name: str, cell: str, goal: str) -> Any:
+    """Return the values of a method; None if tuning found nothing within the budget, so that it serves base lists."""
+    stored = [read_judged(folder, case, name) for case in cases]
     if f"{cell}/{goal}" not in stored[0]:
         return None
-    return _Values(name, [it[f"{cell}/{YARDSTICK.cost}"] for it in stored], [it[f"{cell}/{goal}"] for it in stored])
+    return _Values(name, [it[f"{cell}/{OBJECTIVE.cost}"] for it in stored], [it[f"{cell}/{goal}"] for it in stored])
 
 
-def _standing(name: str, values: _Values, base: _Values) -> MethodResult:
+def _result(name: str, values: _Values, base: _Values) -> MethodResult:
     def change(new: list[NDArray[Any]], old: list[NDArray[Any]]) -> float:
         return float(np.mean([np.nanmean(a) / np.nanmean(b) - 1 for a, b in zip(new, old, strict=True)]))
 
@@ -173,7 +205,15 @@ def _standing(name: str, values: _Values, base: _Values) -> MethodResult:
 
 
 def paired(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> tuple[float, float]:
-    """p-value and mean of ours - theirs: over users, each one's mean over the seeds; over seeds for a single value."""
+    """Test the difference of two methods, paired by user, or by seed for a metric with one value.
+
+    Args:
+        ours: One array of values per seed.
+        theirs: The same for the other method.
+
+    Returns:
+        The two-sided p-value and the mean of ours minus theirs; users are averaged over the seeds first.
+    """
     from scipy import stats
 
     differences = [a.astype(np.float64) - b for a, b in zip(ours, theirs, strict=True)]
@@ -186,7 +226,7 @@ def paired(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> tuple[float,
 
 
 def _outcome(ours: MethodResult, rival: MethodResult, budget: float, better: float, p_value: float) -> Outcome:
-    """A gain only counts for whoever keeps the budget, or at least loses no more than the other."""
+    """Decide a duel; a gain counts only for a method that keeps the budget or loses no more than the other."""
     if p_value > LEVEL:
         return "tied"
     winner, other = (ours, rival) if better > 0 else (rival, ours)

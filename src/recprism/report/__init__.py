@@ -1,7 +1,5 @@
-"""One run, one page: gather what a run found, draw it, write it as a single file that needs nothing else."""
+"""The report of a run: collect its results, draw them, and write one HTML file that loads nothing."""
 
-from recprism.report.gather import gather
-from recprism.report.html import render
-from recprism.report.page import write_report
+from recprism._lazy import attach
 
-__all__ = ["gather", "render", "write_report"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

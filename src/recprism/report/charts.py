@@ -1,4 +1,4 @@
-"""What charts are made of: colours, the pieces of a specification, cells of tables."""
+"""Building blocks of charts: colours, parts of a specification, cells of tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ HEIGHT = 300
 
 @dataclass(frozen=True)
 class Table:
-    """columns: headings; rows: cells as text, in order; numeric: which columns stand to the right."""
+    """A table of text.
+
+    Attributes:
+        columns: Headings.
+        rows: Cells.
+        numeric: Indices of the columns that are aligned to the right.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -23,7 +29,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """name: its id on the page; spec: vega-lite without a schema address; caption: what to see, in plain words."""
+    """A chart.
+
+    Attributes:
+        name: Its id on the page.
+        title: Its heading.
+        caption: What to see.
+        spec: A vega-lite specification without a schema address.
+        table: The same data as a table.
+    """
 
     name: str
     title: str
@@ -37,11 +51,11 @@ def chart_of(rows: Sequence[dict[str, Any]]) -> Any:
 
 
 def spec_of(chart: Any, description: str) -> dict[str, Any]:
-    """As wide as its place on the page; no address of a schema, for nothing is to be looked up."""
+    """Return a specification as wide as its container; without a schema address, because pages load nothing."""
     sized = chart.properties(width="container", description=description)
     found: dict[str, Any] = sized.to_dict()
     found.pop("$schema", None)
-    found.pop("config", None)  # colours and fonts come from the page, which knows light from dark
+    found.pop("config", None)  # colours and fonts come from the page, for light and dark mode
     found.setdefault("height", HEIGHT)
     return found
 

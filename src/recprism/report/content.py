@@ -1,4 +1,4 @@
-"""What a report says, as plain values: no arrays, no models, nothing that needs the run directory any more."""
+"""The content of a report as plain values: no arrays, no models, no access to the run directory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import Any
 
 
 def known(value: float | None) -> float | None:
-    """None for what is not a number: JSON has no word for that, and a page should say that it was not judged."""
+    """Return None for NaN and infinity: JSON has no such values, and a page shows them as not judged."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """Lists at one point of the path; loss of NDCG@10 and gain in the goal as shares of the base.
+    """Lists at one point of the path.
 
-    certified_for: the smallest budget it is certified to keep; None for none of those tried
+    Attributes:
+        trade_off: The trade-off of the point.
+        loss: Loss of NDCG@10 as a share of the base.
+        gain: Gain in the goal as a share of the base.
+        certified_for: The smallest tested budget that the point is certified to keep; None if there is none.
     """
 
     trade_off: float
@@ -28,7 +32,14 @@ class FrontPoint:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The vectors that the run holds, as the front sees them; budget: what was certified, None if nothing was."""
+    """The vectors of the run as a point of the front.
+
+    Attributes:
+        loss: Loss of NDCG@10 as a share of the base.
+        gain: Gain in the goal as a share of the base.
+        budget: The certified budget; None if nothing was certified.
+        sentence: The certificate in words.
+    """
 
     loss: float
     gain: float
@@ -38,10 +49,21 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Change:
-    """A metric, or a segment's metric, before and after; low and high are ends of the interval of ``difference``.
+    """A metric before and after, for all users or for one segment.
 
-    before, after, difference: None where nobody could be judged
-    popularity: what lists of the most popular items reach, where that is known
+    Attributes:
+        name: Name of the metric or segment.
+        words: What it is.
+        n: Number of users or items.
+        before: Value before the change; None if no user could be judged.
+        after: Value after the change; None if no user could be judged.
+        difference: ``after`` minus ``before``.
+        relative: The difference as a share of ``before``.
+        low: Lower end of the interval of ``relative``; in an audit, of ``before``.
+        high: Upper end of that interval.
+        p_value: p-value of the difference.
+        better: Whether the change is an improvement; None if neither direction is better.
+        popularity: Value for lists of the most popular items, if known.
     """
 
     name: str
@@ -60,7 +82,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Control:
-    """What a rival that knows nothing of factors reaches: gain in the objective, and as a share of the learned gain."""
+    """The result of one control: gain in the objective, and as a share of the learned gain."""
 
     name: str
     gain: float | None
@@ -70,7 +92,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Feature:
-    """A factor or a direction; taken_back: the share of the gain that erasing it alone undoes."""
+    """A factor or a direction; ``taken_back`` is the share of the gain that erasing it alone undoes."""
 
     kind: str
     label: str
@@ -84,7 +106,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class ErasedPoint:
-    """What remains of the gain after ``features`` are erased; low, high: over draws."""
+    """What remains of the gain after ``features`` were erased; mean, minimum and maximum over the draws."""
 
     by: str
     which: str
@@ -96,7 +118,7 @@ class ErasedPoint:
 
 @dataclass(frozen=True)
 class Cell:
-    """Of the heat map."""
+    """One cell of the heat map."""
 
     item: str
     factor: str
@@ -105,7 +127,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """One place of a list; reason: why it came, sentence by sentence, empty for what stayed or went."""
+    """One place of a list; ``reason`` says why a new item came, and is empty for other items."""
 
     rank: int
     title: str
@@ -117,7 +139,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class User:
-    """A telling user; changes: metric -> (before, after) of this list alone, None where it cannot be judged."""
+    """A highlighted user.
+
+    Attributes:
+        name: The user id.
+        reason: Why the user was selected.
+        changes: Metric -> (before, after) of this user's list; None if it cannot be judged.
+        before: The list before.
+        after: The list after.
+    """
 
     name: str
     reason: str
@@ -128,13 +158,26 @@ class User:
 
 @dataclass(frozen=True)
 class Explained:
-    """What may be said about factors.
+    """The explanation of the change.
 
-    holds: whether the gain is beyond its controls; known_users: it is, but on the very users it was made for
-    sentence: that in words; promotion: the share of plain promotion
-    notes: what a reader must know about the controls, such as on whom they were judged
-    gain: of the change itself, in the better direction, as its controls are told; None where there are none
-    heat_side: whose vectors moved: what a cell of the heat map means depends on it
+    Attributes:
+        objective: The metric whose gain is explained.
+        holds: Whether the gain is beyond its controls on held-out users.
+        checked: Whether controls were run.
+        known_users: Whether the gain is beyond its controls, but only on users it was made for.
+        sentence: The verdict in words.
+        notes: What a reader must know about the controls, such as their users.
+        promotion: The share of plain promotion in words.
+        stability: Agreement of the rankings of factors in words.
+        gain: Gain of the change in the better direction; None without controls.
+        controls: One entry per control.
+        features: Directions and factors, largest first.
+        together: What erasing all of them takes back, in words.
+        erased: Points of the erasure curves.
+        erasure_sentences: One sentence per manner of erasure.
+        heat: Cells of the heat map.
+        heat_side: Whose vectors moved; it determines the meaning of a cell.
+        users: Highlighted users.
     """
 
     objective: str
@@ -160,10 +203,26 @@ class Explained:
 class Content:
     """Everything on the page.
 
-    goal: the metric whose gain is in question; cost: the one that pays; budget: the share of it that was allowed
-    front: empty where there are no labels to tell the price
-    facts: heading -> (name, value) pairs; a name may stand twice, such as two events of one second
-    chosen, changes, payers, exposure, explained: of the perturbation; of the audit alone where there is none
+    Attributes:
+        title: Data set and model.
+        run: The run as an argument of a command.
+        part: The part whose labels were used.
+        goal: The metric of the goal.
+        cost: The metric of accuracy.
+        budget: The share of ``cost`` that may be lost.
+        verdict: Three sentences: the price, factors, what to do next.
+        diversified: Whether the run was diversified; the page is an audit if not.
+        front: Points of the path; empty without labels.
+        decided_on: The part whose labels decided the certificates.
+        front_sentences: The front in words.
+        chosen: The run's own vectors; None in an audit or without labels.
+        changes: Metrics before and after; in an audit, now.
+        payers: Accuracy by segment of users.
+        exposure: Share of the places by segment of items.
+        payers_of: The lists to which ``payers`` and ``exposure`` belong, in words.
+        explained: The explanation; None in an audit.
+        notes: Notes about the metrics.
+        facts: Heading -> (name, value) pairs; names may repeat.
     """
 
     title: str
@@ -187,5 +246,5 @@ class Content:
     facts: Mapping[str, Sequence[tuple[str, str]]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return asdict(self)

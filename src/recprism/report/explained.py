@@ -1,4 +1,4 @@
-"""The part of a page that explains: factors and directions, controls, erasure, the heat map, single users."""
+"""The explanation on the page: factors and directions, controls, erasure, the heat map, single users."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.explain import _sentences as sentences
-from recprism.explain._highlights import Heat, item_heat, telling_users
-from recprism.explain.erasure import BY, Erasure, erase
+from recprism.explain._highlights import Heat, highlight_users, item_heat
+from recprism.explain.erasure import BY, Erasure, Which, erase
 from recprism.explain.explanation import Explanation, Row
 from recprism.explain.views import Swap, view_user
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
@@ -21,15 +21,23 @@ from recprism.runs.jobs.explain import explain_run
 from recprism.runs.run import Run
 
 ERASURE_DRAWS = 5
-CURVES = ("top", "matched", "squares")
+CURVES: tuple[Which, ...] = ("top", "matched", "squares")
 
 
 def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: ProgressCallback) -> Explained:
-    """Run the controls, erase, and look at ten users."""
+    """Run the controls and the erasures, and describe ten users.
+
+    Args:
+        run: A diversified run.
+        part: The part whose labels are used.
+        draws: Draws of each control; 0 runs no controls.
+        seed: Seed of controls and erasures.
+        tell: Receives progress.
+    """
     tell("controls", 0, 1)
     found = explain_run(run, part=part, draws=draws, seed=seed, on_step=tell)
-    explanation, judge = found.explanation, found.evaluator
-    short = replace(judge, metrics=(explanation.objective, explanation.cost))
+    explanation, evaluator = found.explanation, found.evaluator
+    short = replace(evaluator, metrics=(explanation.objective, explanation.cost))
     erasure = erase(
         explanation.change,
         short,
@@ -56,10 +64,10 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
         together=tuple(sentences.together(explanation)),
         erased=_erased(erasure),
-        erasure_sentences=tuple(erasure.sentence(by, _told(erasure)) for by in BY),
+        erasure_sentences=tuple(erasure.sentence(by, _described(erasure)) for by in BY),
         heat=_cells(explanation, item_heat(explanation)),
         heat_side="item" if explanation.change.item is not None else "user",
-        users=tuple(_users(explanation, replace(judge, metrics=short.metrics), catalogue, tell)),
+        users=tuple(_users(explanation, replace(evaluator, metrics=short.metrics), catalogue, tell)),
     )
 
 
@@ -78,28 +86,22 @@ def _feature(explanation: Explanation, row: Row) -> Feature:
 
 
 def _sided(explanation: Explanation, label: str, side: str) -> str:
-    """A factor stands on both sides where both moved: then its label says which one is meant."""
+    """Add the side to a label if both sides moved."""
     return f"{label} ({side})" if side and len(explanation.change.sides) > 1 else label
 
 
-def _told(erasure: Erasure) -> int:
-    """How many features the sentence speaks of: ten, as the paper, or all where there are fewer."""
+def _described(erasure: Erasure) -> int:
+    """Return the number of features in the sentence: ten, as in the paper, or all if there are fewer."""
     return max(int(n) for n in erasure.features if n <= 10)
 
 
 def _erased(erasure: Erasure) -> tuple[ErasedPoint, ...]:
-    points = []
-    for by in BY:
-        for which in CURVES:
-            left = erasure.remaining(by, which)  # type: ignore[arg-type]
-            for place, n in enumerate(erasure.features):
-                of = (None, None, None) if left is None else _range(left[:, place])
-                points.append(ErasedPoint(by, which, int(n), *of))
-    return tuple(points)
-
-
-def _range(drawn: NDArray[Any]) -> tuple[float, float, float]:
-    return float(drawn.mean()), float(drawn.min()), float(drawn.max())
+    return tuple(
+        ErasedPoint(by, which, n, *(erasure.remaining_range(by, which, n) or (None, None, None)))
+        for by in BY
+        for which in CURVES
+        for n in erasure.features.tolist()
+    )
 
 
 def _cells(explanation: Explanation, heat: Heat | None) -> tuple[Cell, ...]:
@@ -114,7 +116,7 @@ def _cells(explanation: Explanation, heat: Heat | None) -> tuple[Cell, ...]:
 
 
 def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
-    """Titles, with the id behind one that several items share: a chart takes equal names for one item."""
+    """Return titles; the id is added to a title that several items share, because a chart merges equal names."""
     titles = [explanation.titles[item] for item in items]
     ids = explanation.change.base.item_ids[items].tolist()
     return [title if titles.count(title) == 1 else f"{title} [{own}]" for title, own in zip(titles, ids, strict=True)]
@@ -123,14 +125,14 @@ def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
 # -- users ------------------------------------------------------------------------------------------------------------
 
 
-def _users(explanation: Explanation, judge: Any, catalogue: Catalogue, tell: ProgressCallback) -> list[User]:
-    chosen = telling_users(explanation, judge)
+def _users(explanation: Explanation, evaluator: Any, catalogue: Catalogue, tell: ProgressCallback) -> list[User]:
+    chosen = highlight_users(explanation, evaluator)
     change = explanation.change
-    lists = judge.lists(change.base), judge.lists(change.after)
-    values = judge.values(change.base), judge.values(change.after)
+    lists = evaluator.lists(change.base), evaluator.lists(change.after)
+    values = evaluator.values(change.base), evaluator.values(change.after)
     found = []
     for done, one in enumerate(chosen, start=1):
-        view = view_user(explanation, judge, change.base.user_ids[one.row])
+        view = view_user(explanation, evaluator, change.base.user_ids[one.row])
         reasons = {swap.rank_in: _reason(explanation, swap) for swap in view.swaps}
         before, after = (it[one.row] for it in lists)
         changes = {
@@ -147,7 +149,7 @@ def _users(explanation: Explanation, judge: Any, catalogue: Catalogue, tell: Pro
 def _entries(
     items: NDArray[Any], others: NDArray[Any], reasons: dict[int, tuple[str, ...]], catalogue: Catalogue, alone: State
 ) -> tuple[Entry, ...]:
-    """alone: what to call an item that the other list lacks."""
+    """Describe a list; ``alone`` is the state of an item that the other list lacks."""
     found = []
     for place in places(items, others, alone):
         card = catalogue[place.item]
@@ -157,13 +159,13 @@ def _entries(
 
 
 def _reason(explanation: Explanation, swap: Swap) -> tuple[str, ...]:
-    """Why an item came: whom it replaced, what that did, and what its rise is made of.
+    """Say why an item came: the item it replaced, the effect of the swap, and the parts of its rise.
 
-    Parts by factor are told only where factors may be spoken of.
+    Parts by factor are shown only if the verdict holds.
     """
-    lines = [f"Came in for {swap.went}, which was at {swap.rank_out}.", _effect(swap)]
-    promoted = f"{swap.promotion:+.3f} of that everybody's lists got alike (plain promotion)"
-    lines.append(f"Its score rose by {swap.rise:+.3f} against that one; {promoted}.")
+    lines = [f"It replaced {swap.went}, which was at rank {swap.rank_out}.", _effect(swap)]
+    promoted = f"{swap.promotion:+.3f} of this is the same for all users (plain promotion)"
+    lines.append(f"Its score rose by {swap.rise:+.3f} relative to that item; {promoted}.")
     if explanation.says_something:
         parts = ", ".join(f"{_sided(explanation, part.label, part.side)} {part.amount:+.3f}" for part in swap.parts)
         lines.append(f"The largest parts of the rise: {parts}.")
@@ -172,5 +174,5 @@ def _reason(explanation: Explanation, swap: Swap) -> tuple[str, ...]:
 
 def _effect(swap: Swap) -> str:
     known = {name: value for name, value in swap.effects.items() if not np.isnan(value)}
-    told = ", ".join(f"{name} {round(value, 3) + 0.0:+.3f}" for name, value in known.items())
-    return f"This swap alone: {told}." if told else ""
+    effects = ", ".join(f"{name} {round(value, 3) + 0.0:+.3f}" for name, value in known.items())
+    return f"This swap alone: {effects}." if effects else ""

@@ -1,4 +1,4 @@
-"""Pure functions from what a page says to its charts: a vega-lite specification, a caption and the same as a table."""
+"""Charts of the front, the metrics and the segments: pure functions that return a specification and a table."""
 
 from __future__ import annotations
 
@@ -26,21 +26,20 @@ from recprism.report.words import amount, interval, signed_percent
 
 
 def front(content: Content) -> Figure | None:
-    """Price against gain along the path, what is certified, and where this run stands."""
+    """Draw price against gain along the path, the certified points and this run."""
     if not content.front:
         return None
     reach = f"Green points are certified to lose at most {as_budget(content.budget)}."
     if content.decided_on not in (None, content.part):
-        reach += (
-            f" The {content.decided_on} part decided that; where points stand was measured on the {content.part} part."
-        )
+        reach += f" The {content.decided_on} part decided this; the positions were measured on the {content.part} part."
     if all(point.certified_for is None for point in content.front):
         reach = "None of them is certified: there are too few held-out users."
-    mine = " The diamond is what the vectors of this run give." if content.chosen is not None else ""
+    mine = " The diamond is this run." if content.chosen is not None else ""
     return Figure(
         "front",
         "What diversity costs",
-        f"Each point is a set of lists: to the right it costs more accuracy, further up it shows more. {reach}{mine}",
+        "Each point is a set of lists: points to the right cost more accuracy, points further up gain more. "
+        f"{reach}{mine}",
         spec_of(alt.layer(*_front_layers(content)), f"Front: gain in {content.goal} against loss of {content.cost}"),
         _front_table(content),
     )
@@ -97,7 +96,7 @@ def _front_table(content: Content) -> Table:
 
 
 def changes(content: Content) -> Figure | None:
-    """The relative change of every metric, with its interval."""
+    """Draw the relative change of every metric, with its interval."""
     return _dots(
         "changes",
         "Before and after",
@@ -107,7 +106,7 @@ def changes(content: Content) -> Figure | None:
 
 
 def payers(content: Content) -> Figure | None:
-    """The change in accuracy of each group of users."""
+    """Draw the change in accuracy of each group of users."""
     return _dots(
         "payers",
         f"Who pays, in {content.cost}",
@@ -121,7 +120,7 @@ def payers(content: Content) -> Figure | None:
 
 
 def _dots(name: str, title: str, caption: str, rows: Sequence[Change]) -> Figure | None:
-    """A dot per row at its relative change, and its interval."""
+    """Draw a dot per row at its relative change, and its interval."""
     known = [row for row in rows if row.relative is not None]
     if not known:
         return None
@@ -156,13 +155,13 @@ def _dots(name: str, title: str, caption: str, rows: Sequence[Change]) -> Figure
 
 
 def _kind(row: Change) -> str:
-    """What may be chance is neither better nor worse."""
+    """Return "not clear" for a change that may be chance."""
     by_chance = row.low is not None and row.high is not None and row.low <= 0 <= row.high
     return "not clear" if row.better is None or by_chance else "better" if row.better else "worse"
 
 
 def change_table(rows: Sequence[Change]) -> Table:
-    """Before and after with the interval of the change; a row that has only one side shows that one."""
+    """Return a table of values before and after, with the interval of the change."""
     cells = tuple(
         (
             row.name,
@@ -177,11 +176,11 @@ def change_table(rows: Sequence[Change]) -> Table:
         for row in rows
     )
     columns = ("", "what it is", "before", "after", "change", "95 % interval", "p", "n")
-    return _beside_popularity(Table(columns, cells, (2, 3, 4, 5, 6, 7)), rows)
+    return _with_popularity(Table(columns, cells, (2, 3, 4, 5, 6, 7)), rows)
 
 
 def now_table(rows: Sequence[Change]) -> Table:
-    """Of an audit: values and their intervals."""
+    """Return the table of an audit: values and their intervals."""
     cells = tuple(
         (
             row.name,
@@ -192,11 +191,11 @@ def now_table(rows: Sequence[Change]) -> Table:
         )
         for row in rows
     )
-    return _beside_popularity(Table(("", "what it is", "n", "now", "95 % interval"), cells, (2, 3, 4)), rows)
+    return _with_popularity(Table(("", "what it is", "n", "now", "95 % interval"), cells, (2, 3, 4)), rows)
 
 
-def _beside_popularity(table: Table, rows: Sequence[Change]) -> Table:
-    """One more column, where popularity is known."""
+def _with_popularity(table: Table, rows: Sequence[Change]) -> Table:
+    """Add a column for popularity, if it is known."""
     if all(row.popularity is None for row in rows):
         return table
     cells = zip(table.rows, rows, strict=True)
@@ -205,7 +204,7 @@ def _beside_popularity(table: Table, rows: Sequence[Change]) -> Table:
 
 
 def exposure_table(rows: Sequence[Change]) -> Table:
-    """Shares of all places, before and after."""
+    """Return a table of shares of all places, before and after."""
     cells = tuple(
         (row.name, row.words, f"{row.n:,}", as_share(row.before), as_share(row.after), signed_percent(row.relative))
         for row in rows

@@ -1,4 +1,4 @@
-"""Charts of what explains a change: its controls, its factors, erasure, items; pure functions like those beside it."""
+"""Charts of an explanation: controls, factors, erasure and items. All functions are pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_
 from recprism.report.content import Explained
 from recprism.report.words import NOT_JUDGED, alike
 
-LEGEND_BELOW_EACH_OTHER = alt.Legend(orient="top", columns=1, symbolOpacity=1)
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
 TITLES = {"individual": "entries of every row", "shared": "factors for all"}
 CURVES = {
@@ -22,7 +21,7 @@ CURVES = {
 
 
 def controls(explained: Explained) -> Figure | None:
-    """The gain beside what rivals reach that know nothing of factors."""
+    """Draw the gain of the change and of its controls."""
     if not explained.controls:
         return None
     own = explained.gain
@@ -46,29 +45,29 @@ def controls(explained: Explained) -> Figure | None:
         )
         .properties(height=34 * len(rows))
     )
-    whole = "100 %" if own is not None and own > 0 else ""  # of a loss, nothing has a share
+    whole = "100 %" if own is not None and own > 0 else ""  # there are no shares of a loss
     table = [("this change", _signed(own), whole, "")]
     table += [(it.name, _signed(it.gain), as_share(it.share), as_p(it.p_value)) for it in explained.controls]
     return Figure(
         "controls",
         "Is it more than chance and promotion?",
-        "What the change gains, beside changes that know nothing of factors: its own values shuffled, and the best "
-        "plain promotion of items. Only what these do not reach can be due to factors.",
-        spec_of(chart, "Gain of the change beside its controls"),
+        "The gain of the change and of controls that ignore factors: its own values shuffled, and the best plain "
+        "promotion of items. Only a gain that the controls do not reach can be due to factors.",
+        spec_of(chart, "Gain of the change and of its controls"),
         Table(("", f"gain in {explained.objective}", "of the gain", "p, corrected"), tuple(table), (1, 2, 3)),
     )
 
 
 def features(explained: Explained) -> Figure | None:
-    """What erasing each factor or direction alone takes back; without names where factors may not be spoken of."""
+    """Draw what erasing each factor or direction alone takes back; names are shown only if the verdict holds."""
     known = [it for it in explained.features if it.taken_back is not None]
     if not known:
         return None
     rows = [{"label": it.label, "kind": it.kind, "back": 100 * (it.taken_back or 0.0)} for it in known]
-    told = [alt.Tooltip("label:N")]
+    tooltip = [alt.Tooltip("label:N")]
     if explained.holds:
         rows = [{**row, "name": it.name} for row, it in zip(rows, known, strict=True)]
-        told.append(alt.Tooltip("name:N"))
+        tooltip.append(alt.Tooltip("name:N"))
     chart = (
         chart_of(rows)
         .mark_bar(height={"band": 0.6})
@@ -76,15 +75,15 @@ def features(explained: Explained) -> Figure | None:
             x=alt.X("back:Q", title=f"erasing it alone takes back, % of the gain in {explained.objective}"),
             y=alt.Y("label:N", title=None, sort=[it.label for it in known]),
             color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top"), scale=_two(("direction", "factor"))),
-            tooltip=[*told, alt.Tooltip("back:Q", format=".1f", title="%")],
+            tooltip=[*tooltip, alt.Tooltip("back:Q", format=".1f", title="%")],
         )
         .properties(height=26 * len(rows))
     )
     return Figure(
         "features",
         "What each factor is worth" if explained.holds else "What erasing single factors takes back",
-        "A factor is an axis of the model, a direction an axis of the change itself. The bar is how much of the gain "
-        f"is lost again when this one alone is taken out.{alike(explained) if explained.holds else ARITHMETIC}",
+        "A factor is an axis of the model, a direction is an axis of the change. The bar shows how much of the gain is "
+        f"lost when this one alone is erased.{alike(explained) if explained.holds else ARITHMETIC}",
         spec_of(chart, "Share of the gain that erasing each factor or direction takes back"),
         _features_table(explained),
     )
@@ -99,7 +98,7 @@ def _features_table(explained: Explained) -> Table:
 
 
 def erasure(explained: Explained) -> list[Figure]:
-    """What remains of the gain as features are erased, largest first and at random; one chart per manner."""
+    """Draw what remains of the gain as features are erased, largest first and at random; one chart per manner."""
     made = []
     for by, sentence in zip(TITLES, explained.erasure_sentences, strict=False):
         points = [it for it in explained.erased if it.by == by and it.remaining is not None]
@@ -151,7 +150,7 @@ def _erasure(by: str, points: Sequence[Any], sentence: str) -> Figure:
 
 
 def heat(explained: Explained) -> Figure | None:
-    """Items by factors."""
+    """Draw the heat map of items by factors."""
     if not explained.heat:
         return None
     rows = [{"item": it.item, "factor": it.factor, "value": it.value} for it in explained.heat]
@@ -175,8 +174,8 @@ def heat(explained: Explained) -> Figure | None:
     means = (
         "A cell is what was added to the item's vector in that factor; shown are the items and factors that moved most."
         if explained.heat_side == "item"
-        else "Only users' vectors moved, so a cell is what that factor added to the item's score, against the item it "
-        "replaced, on average over the lists it came into; shown are the items that came into most lists."
+        else "Only user vectors moved. A cell is what that factor added to the item's score relative to the item it "
+        "replaced, as a mean over the lists it entered; shown are the items that entered most lists."
     )
     return Figure(
         "heat",

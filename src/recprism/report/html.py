@@ -1,4 +1,4 @@
-"""From content to one HTML file: scripts, styles and specifications inside, nothing loaded from elsewhere."""
+"""Render the content as one HTML file with all scripts, styles and charts; it loads nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ SCRIPTS = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 
 def render(content: Content) -> str:
-    """The whole page; a browser needs no other file and no network."""
+    """Render the page; a browser needs no other file and no network.
+
+    Args:
+        content: What the page says.
+
+    Returns:
+        The HTML text.
+
+    Stability: provisional.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
     from markupsafe import Markup
 
@@ -44,7 +53,7 @@ def render(content: Content) -> str:
 
 
 def _drawn(content: Content) -> dict[str, Any]:
-    """name -> figure, None where there is nothing to draw."""
+    """Return name -> figure; None if there is nothing to draw."""
     explained = content.explained
     found: dict[str, Figure | list[Figure] | None] = {
         "front": figures.front(content),
@@ -62,7 +71,7 @@ def _drawn(content: Content) -> dict[str, Any]:
 
 
 def inline_json(value: Any) -> str:
-    r"""JSON that may stand inside a script element: nothing in it can end the element.
+    r"""Return JSON that is safe inside a script element: nothing in it can end the element.
 
     >>> inline_json({"title": "</script>"})
     '{"title": "\\u003c/script\\u003e"}'
@@ -72,7 +81,7 @@ def inline_json(value: Any) -> str:
 
 
 def spoken(text: str) -> str:
-    """A sentence as HTML: commands between backticks as code, a true minus before numbers.
+    """Return a sentence as HTML: commands between backticks become code, a hyphen before a number a minus sign.
 
     >>> spoken("lost -3.4 %: `recprism audit <run>`")
     'lost −3.4 %: <code>recprism audit &lt;run&gt;</code>'

@@ -1,4 +1,4 @@
-"""The page of a run, written."""
+"""Write the report of a run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from recprism.data._files import write_text
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
+from recprism.report.collect import gather
 from recprism.report.content import Content
-from recprism.report.gather import gather
 from recprism.report.html import render
 from recprism.runs.run import Run
 
@@ -22,10 +22,20 @@ def write_report(
     seed: int = 0,
     on_step: ProgressCallback | None = None,
 ) -> Content:
-    """Gather, draw and write; a reader never sees half a page.
+    """Collect the results of a run, draw them and write the page; a reader never sees half a page.
 
-    path: the HTML file, report.html in the run unless given
-    draws: of each control; 0 runs none, and no factor is named
+    Args:
+        run: A trained run.
+        path: The HTML file; by default report.html in the run.
+        part: The part whose labels are used.
+        draws: Draws of each control; 0 runs no controls, and no factor is named.
+        seed: Seed of the controls.
+        on_step: Receives progress.
+
+    Returns:
+        What the page says.
+
+    Stability: provisional.
     """
     with run.unchanged():
         content = gather(run, part=part, draws=draws, seed=seed, on_step=on_step)

@@ -1,4 +1,4 @@
-"""The page in words: three sentences that a busy reader takes away, and small things in plain English."""
+"""The words of the page: the three sentences of the verdict, and formatted values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SEGMENTS = {
     "mid": "the next, another third",
     "tail": "all the rest",
 }
-ALIKE = 0.7  # shortest bar over longest: above it they are called about equally strong
+ALIKE = 0.7  # shortest bar over longest: above this they count as about equally strong
 NOT_JUDGED = "not judged"
 
 
 def signed_percent(share: float | None, digits: int = 1) -> str:
-    """A signed share in percent, with a typographic minus; no minus before a 0."""
+    """Format a signed share, with a typographic minus; no minus before a 0."""
     return percent(share, f"+z.{digits}f").replace("-", "−")
 
 
@@ -36,7 +36,7 @@ def amount(value: float | None, digits: int = 3) -> str:
 
 
 def both(row: Change) -> str:
-    """Before and after; one word where neither could be judged."""
+    """Format before and after, or say that neither could be judged."""
     unknown = row.before is None and row.after is None
     return NOT_JUDGED if unknown else f"{amount(row.before)} → {amount(row.after)}"
 
@@ -50,7 +50,7 @@ def plain(value: Any) -> str:
 
 
 def verdict(content: Content, certificate: str | None) -> tuple[str, str, str]:
-    """What was gained at which price; whether factors may be spoken of; what to do next."""
+    """Return three sentences: gain and price, the verdict about factors, and what to do next."""
     if not content.diversified:
         return _audited(content, certificate)
     return _price(content), _factors(content), _next(content)
@@ -65,7 +65,7 @@ def _price(content: Content) -> str:
     gain, loss = _row(content, objective) or _row(content, content.goal), _row(content, content.cost)
     gained = "" if gain is None else f"{gain.name} {signed_percent(gain.relative)} ({both(gain)})".replace("  ", " ")
     if loss is None or loss.before is None or content.chosen is None:
-        return f"The lists changed: {gained}; accuracy could not be judged, for there are no held-out interactions."
+        return f"The lists changed: {gained}; accuracy could not be judged, because there are no held-out interactions."
     paid = f"for {signed_percent(loss.relative)} of {loss.name}"
     if (loss.relative or 0.0) >= 0:
         paid = f"at no measured loss of {loss.name} ({signed_percent(loss.relative)})"
@@ -82,7 +82,7 @@ def _factors(content: Content) -> str:
 
 def _next(content: Content) -> str:
     if content.chosen is None:
-        return "Next: keep some interactions apart, so that the price can be measured before this is served."
+        return "Next: hold out some interactions, so that the price can be measured before this is served."
     if content.chosen.gain <= 0:
         command = f"recprism diversify {content.run} --overwrite --budget 0.05"
         return f"Next: do not serve this; ask for a budget instead: `{command}`."
@@ -114,7 +114,7 @@ def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
     if certificate is not None:
         first = f"Nothing was changed, because no change could be certified. {certificate}"
     elif not content.front:
-        first = "Nothing was changed yet, and without held-out interactions nobody knows what diversity would cost."
+        first = "Nothing was changed yet, and without held-out interactions the cost of diversity is not known."
     elif reach is None:
         first = "Nothing was changed yet, and no point of the front is certified: there are too few users for that."
     else:
@@ -127,13 +127,13 @@ def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
     again = " --overwrite" if certificate is not None else ""
     return (
         first,
-        "Nothing can be said about factors before there is a change to explain.",
+        "There is no change to explain yet, so the page says nothing about factors.",
         f"Next: `{command}{again}`, then `recprism report {content.run}`.",
     )
 
 
 def numbers(content: Content) -> list[tuple[str, str, str]]:
-    """The figures to see first: what, how much, and a small line below."""
+    """Return the key figures: name, value, and a small line below."""
     if not content.diversified:
         return [(row.name, amount(row.before), "now") for row in content.changes if row.name in _heads(content)]
     found = [
@@ -143,8 +143,8 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
     ]
     if content.chosen is not None:
         kept = content.chosen.budget
-        told = ("no", "measured only") if kept is None else (f"≤ {100 * kept:g} %", f"of {content.cost} may be lost")
-        found.append(("certified", *told))
+        state = ("no", "measured only") if kept is None else (f"≤ {100 * kept:g} %", f"of {content.cost} may be lost")
+        found.append(("certified", *state))
     if content.explained is not None:
         found.append(("due to factors", *_due_to_factors(content.explained)))
     return found
@@ -153,8 +153,8 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
 def _due_to_factors(explained: Explained) -> tuple[str, str]:
     if explained.known_users:
         return "open", "beyond chance and promotion, but on known users"
-    told = "yes" if explained.holds else "no" if explained.checked else "not checked"
-    return told, "beyond chance and promotion"
+    answer = "yes" if explained.holds else "no" if explained.checked else "not checked"
+    return answer, "beyond chance and promotion"
 
 
 def _heads(content: Content) -> tuple[str, ...]:
@@ -162,17 +162,17 @@ def _heads(content: Content) -> tuple[str, ...]:
 
 
 def alike(found: Explained) -> str:
-    """Which of the shown are about equally strong, directions and factors each by themselves.
+    """Say whether the directions, or the factors, that are shown are about equally strong.
 
-    It says nothing of those not shown, and nothing at all where factors may not be spoken of.
+    It says nothing about those that are not shown, and nothing if the verdict does not hold.
     """
     if not found.holds:
         return ""
-    told = ""
+    text = ""
     for kind in ("direction", "factor"):
         if _about_equal([it.taken_back or 0.0 for it in found.features if it.kind == kind]):
-            told += f" The {kind}s shown are about equally strong."
-    return told
+            text += f" The {kind}s shown are about equally strong."
+    return text
 
 
 def _about_equal(taken_back: Sequence[float]) -> bool:

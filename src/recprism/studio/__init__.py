@@ -1,5 +1,5 @@
 """The studio: a page and a JSON interface to runs, for one person on one machine (extra ``serve``)."""
 
-from recprism.studio.app import create_app
+from recprism._lazy import attach
 
-__all__ = ["create_app"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

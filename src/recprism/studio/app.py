@@ -1,4 +1,4 @@
-"""The application: the page, the questions, and who may ask them."""
+"""The application: the page, the JSON interface and the middleware."""
 
 from __future__ import annotations
 
@@ -17,21 +17,27 @@ from recprism._version import __version__
 from recprism.errors import InputError
 from recprism.studio.limits import Limits, too_many
 from recprism.studio.opened import NotReadyError
-from recprism.studio.questions import questions
+from recprism.studio.routes import routes
 from recprism.studio.safety import Guard, allowed_hosts
 from recprism.studio.studio import BusyError, Studio
 
 HERE = Path(str(files("recprism.studio").joinpath("static")))
 CHARTS = Path(str(files("recprism.report").joinpath("static")))
-pages = APIRouter(include_in_schema=False)  # not made anew for each studio: FastAPI remembers the functions it has seen
+pages = APIRouter(include_in_schema=False)  # one for all studios, because FastAPI never forgets a function
 
 
 def create_app(
     directories: Sequence[Path], *, result: str | None = None, host: str = "127.0.0.1", token: str | None = None
 ) -> FastAPI:
-    """The studio over some run directories; they are opened in the background, one after the other.
+    """Create the application of a studio; runs are opened in the background, one after the other.
 
-    result: the name of the result to show of each; the unnamed one if None
+    Args:
+        directories: Run directories.
+        result: Name of the result to show of each run; None for the unnamed one.
+        host: The address to which the server binds.
+        token: A token that every request must have; None for no token.
+
+    Stability: provisional.
     """
     studio = Studio(directories, result)
 
@@ -56,7 +62,7 @@ def create_app(
     app.add_exception_handler(NotReadyError, _not_ready)
     app.add_exception_handler(BusyError, _busy)
     app.state.studio = studio
-    app.include_router(questions)
+    app.include_router(routes)
     app.include_router(pages)
     app.mount("/static", StaticFiles(directory=HERE))
     app.mount("/charts", StaticFiles(directory=CHARTS))
@@ -82,4 +88,4 @@ async def _not_ready(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _busy(_request: Request, _error: Exception) -> JSONResponse:
-    return too_many("many questions that take time are waiting", 2)
+    return too_many("many slow requests are waiting", 2)

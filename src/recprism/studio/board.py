@@ -1,4 +1,4 @@
-"""The factors and directions of a run's own change: what each is, and what turning it by hand does."""
+"""The factors and directions of a run's own change, and the effect of scaling each."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from recprism.studio import schemas
 from recprism.studio.view import View
 
 NOT_CHECKED = (
-    "No controls have been run here, so nothing is claimed about factors; `recprism explain` runs them and keeps what "
-    "it finds."
+    "No controls have been run here, so nothing is claimed about factors; `recprism explain` runs them and keeps the "
+    "result."
 )
 OF_LISTS = (
-    " Its vectors were made to hold given lists, as small as can be: erasing anything undoes most of that, and says "
-    "little about the thing that was erased."
+    " The change is the smallest one that holds given lists. Erasing any part undoes most of it, so an erasure says "
+    "little about the part that was erased."
 )
 FURTHEST = 3.0
 
 
 class Board:
-    """Made once per run, which takes some seconds: everything is erased alone to see what it does."""
+    """Features of a run. The construction takes some seconds, because it erases each feature alone."""
 
     def __init__(self, view: View) -> None:
         self.view = view
         found = explain_run(view.run, draws=0)
         self.explanation = found.explanation
-        self.judge = replace(found.evaluator, metrics=tuple(found.explanation.base))
+        self.evaluator = replace(found.evaluator, metrics=tuple(found.explanation.base))
         self.rows = (*self.explanation.directions, *self.explanation.factors)
 
     def answer(self) -> schemas.FeaturesAnswer:
-        """All of them, with the verdict of the last `recprism explain`, where there was one."""
+        """Return all features, with the verdict of the last `recprism explain`, if there was one."""
         kept = self.view.run.explanation() or {}
         verdict = kept.get("verdict")
         said = NOT_CHECKED if verdict is None else str(verdict["sentence"])
@@ -46,13 +46,13 @@ class Board:
         )
 
     def turn(self, number: int, scale: float, user: str) -> schemas.TurnAnswer:
-        """Rank everybody with one of them scaled: 1 leaves it as it was found, 0 erases it."""
+        """Rank all users with one feature scaled: 1 leaves it unchanged, 0 erases it."""
         if not 0 <= number < len(self.rows):
             raise InputError(f"there is no feature {number}; there are {len(self.rows)}, from 0 on")
         turned: Factors = self.explanation.turned(self.rows[number], scale)
         return schemas.TurnAnswer(
             scale=scale,
-            values=dict(self.judge.means(turned)),
+            values=dict(self.evaluator.means(turned)),
             as_found=dict(self.explanation.after),
             base=dict(self.explanation.base),
             lists=self.view.lists_of(user, turned),

@@ -1,4 +1,4 @@
-"""Files made on request: lists and vectors at a point of a path."""
+"""Downloads: lists and vectors at a point of a path, and the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recprism.studio.view import View
 
 
 def lists_file(view: View, goal: str, point: int) -> FileResponse:
-    """CSV: user_id, item_id, rank, score under the vectors that serve these lists."""
+    """Return a CSV with user_id, item_id, rank and score."""
     factors = _vectors(view, goal, point)
     items, scores = factors.rank(10, exclude=view.seen)
     folder = _folder()
@@ -31,7 +31,7 @@ def lists_file(view: View, goal: str, point: int) -> FileResponse:
 
 
 def vectors_file(view: View, goal: str, point: int) -> FileResponse:
-    """A zip of factors.safetensors and factors.json: ``Factors.load`` reads them once unpacked."""
+    """Return a zip of factors.safetensors and factors.json; ``Factors.load`` reads the unpacked files."""
     folder = _folder()
     _vectors(view, goal, point).save(folder / "factors.safetensors")
     path = folder / f"vectors-{goal}-{point}.zip"
@@ -42,7 +42,7 @@ def vectors_file(view: View, goal: str, point: int) -> FileResponse:
 
 
 def has_report(run: Run) -> bool:
-    """Whether there is one, and whole."""
+    """Whether the run has a complete report."""
     path = run.report_path
     if not path.exists():
         return False
@@ -52,7 +52,7 @@ def has_report(run: Run) -> bool:
 
 
 def report_file(run: Run) -> FileResponse:
-    """The page that ``recprism report`` wrote: a download, since its scripts stand inside it."""
+    """Return the page of ``recprism report`` as a download, because the studio's policy blocks inline scripts."""
     return FileResponse(run.report_path, media_type="application/octet-stream", filename=run.report_path.name)
 
 
@@ -69,6 +69,6 @@ def _folder() -> Path:
 
 
 def _sent(path: Path, media_type: str) -> FileResponse:
-    """The folder goes once the file is sent."""
+    """Send a file, then delete its folder."""
     cleared = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
     return FileResponse(path, media_type=media_type, filename=path.name, background=cleared)

@@ -1,4 +1,4 @@
-"""How much may be asked: the size of a request, how many a second, how many that take time."""
+"""Limits on requests: their size, and their number per second."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from collections.abc import Callable
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-MOST_BYTES = 64 * 1024  # nobody has to send more than a line
+MOST_BYTES = 64 * 1024  # no request needs more than a line
 LONGEST_QUERY = 4 * 1024
 PER_SECOND, AT_ONCE = 3000.0, 6000.0
-"""Requests of one address: far more than a page or fifty of them ask for, far less than would drown the others."""
+"""Requests of one address: far more than fifty pages send, and far fewer than would block other addresses."""
 ADDRESSES = 1024  # remembered
 
 
 class Bucket:
-    """Room for ``at_once`` requests that fills up again by ``per_second``."""
+    """A token bucket per address.
+
+    Args:
+        per_second: Rate at which a bucket is refilled.
+        at_once: Size of a bucket.
+        clock: Returns the time in seconds.
+    """
 
     def __init__(self, per_second: float, at_once: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_second, self.at_once, self.clock = per_second, at_once, clock
         self._room: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, who: str) -> float:
-        """Seconds until ``who`` may ask again; 0 lets this one through."""
+        """Return the seconds until ``who`` may send a request; 0 accepts this one."""
         now = self.clock()
         room, then = self._room.pop(who, (self.at_once, now))
         room = min(self.at_once, room + (now - then) * self.per_second)
@@ -36,7 +42,7 @@ class Bucket:
 
 
 class Limits:
-    """Answers 413, 414 and 429 before anything else looks at the request. No question reads a body."""
+    """Middleware that answers 413, 414 and 429 first. No route reads a body."""
 
     def __init__(self, app: ASGIApp, per_second: float = PER_SECOND, at_once: float = AT_ONCE) -> None:
         self.app, self.bucket = app, Bucket(per_second, at_once)

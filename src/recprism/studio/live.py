@@ -1,4 +1,4 @@
-"""Events of a run as they happen: a stream that a page can listen to."""
+"""A stream of the events of a run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from typing import Any
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 
-PAUSE = 0.5  # seconds between two looks
-REMEMBERED = 200  # events that a new listener is told first
+PAUSE = 0.5  # seconds between two reads of the events
+REMEMBERED = 200  # past events that a new listener receives
 
 
 async def follow(run: Run, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
-    """Server-sent events: those that have happened, then each as it happens, with where the run stands beside it."""
-    told, last = 0, ""
+    """Yield server-sent events: past events, then new ones, and the status of the run whenever it changes.
+
+    Args:
+        run: The run.
+        gone: Returns whether the client has disconnected.
+    """
+    sent, last = 0, ""
     while not await gone():
         events = run.events()
-        if len(events) < told:  # the run was started anew
-            told = 0
-        for event in events[max(told, len(events) - REMEMBERED) :]:
+        if len(events) < sent:  # the run was started again
+            sent = 0
+        for event in events[max(sent, len(events) - REMEMBERED) :]:
             yield _message("happened", event)
-        told = len(events)
+        sent = len(events)
         now = json.dumps(asdict(run_status(run)))
         if now != last:
             last = now

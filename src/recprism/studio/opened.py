@@ -1,4 +1,4 @@
-"""Runs that are being looked at: opened in the background, and opened again when their files change."""
+"""Opened runs: they are opened in the background, and again when their files change."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WATCHED = ("config.toml", "factors.safetensors", "split.parquet", "delta.safeten
 
 
 class NotReadyError(RecprismError):
-    """The run cannot answer yet, or at all."""
+    """The run is not ready or cannot be read."""
 
 
 @dataclass(frozen=True)
-class Where:
-    """How far a run is opened."""
+class OpeningState:
+    """The progress of opening a run."""
 
     phase: Phase
     message: str
@@ -40,11 +40,17 @@ class Where:
 
 
 class OpenedRun:
-    """One run. Whatever takes time happens on the executor, one thing at a time; questions never wait for it."""
+    """One run. Slow work runs on the executor, one job at a time; requests never wait for it.
+
+    Args:
+        name: Name of the run in the studio.
+        run: The run.
+        executor: Runs slow work.
+    """
 
     def __init__(self, name: str, run: Run, executor: Executor) -> None:
         self.name, self.run, self._executor = name, run, executor
-        self.where = Where("waiting", "not opened yet")
+        self.opening = OpeningState("waiting", "not opened yet")
         self._view: View | None = None
         self._board: Board | None = None
         self._served: schemas.Served | None = None
@@ -53,28 +59,32 @@ class OpenedRun:
         self._closing = False
 
     def look(self) -> None:
-        """Open the run, or open it again if its files have changed since; returns at once."""
+        """Open the run, or open it again if its files have changed; returns at once."""
         stamp = self._file_times()
         with self._lock:
             if stamp == self._stamp:
                 return
             self._stamp, self._view, self._board, self._served = stamp, None, None, None
             if not self.run.has_factors():
-                self.where = Where("waiting", "This run has no trained model yet; what it does is shown below.")
+                self.opening = OpeningState(
+                    "waiting", "This run has no trained model yet; its progress is shown below."
+                )
                 return
-            self.where = Where("preparing", "reading the run")
+            self.opening = OpeningState("preparing", "reading the run")
         self._executor.submit(self._guarded, self._open, stamp)
 
     def close(self) -> None:
+        """Stop background work at its next step."""
         self._closing = True
 
     def view(self) -> View:
+        """Return the opened run; raises ``NotReadyError`` if it is not ready."""
         if self._view is None:
-            raise NotReadyError(self.where.message)
+            raise NotReadyError(self.opening.message)
         return self._view
 
     def board(self) -> Board:
-        """Slow the first time: to be called on the executor."""
+        """Return the features; the first call is slow and must run on an executor."""
         if not self.run.is_diversified():
             advice = f"run `recprism diversify {self.run.argument} --budget 0.01`"
             raise NotReadyError(f"This run has not been diversified, so there is no change to explain; {advice}.")
@@ -83,17 +93,19 @@ class OpenedRun:
         return self._board
 
     def want_path(self, goal: str) -> None:
-        """Make the path towards a goal in the background, unless it is there."""
+        """Compute the path towards a goal in the background, unless it exists."""
         view = self.view()
         if goal in view.paths:
             return
-        self.where = Where("ready", f"walking towards {goal}")
+        self.opening = OpeningState("ready", f"computing the path towards {goal}")
         self._executor.submit(self._guarded, lambda _: self._walk(view, goal), self._stamp)
 
     def state(self) -> schemas.RunState:
-        return schemas.RunState(name=self.name, title=self._title(), standing=self._status(), **asdict(self.where))
+        """Return the state of the run."""
+        return schemas.RunState(name=self.name, title=self._title(), standing=self._status(), **asdict(self.opening))
 
     def summary(self) -> schemas.RunSummary:
+        """Return the state, and sizes and goals if the run is ready."""
         state = self.state().model_dump()
         view = self._view
         if view is None:
@@ -113,9 +125,9 @@ class OpenedRun:
     # -- in the background --------------------------------------------------------------------------------------------
 
     def _guarded(self, work: Callable[[tuple[float, ...] | None], None], stamp: tuple[float, ...] | None) -> None:
-        """Whatever goes wrong is told on the page; the server lives on."""
+        """Show errors on the page; the server continues."""
         if stamp != self._stamp:
-            return  # the files changed meanwhile, and another opening is under way
+            return  # the files changed, and the run is being opened again
         try:
             work(stamp)
         except RecprismError as error:
@@ -125,8 +137,8 @@ class OpenedRun:
             self._fail(f"This run cannot be read ({type(error).__name__}: {error}).")
 
     def _fail(self, sentence: str) -> None:
-        """A run that could be looked at before still can."""
-        self.where = Where("broken" if self._view is None else "ready", sentence)
+        """Report an error; a run that was ready stays ready."""
+        self.opening = OpeningState("broken" if self._view is None else "ready", sentence)
 
     def _open(self, stamp: tuple[float, ...] | None) -> None:
         view = View(self.run)
@@ -135,24 +147,24 @@ class OpenedRun:
         self._add_path(view, view.first_goal)
         if stamp == self._stamp:
             self._view = view
-            self.where = Where("ready", "")
-            gc.unfreeze()  # what an earlier opening left behind can go now
+            self.opening = OpeningState("ready", "")
+            gc.unfreeze()  # objects of an earlier opening can be collected
             gc.collect()
-            gc.freeze()  # what was just read stays: looking through it again and again would hold up answers
+            gc.freeze()  # scanning the objects of the run again would delay answers
 
     def _add_path(self, view: View, goal: str) -> None:
         phase: Phase = "preparing" if self._view is None else "ready"
 
-        def tell(_what: str, done: int, total: int) -> None:
+        def report(_what: str, done: int, total: int) -> None:
             if self._closing:
                 raise NotReadyError("the studio is closing")
-            self.where = Where(phase, f"walking towards {goal}", done, total)
+            self.opening = OpeningState(phase, f"computing the path towards {goal}", done, total)
 
-        view.paths[goal] = stored_path(self.run, goal, tell)
+        view.paths[goal] = stored_path(self.run, goal, report)
 
     def _walk(self, view: View, goal: str) -> None:
         self._add_path(view, goal)
-        self.where = Where("ready", "")
+        self.opening = OpeningState("ready", "")
 
     def _what_is_served(self) -> schemas.Served:
         change = effect(self.run, controls=False).change
@@ -165,7 +177,7 @@ class OpenedRun:
             certificate=None if kept is None else str(kept["certificate"]["sentence"]),
         )
 
-    # -- small ones ---------------------------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _file_times(self) -> tuple[float, ...]:
         paths = [self.run.file(name) for name in WATCHED]

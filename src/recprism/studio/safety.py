@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with the answers."""
+"""Access control, and the security headers of every answer."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ HEADERS = (
 
 
 def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine only."""
     if host == "localhost":
         return True
     try:
@@ -33,15 +34,15 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """Names a request may address us by: on loopback no other, so that a page elsewhere cannot reach us by DNS."""
+    """Return the allowed host names: on loopback no others, which prevents DNS rebinding."""
     return ["127.0.0.1", "localhost", "[::1]"] if is_loopback(host) else ["*"]
 
 
 class Guard:
-    """Puts the headers on every answer, and asks for the token where there is one.
+    """Middleware that adds security headers to every answer and checks the token, if there is one.
 
-    A browser brings the token once in the link and has it in a cookie afterwards; programs send it as a bearer token.
-    Plain ASGI: FastAPI's own way of adding such a layer takes longer than all the rest of an answer.
+    A browser sends the token once in the link, and afterwards in a cookie. Programs send it as a bearer token. This is
+    plain ASGI, because FastAPI's middleware takes longer than the rest of an answer.
     """
 
     def __init__(self, app: ASGIApp, token: str | None = None) -> None:
@@ -62,12 +63,14 @@ class Guard:
 
     @staticmethod
     def _instead(request: Request, token: str) -> Response | None:
-        """What is answered to somebody without the token, or who has just brought it."""
+        """Return the answer to a request without the token, or to the link with the token."""
         offered = request.query_params.get("token")
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         given = offered or bearer or request.cookies.get(COOKIE, "")
         if not secrets.compare_digest(given.encode(), token.encode()):
-            return JSONResponse({"detail": "a token is needed; it stands in the link"}, status_code=401)
+            return JSONResponse(
+                {"detail": "a token is needed; it is part of the link that was printed"}, status_code=401
+            )
         if offered is None or request.url.path != "/":
             return None
         response = RedirectResponse("/", status_code=303)

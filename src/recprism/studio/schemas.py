@@ -1,4 +1,4 @@
-"""What the server answers, as the OpenAPI page describes it."""
+"""The answers of the server, as described on the OpenAPI page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Id = int | str
 
 
 class Status(BaseModel):
-    """What a run is doing, if anything."""
+    """The current activity of a run."""
 
     doing: Literal["nothing", "training", "searching", "stopped"]
     done: int
@@ -19,16 +19,16 @@ class Status(BaseModel):
 
 
 class Served(BaseModel):
-    """What the run's own vectors do, where it was diversified."""
+    """The effect of the run's own vectors, if it was diversified."""
 
     goal: str
     before: dict[str, float | None]
     after: dict[str, float | None]
-    certificate: str | None = Field(description="What the vectors are certified to cost, in words.")
+    certificate: str | None = Field(description="The certificate in words.")
 
 
 class RunState(BaseModel):
-    """A run, and whether it can be looked at."""
+    """A run, and whether it is ready."""
 
     name: str
     title: str
@@ -40,7 +40,7 @@ class RunState(BaseModel):
 
 
 class RunSummary(RunState):
-    """What the page needs to know first; the rest is empty until the run is ready."""
+    """A summary of a run; most fields are empty until the run is ready."""
 
     n_users: int = 0
     n_items: int = 0
@@ -53,13 +53,11 @@ class RunSummary(RunState):
 
 
 class PathPoint(BaseModel):
-    """One stop on the way from the lists as they are to more diverse ones."""
+    """One point of a path from the current lists to more diverse ones."""
 
     point: int
     trade_off: float
-    loss: float | None = Field(
-        description="Share of NDCG@10 that is lost on the part that decides; null without labels."
-    )
+    loss: float | None = Field(description="Loss of NDCG@10 as a share, on the part that decides; null without labels.")
     upper: float | None = Field(description="Upper confidence bound of that share.")
     values: dict[str, float | None] = Field(description="On the test part.")
     changes: dict[str, float | None] = Field(description="Relative to point 0.")
@@ -72,13 +70,13 @@ class PathAnswer(BaseModel):
     metric: str
     cost: str
     confidence: float
-    part: str = Field(description="Whose labels decide how far a budget reaches.")
+    part: str = Field(description="The part whose labels decide how far a budget reaches.")
     users: int
     points: list[PathPoint]
 
 
 class Item(BaseModel):
-    """An item as people know it."""
+    """An item."""
 
     id: Id
     title: str
@@ -94,14 +92,14 @@ class Entry(Item):
 
 
 class History(BaseModel):
-    """What a user took before."""
+    """The history of a user."""
 
     items: int
-    subtopics: list[tuple[str, int]] = Field(description="The most frequent ones, and in how many of the items.")
+    subtopics: list[tuple[str, int]] = Field(description="The most frequent subtopics, with their number of items.")
 
 
 class ListsAnswer(BaseModel):
-    """A user's list as it is, and as it would be."""
+    """A user's list before and after."""
 
     user: Id
     point: int
@@ -111,14 +109,14 @@ class ListsAnswer(BaseModel):
 
 
 class SearchHits(BaseModel):
-    """Users whose id begins with the words, items whose title holds them."""
+    """Users whose id begins with the words, and items whose title contains them."""
 
     users: list[Id]
     items: list[Item]
 
 
 class ItemAnswer(BaseModel):
-    """In whose lists an item stands."""
+    """The lists with an item, before and after."""
 
     item: Item
     point: int
@@ -143,7 +141,7 @@ class Feature(BaseModel):
 
 
 class FeaturesAnswer(BaseModel):
-    """What the run's change is made of, and whether anything may be said about it."""
+    """The features of the run's change, and the verdict about factors."""
 
     objective: str
     verdict: str
@@ -152,16 +150,16 @@ class FeaturesAnswer(BaseModel):
 
 
 class TurnAnswer(BaseModel):
-    """What happens when one factor or direction is turned by hand."""
+    """The effect of scaling one factor or direction."""
 
     scale: float
-    values: dict[str, float | None] = Field(description="Over all users, with it turned.")
+    values: dict[str, float | None] = Field(description="Over all users, with the feature scaled.")
     as_found: dict[str, float | None]
     base: dict[str, float | None]
     lists: ListsAnswer
 
 
 class Problem(BaseModel):
-    """One sentence: what is wrong and what to do."""
+    """An error: what is wrong and what to do."""
 
     detail: Any

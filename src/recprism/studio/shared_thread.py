@@ -1,4 +1,4 @@
-"""One thread for one kind of work, shared by all studios of this process."""
+"""One thread per kind of work, shared by all studios of this process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ T = TypeVar("T")
 
 
 class SharedThread(Executor):
-    """A studio's own queue for a thread that outlives it.
+    """A studio's queue for a thread that outlives the studio.
 
-    The thread is kept: memory allocators and OpenMP hold buffers for each thread, and one made anew for every studio
-    leaves its share behind in yet another place (docs/reliability.md, long runs).
+    Memory allocators and OpenMP hold buffers for each thread. A new thread per studio would leak them
+    (docs/reliability.md, long runs).
+
+    Args:
+        kind: The kind of work; executors of one kind share a thread.
     """
 
     def __init__(self, kind: str) -> None:
@@ -34,7 +37,7 @@ class SharedThread(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End this studio's work; that of others goes on."""
+        """End this studio's work; work of other studios continues."""
         self._closed = True
         left = [it for it in tuple(self._unfinished) if not (cancel_futures and it.cancel())]
         if wait:

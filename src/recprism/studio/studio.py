@@ -1,4 +1,4 @@
-"""The runs that are served, and the threads that do what takes time."""
+"""The runs of a studio, and the threads for slow work."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ MOST_WAITING = 16
 
 
 class BusyError(Exception):
-    """Too much is waiting already."""
+    """Too many requests are waiting."""
 
 
 class Studio:
-    """Opens its runs in the background, one after the other: kernels run on all cores anyway.
+    """Opens its runs in the background, one after the other, because kernels use all cores.
 
-    Questions that rank anew have a thread of their own, so that nobody waits for a run that is being opened.
+    Requests that rank again have their own thread, so that they do not wait for a run that is being opened.
+
+    Args:
+        directories: Run directories.
+        result: Name of the result to show; None for the unnamed one.
     """
 
     def __init__(self, directories: Sequence[Path], result: str | None = None) -> None:
@@ -39,19 +43,24 @@ class Studio:
             run.look()
 
     def opened(self, name: str) -> OpenedRun:
+        """Return a run by name."""
         if name not in self.runs:
             raise HTTPException(404, f"there is no run {name!r} here; there are {', '.join(self.runs)}")
         return self.runs[name]
 
     def close(self) -> None:
-        """What is under way ends at its next step; what waits is not begun."""
+        """Stop running work at its next step, and cancel waiting work."""
         for run in self.runs.values():
             run.close()
         for threads in (self._opening, self._ranking):
             threads.shutdown(wait=True, cancel_futures=True)
 
     async def ranked(self, work: Callable[[], T]) -> T:
-        """Wait for work that ranks anew, while others are answered; refused where many wait for such already."""
+        """Run work that ranks again, without blocking other requests.
+
+        Raises:
+            BusyError: If too many requests are waiting.
+        """
         if self._waiting >= MOST_WAITING:
             raise BusyError
         self._waiting += 1
@@ -61,7 +70,7 @@ class Studio:
             self._waiting -= 1
 
     def _free_name(self, folder: str) -> str:
-        """The folder's, with a number behind it where two are alike."""
+        """Return the name of the folder, with a number if it is taken."""
         name, number = folder, 2
         while name in self.runs:
             name, number = f"{folder}-{number}", number + 1

@@ -1,4 +1,4 @@
-"""A run in memory, ready for questions. Answers are looked up; only turning a factor ranks anew."""
+"""A run in memory. Most answers are lookups; only scaled factors are ranked again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.data._ids import as_id_array, id_positions
+from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
@@ -18,11 +19,11 @@ from recprism.runs.run import Run
 from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas
 
-SHOWN = 8  # users or items of a kind that are named
+SHOWN = 8  # listed users or items
 
 
 class View:
-    """What a ready run answers from. Nothing here writes, apart from files asked for."""
+    """The data of a ready run, and its answers."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -33,30 +34,33 @@ class View:
         self._ids: list[int | str] = self.factors.user_ids.tolist()
         self._rows = {user: row for row, user in enumerate(self._ids)}
 
-    # -- who and what -------------------------------------------------------------------------------------------------
+    # -- goals, users and items ---------------------------------------------------------------------------------------
 
     @property
     def possible_goals(self) -> list[str]:
+        """Goals with a path for these data."""
         return [goal for goal in GOALS if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
 
     @property
     def first_goal(self) -> str:
-        """The run's own where there is a path towards it."""
-        wanted = self.run.config.diversify
-        if wanted is not None and wanted.within is not None:
-            return wanted.within.goal
+        """The goal of the run, if there is a path towards it."""
+        asked = budget_of(self.run)
+        if asked is not None:
+            return asked.goal
         own = self.run.diversified().objective.partition("@")[0] if self.run.is_diversified() else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]
 
     def user_row(self, user: str) -> int:
-        """The row of an id as it stands in a link."""
+        """Return the row number of a user id."""
         return int(id_positions(as_id_array([user], "user"), self.factors.user_ids, "user")[0])
 
     def item_row(self, item: str) -> int:
+        """Return the row number of an item id."""
         return int(id_positions(as_id_array([item], "item"), self.factors.item_ids, "item")[0])
 
     def search(self, words: str) -> schemas.SearchHits:
+        """Find users by the beginning of their id, and items by words of their title."""
         wanted = words.strip().casefold()
         users = [user for user in self._rows if str(user).casefold().startswith(wanted)] if wanted else []
         exact_first = sorted(users, key=lambda user: (len(str(user)), str(user)))[:SHOWN]
@@ -65,17 +69,20 @@ class View:
         )
 
     def item(self, item: int) -> schemas.Item:
+        """Describe an item, given by number."""
         return schemas.Item.model_construct(**vars(self.catalogue[item]))
 
     # -- paths and lists ----------------------------------------------------------------------------------------------
 
     def path(self, goal: str) -> StoredPath:
+        """Return the path towards a goal."""
         if goal not in self.paths:
             known = ", ".join(self.paths) or "none"
-            raise InputError(f"the path towards {goal!r} has not been made; there is {known}")
+            raise InputError(f"the path towards {goal!r} has not been computed; there is {known}")
         return self.paths[goal]
 
     def path_answer(self, goal: str) -> schemas.PathAnswer:
+        """Describe all points of a path."""
         path = self.path(goal)
         points = [
             schemas.PathPoint(
@@ -99,7 +106,7 @@ class View:
         )
 
     def point(self, goal: str, budget: float | None, certified: bool, point: int | None) -> int:
-        """The stop that was asked for: by its number, or as far as a budget reaches."""
+        """Return the number of the requested point: the given one, or the furthest within a budget."""
         path = self.path(goal)
         if point is None:
             return path.reach(0.0 if budget is None else budget, certified=certified)
@@ -108,22 +115,25 @@ class View:
         return point
 
     def lists(self, user: str, goal: str, point: int) -> schemas.ListsAnswer:
+        """Return a user's current list and the list at a point of a path."""
         row, path = self.user_row(user), self.path(goal)
-        return self._beside(row, path.lists[0, row], path.lists[point, row], point)
+        return self._before_and_after(row, path.lists[0, row], path.lists[point, row], point)
 
     def lists_of(self, user: str, factors: Factors) -> schemas.ListsAnswer:
-        """A user's list as it is, and as other vectors of the same users and items serve it."""
+        """Return a user's current list and the list of other vectors."""
         row = np.array([self.user_row(user)])
         before, after = (it.rank(10, exclude=self.seen, users=row)[0][0] for it in (self.factors, factors))
-        return self._beside(int(row[0]), before, after)
+        return self._before_and_after(int(row[0]), before, after)
 
     @cached_property
     def served(self) -> Factors:
         """The run's own vectors: perturbed ones where it was diversified."""
         return self.run.served_factors()
 
-    def _beside(self, row: int, before: NDArray[Any], after: NDArray[Any], point: int = 0) -> schemas.ListsAnswer:
-        # Nothing here comes from outside, so it is not validated: that would take longer than all the rest.
+    def _before_and_after(
+        self, row: int, before: NDArray[Any], after: NDArray[Any], point: int = 0
+    ) -> schemas.ListsAnswer:
+        # All values are our own, so they are not validated: that would take longer than the rest.
         return schemas.ListsAnswer.model_construct(
             user=self._ids[row],
             point=point,
@@ -148,6 +158,7 @@ class View:
         return schemas.History.model_construct(items=len(taken), subtopics=named)
 
     def item_answer(self, item: str, goal: str, point: int) -> schemas.ItemAnswer:
+        """Count the lists with an item, now and at a point of a path."""
         number, path = self.item_row(item), self.path(goal)
         before, after = ((path.lists[at] == number).any(axis=1) for at in (0, point))
         ids = self.factors.user_ids

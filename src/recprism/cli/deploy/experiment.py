@@ -77,7 +77,7 @@ def experiment(
             power=power,
             alpha=alpha,
             share=share,
-            alive=alive,
+            retained=alive,
             part=part_named(part),
             on_step=on_step,
         )

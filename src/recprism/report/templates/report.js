@@ -1,5 +1,5 @@
 "use strict";
-// Every chart is drawn from the specification that stands beside it; vega's interpreter needs no eval.
+// Every chart is drawn from the specification next to it; vega's interpreter needs no eval.
 const ink = "currentColor";
 const look = {
   background: "transparent",
@@ -13,11 +13,11 @@ for (const place of document.querySelectorAll(".chart")) {
   const spec = JSON.parse(document.getElementById(place.id + "-spec").textContent);
   vegaEmbed(place, spec, { mode: "vega-lite", ast: true, actions: false, renderer: "svg", config: look })
     .catch((problem) => {
-      place.textContent = "This chart could not be drawn; its table says the same.";
+      place.textContent = "This chart could not be drawn; its table shows the same data.";
       console.error(problem);
     });
 }
-// Escape hides a reason that is in the way; print opens every table.
+// Escape hides a reason; printing opens the lists of all users.
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.activeElement.matches(".entry")) document.activeElement.blur();
 });

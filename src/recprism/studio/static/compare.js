@@ -1,4 +1,4 @@
-// Two runs beside each other: what they serve, in figures and for the same user.
+// Two runs side by side: what they serve, in figures and for the same user.
 
 import { byId, el, figure, fill, inWords, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun } from "./api.js";
@@ -6,7 +6,7 @@ import { covered, showList } from "./lists.js";
 
 let mine = null, user = null, latest = null;
 
-// The page turns to another run: what stands here is of the one before.
+// The page turns to another run: clear what belongs to the previous one.
 export function leave() {
   mine = user = latest = null;
   show(byId("compare-section"), false);
@@ -28,7 +28,7 @@ export function forUser(id) {
 
 const served = (run) => run.served?.after ?? null;
 
-// Everything is asked for before anything is shown, for one pair of runs and one user: what stands here belongs together.
+// Request everything before showing anything, so that figures and lists belong to one pair of runs and one user.
 export async function compare() {
   const ours = mine, whose = user, name = byId("other").value, asked = Symbol(name);
   if (!ours || whose === null || !name) return;
@@ -37,7 +37,7 @@ export async function compare() {
     const theirs = await get(ofRun(name), {}, "other run");
     if (theirs.phase !== "ready") throw new Refused(`${name}: ${theirs.message}`);
     const lists = await Promise.all([ours.name, name].map((run, at) => get(ofRun(run, "/served"), { user: whose }, `served on side ${at}`)));
-    if (latest !== asked) return; // somebody else was asked for while these were under way
+    if (latest !== asked) return; // another user was chosen while these were under way
     showFigures([ours, theirs]);
     showLists([ours, theirs], whose, lists.map((list) => list.after));
   } catch (error) {
@@ -66,5 +66,5 @@ function showLists(runs, whose, lists) {
   });
 }
 
-// Beside another run, what became of a place since the trained model is not the question.
+// In a comparison of two runs, changes since the trained model are not shown.
 const plain = (entries) => entries.map((entry) => ({ ...entry, state: "stayed" }));

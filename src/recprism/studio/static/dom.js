@@ -1,4 +1,4 @@
-// Building pieces of the page. Text goes in as text: nothing from a run can become markup.
+// Parts of the page. Text is inserted as text: nothing from a run can become markup.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -30,7 +30,7 @@ export function figure(value) {
   return value === null || value === undefined ? "–" : value.toFixed(4);
 }
 
-// rows: arrays of cells; a cell is text or a node; numbers stand to the right from the second column on
+// rows: arrays of cells; a cell is text or a node; columns are aligned to the right from the second on
 export function table(node, head, rows, classes = () => null) {
   const cell = (tag, value, at) => el(tag, { class: at ? "n" : null, scope: tag === "th" ? "col" : null }, value);
   fill(node, el("thead", {}, el("tr", {}, ...head.map((value, at) => cell("th", value, at)))),
@@ -39,14 +39,14 @@ export function table(node, head, rows, classes = () => null) {
 
 const WORDS = {
   subtopic_coverage: "subtopics covered", alpha_ndcg: "variety, best first (α-nDCG)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
-  catalogue_coverage: "catalogue shown to anybody", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
+  catalogue_coverage: "share of the catalogue shown", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
 };
 
 export function inWords(metric) {
   return metric.split("+").map((name) => WORDS[name.split("@")[0]] ?? name).join(" and ");
 }
 
-// A sentence of the library: commands stand between backticks.
+// A sentence of the library: commands are between backticks.
 export function spoken(text) {
   return text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 }

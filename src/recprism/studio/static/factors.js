@@ -1,4 +1,4 @@
-// Factors and directions: what each is, and what turning it by hand does.
+// Factors and directions, and the effect of scaling each.
 
 import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun } from "./api.js";
@@ -6,7 +6,7 @@ import { showList } from "./lists.js";
 
 let run = null, user = null, chosen = null;
 
-// The page turns to another run: what stands here is of the one before.
+// The page turns to another run: clear what belongs to the previous one.
 export function leave() {
   run = user = chosen = null;
   for (const id of ["factors-section", "feature"]) show(byId(id), false);
@@ -17,10 +17,10 @@ export async function showFactors(name, diversified) {
   run = name;
   show(byId("factors-section"), true);
   if (!diversified) {
-    fill(byId("factors-verdict"), ...spoken("This run serves its lists as they are, so nothing has changed that could be explained. `recprism diversify` makes a change."));
+    fill(byId("factors-verdict"), ...spoken("This run was not diversified, so there is no change to explain. `recprism diversify` makes a change."));
     return;
   }
-  byId("factors-verdict").textContent = "Erasing one thing after the other to see what it did; this takes some seconds the first time.";
+  byId("factors-verdict").textContent = "Erasing each factor to measure its effect; the first time this takes some seconds.";
   try {
     const answer = await get(ofRun(run, "/features"));
     fill(byId("factors-verdict"), ...spoken(answer.verdict));
@@ -61,7 +61,7 @@ export async function turn() {
   try {
     const answer = await get(ofRun(run, "/turn"), { number: chosen.number, scale, user });
     const rows = Object.keys(answer.values).map((name) => [inWords(name), figure(answer.base[name]), figure(answer.as_found[name]), figure(answer.values[name])]);
-    table(byId("turned"), ["over all users", "model", "as found", "turned"], rows);
+    table(byId("turned"), ["over all users", "model", "unchanged", "scaled"], rows);
     byId("turned-user").textContent = String(answer.lists.user);
     showList(byId("turned-list"), answer.lists.after);
   } catch (error) {

@@ -28,7 +28,7 @@ export async function drawFront(node, path, here, title) {
     lost: percent(one.loss, 2), most: percent(one.upper, 2), gained: percent(one.changes[path.metric], 1, true),
   }));
   if (!points.length) {
-    node.textContent = "There are no held-out interactions in this run, so nobody knows what accuracy each stop costs.";
+    node.textContent = "There are no held-out interactions in this run, so the accuracy that each stop costs is not known.";
     return;
   }
   const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true } };

@@ -1,4 +1,4 @@
-// The OpenAPI description for people: every question, its parameters, what comes back.
+// The OpenAPI description as a page: every request, its parameters and its answer.
 
 import { byId, el, table } from "./dom.js";
 
@@ -8,7 +8,7 @@ function question(path, method, one) {
   const node = el("section", {}, el("h2", {}, el("code", {}, `${method.toUpperCase()} ${path}`)), el("p", {}, one.description ?? one.summary));
   if (one.parameters?.length) {
     const parameters = el("table");
-    table(parameters, ["parameter", "", "", ""], one.parameters.map((it) => [el("code", {}, it.name), it.description ?? it.schema.description ?? "", kind(it.schema), it.required ? "needed" : `else ${it.schema.default ?? "none"}`]));
+    table(parameters, ["parameter", "", "", ""], one.parameters.map((it) => [el("code", {}, it.name), it.description ?? it.schema.description ?? "", kind(it.schema), it.required ? "required" : `default: ${it.schema.default ?? "none"}`]));
     node.append(el("div", { class: "wide" }, parameters));
   }
   const answer = Object.entries(one.responses).find(([code]) => code.startsWith("2"));

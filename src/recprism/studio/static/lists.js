@@ -1,10 +1,10 @@
-// Lists of ten, with what became of each place.
+// Lists of ten, with the state of each place.
 
 import { el, fill } from "./dom.js";
 
 const MARKS = { new: "new", gone: "gone", moved: "moved", stayed: "" };
 
-// known: subtopics that the other list has; those it lacks are printed bold
+// known: subtopics of the other list; those that it lacks are bold
 export function showList(node, entries, known = null) {
   fill(node, ...entries.map((entry) => el("li", { class: `entry ${entry.state}` },
     el("span", { class: "rank" }, String(entry.rank)),

@@ -1,4 +1,4 @@
-// Watching a run: events as they happen, how far it is, how long it will take.
+// The activity of a run: events, progress and the time left.
 
 import { byId, el, fill, show } from "./dom.js";
 import { ofRun } from "./api.js";
@@ -15,9 +15,9 @@ export function watch(run, onEnd) {
   let count = 0, was = null;
   source.addEventListener("happened", (message) => {
     const { time, event, ...facts } = JSON.parse(message.data);
-    const told = Object.entries(facts).filter(([, value]) => typeof value !== "object").map(([name, value]) => `${name} ${value}`).join(", ");
+    const details = Object.entries(facts).filter(([, value]) => typeof value !== "object").map(([name, value]) => `${name} ${value}`).join(", ");
     const list = byId("events");
-    list.prepend(el("li", {}, `${new Date(1000 * time).toLocaleTimeString()} ${event}${told ? `: ${told}` : ""}`));
+    list.prepend(el("li", {}, `${new Date(1000 * time).toLocaleTimeString()} ${event}${details ? `: ${details}` : ""}`));
     while (list.children.length > KEPT) list.lastChild.remove();
     byId("event-count").textContent = String(++count);
   });

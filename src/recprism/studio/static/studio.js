@@ -1,4 +1,4 @@
-// The page: which run, which budget, which user; everything else follows from these.
+// The page: run, budget and user determine everything else.
 
 import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun, post, turnTo } from "./api.js";
@@ -9,14 +9,14 @@ import * as factors from "./factors.js";
 import * as compare from "./compare.js";
 
 const state = { visit: null, run: null, names: [], summary: null, goal: null, path: null, user: null };
-const SOON = 700; // milliseconds until a run that is not ready is asked for again
+const SOON = 700; // milliseconds until a run that is not ready is requested again
 
 function tell(sentence) {
   fill(byId("notice"), ...spoken(sentence));
   show(byId("notice"), Boolean(sentence));
 }
 
-// Errors that are sentences go on the page; everything else is a fault of this page and stays one.
+// Errors of the server are shown on the page; other errors are faults of this page and are thrown.
 const safely = (work) => async (...given) => {
   try {
     await work(...given);
@@ -26,7 +26,7 @@ const safely = (work) => async (...given) => {
   }
 };
 
-// -- which run --------------------------------------------------------------------------------------------------------
+// -- run --------------------------------------------------------------------------------------------------------------
 
 const start = safely(async () => {
   const runs = await get("");
@@ -43,7 +43,7 @@ const openRun = safely(async () => {
   turnTo();
   Object.assign(state, { visit: Symbol("visit"), run: byId("run").value, summary: null, path: null, goal: null });
   for (const id of ["budget-section", "people-section"]) show(byId(id), false);
-  for (const id of ["before", "after", "found"]) fill(byId(id)); // nothing of the run before stands under the name of this one
+  for (const id of ["before", "after", "found"]) fill(byId(id)); // nothing of the previous run may appear under the name of this one
   factors.leave();
   compare.leave();
   watch(state.run, () => refresh());
@@ -58,7 +58,7 @@ const refresh = safely(async () => {
   show(progress, working);
   if (summary.total) Object.assign(progress, { max: summary.total, value: summary.done });
   else progress.removeAttribute("value");
-  tell(summary.phase === "preparing" ? `Getting ready: ${summary.message}. This is done once and kept in the run.` : summary.message);
+  tell(summary.phase === "preparing" ? `Getting ready: ${summary.message}. The result is kept in the run.` : summary.message);
   if (summary.phase !== "broken" && (summary.phase !== "ready" || summary.total > 0 || summary.message)) setTimeout(() => state.visit === visit && refresh(), SOON);
   if (summary.phase === "ready" && (!state.summary || summary.goals.length !== state.summary.goals.length)) await becomeReady(summary);
 });
@@ -73,7 +73,7 @@ async function becomeReady(summary) {
   for (const id of ["budget-section", "people-section"]) show(byId(id), true);
   show(byId("report-link"), summary.has_report);
   byId("get-report").href = `/api/runs${ofRun(state.run, "/download/report")}`;
-  await openFirst(); // a goal that is chosen meanwhile takes over, and the rest of the page goes on
+  await openFirst(); // if another goal is chosen meanwhile, it takes over, and the rest of the page continues
   if (first && state.visit === visit) {
     await openUser(state.user ?? summary.example_user);
     if (state.visit !== visit) return; // another run was chosen meanwhile
@@ -85,14 +85,14 @@ async function becomeReady(summary) {
 const wantGoal = safely(async () => {
   state.goal = byId("goal").value;
   if (state.summary.goals.includes(state.goal)) return openGoal();
-  stale(true); // what is shown is of the goal before
+  stale(true); // the figures still belong to the previous goal
   await post(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`));
   return refresh();
 });
 
 const openFirst = safely(() => openGoal());
 
-// Figures of another goal than the one that is chosen: seen, but not to be used.
+// Marks figures that belong to another goal than the chosen one.
 function stale(yes) {
   byId("budget-section").classList.toggle("stale", yes);
 }
@@ -103,13 +103,13 @@ async function openGoal() {
   const labelled = state.path.points[0].loss !== null, slider = byId("budget");
   show(byId("certified-field"), labelled);
   Object.assign(slider, labelled ? { max: 10, step: 0.1 } : { max: state.path.points.length - 1, step: 1 });
-  byId("budget-label").firstChild.textContent = labelled ? "Accuracy that may be lost at most: " : "How far to go: ";
+  byId("budget-label").firstChild.textContent = labelled ? "Accuracy that may be lost at most: " : "Stop: ";
   await moveBudget();
 }
 
-// -- which budget -----------------------------------------------------------------------------------------------------
+// -- budget -----------------------------------------------------------------------------------------------------------
 
-// The same rule as the server's: certified points in a row from the start, or the furthest that was measured to keep it.
+// As on the server: the last of the certified points in a row from the start, or the furthest point measured within it.
 function reach() {
   const budget = Number(byId("budget").value), points = state.path.points;
   if (points[0].loss === null) return budget;
@@ -135,11 +135,11 @@ const moveBudget = safely(async () => {
 
 function sentence(here) {
   const what = inWords(state.path.metric), gained = percent(here.changes[state.path.metric], 1, true);
-  if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. A larger budget, or more held-out users, would help." : "no stop keeps this budget."];
+  if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. Try a larger budget, or hold out more users." : "no stop keeps this budget."];
   if (here.loss === null) return [el("b", {}, `${gained} ${what}`), ". What that costs in accuracy is not known: this run has no held-out interactions."];
   const { part, confidence, users, cost } = state.path, price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
   const sure = byId("certified").checked ? ` With ${percent(confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on ${users.toLocaleString("en")} users of the ${part} part.` : ` Measured on the ${part} part, not certified.`;
-  const since = part === "test" || !(cost in here.changes) ? "" : ` On the test part, which has no say in this: ${percent(here.changes[cost], 2, true)}.`;
+  const since = part === "test" || !(cost in here.changes) ? "" : ` On the test part, which was not used for this: ${percent(here.changes[cost], 2, true)}.`;
   return [el("b", {}, `${gained} ${what}`), price, sure, since];
 }
 
@@ -153,15 +153,15 @@ function showOwn() {
     : `This run itself already serves changed vectors${after && before ? ` (${percent(after / before - 1, 1, true)} ${inWords(state.path.metric)})` : ""}. ${own.certificate ?? "Their price was measured, not certified."}`;
 }
 
-// -- which user -------------------------------------------------------------------------------------------------------
+// -- user -------------------------------------------------------------------------------------------------------------
 
 const openUser = safely(async (user) => {
   state.user = user;
   tell("");
   remember();
-  factors.forUser(user); // not after the lists: a budget that is moved meanwhile takes over from those
+  factors.forUser(user); // before the lists, because a budget that is moved meanwhile replaces those
   compare.forUser(user);
-  if (state.path) await showLists(reach()); // else they come with the path
+  if (state.path) await showLists(reach()); // otherwise they come with the path
 });
 
 async function showLists(point) {
@@ -209,7 +209,7 @@ const anyone = safely(async () => {
 
 // -- wiring -----------------------------------------------------------------------------------------------------------
 
-// A link to this page brings others to the same place.
+// The link of this page leads to the same run, budget and user.
 function remember() {
   const here = new URLSearchParams({ run: state.run, budget: byId("budget").value, ...(state.user === null ? {} : { user: state.user }) });
   history.replaceState(null, "", `#${here}`);

@@ -1,4 +1,4 @@
-"""Answers of the server: equal to what the library says, and one sentence where there is none."""
+"""Answers of the server: equal to those of the library; errors are one sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ids(entries: list[dict[str, Any]]) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_all_runs_are_listed_with_the_state_they_are_in(client: TestClient) -> None:
+def test_all_runs_are_listed_with_their_state(client: TestClient) -> None:
     phases = {run["name"]: run["phase"] for run in get(client, "")}
     assert phases == {
         "plain": "ready",
@@ -66,7 +66,7 @@ def test_lists_are_those_of_the_path(client: TestClient, shelf: Path, budget: fl
         assert ids(answer["after"]) == factors.item_ids[path.lists[point, row]].tolist()
 
 
-def test_every_place_says_what_became_of_it(client: TestClient) -> None:
+def test_every_place_has_its_state(client: TestClient) -> None:
     answer = get(client, "/plain/lists", user=1, point=8)
     before, after = ids(answer["before"]), ids(answer["after"])
     for entry in answer["after"]:
@@ -99,7 +99,7 @@ def test_without_labels_no_price_is_claimed(client: TestClient) -> None:
     assert get(client, "/unlabelled/lists", user=1, point=3)["point"] == 3
 
 
-def test_another_goal_is_walked_to_on_request(client: TestClient, wait: Wait) -> None:
+def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wait: Wait) -> None:
     assert client.get("/api/runs/plain/paths/catalogue_coverage").status_code == 404
     assert client.post("/api/runs/plain/paths/nonsense").status_code == 404
     assert client.post("/api/runs/plain/paths/catalogue_coverage").status_code == 202
@@ -180,9 +180,7 @@ def test_downloads_hold_what_is_shown(client: TestClient, tmp_path: Path) -> Non
         ("/..%2F..%2Fetc/lists", {"user": 1}, 404),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(
-    client: TestClient, path: str, parameters: dict[str, Any], code: int
-) -> None:
+def test_an_invalid_request_is_refused(client: TestClient, path: str, parameters: dict[str, Any], code: int) -> None:
     answer = client.get(f"/api/runs{path}", params=parameters)
     assert answer.status_code == code, answer.text
     assert "Traceback" not in answer.text

@@ -1,4 +1,4 @@
-"""Collect everything a page says from a run: asks the study, and keeps plain values. Nothing is cached or written."""
+"""Collect the content of a page from a run as plain values. Nothing is cached or written."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from recprism.budget.scenario import Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
+from recprism.deploy._budget import budget_of
 from recprism.explain._highlights import who_pays
 from recprism.explain.change import Change as VectorChange
 from recprism.explain.checks import require_enough
@@ -29,13 +30,23 @@ from recprism.runs.jobs.train import scenario_of
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
-SHOWN_BUDGET = 0.05  # at which an audit shows who would pay, where no budget was asked for
+SHOWN_BUDGET = 0.05  # an audit shows who would pay at this budget, if none was requested
 
 
 def gather(
     run: Run, *, part: Part = "test", draws: int = 199, seed: int = 0, on_step: ProgressCallback | None = None
 ) -> Content:
-    """What the page of ``run`` says; draws: of each control, 0 runs none and nothing is claimed about factors."""
+    """Collect the content of the page of a run.
+
+    Args:
+        run: A trained run.
+        part: The part whose labels are used.
+        draws: Draws of each control; 0 runs no controls, and nothing is claimed about factors.
+        seed: Seed of the controls.
+        on_step: Receives progress.
+
+    Stability: provisional.
+    """
     require_enough(draws)
     started, tell = time.perf_counter(), on_step or _silent
     scenario = scenario_of(run, part)
@@ -81,22 +92,22 @@ def gather(
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:
-    """Nobody listens."""
+    """Ignore progress."""
 
 
-# -- what is asked ----------------------------------------------------------------------------------------------------
+# -- budget and goal --------------------------------------------------------------------------------------------------
 
 
 def _asked_budget(run: Run) -> float:
-    wanted = run.config.diversify
-    return SHOWN_BUDGET if wanted is None or wanted.within is None else wanted.within.budgets.get(COST, SHOWN_BUDGET)
+    asked = budget_of(run)
+    return SHOWN_BUDGET if asked is None else asked.budgets.get(COST, SHOWN_BUDGET)
 
 
 def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
-    """What the front leads towards: as asked for, or what was searched for if there is a path towards it."""
-    wanted = run.config.diversify
-    if wanted is not None and wanted.within is not None:
-        return wanted.within.goal
+    """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
+    asked = budget_of(run)
+    if asked is not None:
+        return asked.goal
     name = objective.partition("@")[0]
     return (
         name
@@ -108,7 +119,7 @@ def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
 
 
 def _metrics(metric: str, has_labels: bool) -> tuple[str, ...] | None:
-    """The usual ones; the goal among them, unless labels are missing and the usual ones are thinned out anyway."""
+    """Return the default metrics with the goal; None for the defaults, which are also taken without labels."""
     return None if metric in DEFAULT_METRICS or not has_labels else (*DEFAULT_METRICS, metric)
 
 
@@ -121,12 +132,12 @@ def _title(run: Run) -> str:
 
 
 def _front(cost: Audit, goal: str, metric: str) -> tuple[FrontPoint, ...]:
-    """Empty where there are no labels: nobody knows the price then."""
+    """Return the points of the front; empty without labels, because the price is then unknown."""
     path = cost.paths[goal]
     if not cost.certified:
         return ()
     certified: dict[float, float] = {}
-    for reach in cost.stops[goal]:  # smallest budget first: a point keeps the first that certifies it
+    for reach in cost.stops[goal]:  # smallest budget first: a point keeps the first budget that certifies it
         for point in path.points:
             if reach.certified is not None and point.trade_off <= reach.certified.trade_off:
                 certified.setdefault(point.trade_off, reach.budget)
@@ -144,7 +155,7 @@ def _front(cost: Audit, goal: str, metric: str) -> tuple[FrontPoint, ...]:
 def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:
     rows = {row.name: row.relative for row in compared.rows}
     loss, gain = known(rows.get(COST)), known(rows.get(metric))
-    if loss is None or gain is None:  # not judged: there are no labels, say
+    if loss is None or gain is None:  # for example without labels
         return None
     if kept is None:
         return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
@@ -155,7 +166,7 @@ def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -
 
 
 def _now(now: Evaluation) -> tuple[Change, ...]:
-    """An audit knows one side only: what is."""
+    """Return the rows of an audit, which has current values only."""
     return tuple(
         Change(
             *(s.name, _summary(s.name), s.n_users, known(s.mean), known(s.mean), 0.0, None, s.low, s.high, None, None),
@@ -224,9 +235,9 @@ def _payers_of(diversified: bool, cost: Audit, asked: float) -> str:
 def _facts(
     run: Run, scenario: Scenario, part: str, asked: Mapping[str, Any], started: float
 ) -> dict[str, list[tuple[str, str]]]:
-    """Settings, versions, seeds and time."""
+    """Collect settings, versions, seeds and times."""
     config = run.config.model_dump(exclude_none=True)
-    config["data"].pop("data_root", None)  # a folder of somebody's machine says nothing to a reader
+    config["data"].pop("data_root", None)  # a local folder means nothing to a reader
     split = scenario.split
     data = {
         "users": f"{split.n_users:,}",
@@ -252,16 +263,16 @@ def _facts(
 
 
 def _happened(run: Run) -> list[tuple[str, str]]:
-    """The run's events; where they do not account for what is there, that as well."""
+    """Return the run's events, and say so if they do not account for its files."""
     events = run.events(without=STEPS)
     kinds = {str(event["event"]).partition(" ")[0] for event in events}
     found = [(_moment(event["time"]), str(event["event"])) for event in events]
-    untold = not kinds & {"trained", "imported"} or (run.is_diversified() and "diversified" not in kinds)
-    return [*found, ("then", "events.jsonl does not tell how it ended")] if untold and run.has_events() else found
+    incomplete = not kinds & {"trained", "imported"} or (run.is_diversified() and "diversified" not in kinds)
+    return [*found, ("then", "events.jsonl does not say how it ended")] if incomplete and run.has_events() else found
 
 
 def _neighbours(run: Run) -> list[tuple[str, str]]:
-    """What the vectors do to pages of similar items; nothing where no vector was changed."""
+    """Describe the effect of the vectors on similar items; empty if no vector changed."""
     if not run.is_diversified():
         return []
     found = neighbours_of(run)
@@ -278,7 +289,7 @@ def _moment(seconds: float) -> str:
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Nested settings as dotted names; empty ones are left out."""
+    """Flatten nested settings to dotted names; empty ones are left out."""
     found = []
     for name, part in value.items():
         if isinstance(part, Mapping):

@@ -1,4 +1,4 @@
-"""The JSON interface: which question goes where. What is answered is made elsewhere."""
+"""The routes of the JSON interface. Other modules compute the answers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from recprism.studio.opened import OpenedRun
 from recprism.studio.studio import Studio
 from recprism.studio.view import View
 
-questions = APIRouter(
+routes = APIRouter(
     prefix="/api/runs",
     responses={
         404: {"model": schemas.Problem, "description": "No such run, user, item or path."},
         409: {"model": schemas.Problem, "description": "The run is not ready to answer."},
         429: {
             "model": schemas.Problem,
-            "description": "Too much at once; Retry-After says when to ask again.",
+            "description": "Too many requests; Retry-After says when to try again.",
         },
     },
 )
@@ -45,7 +45,7 @@ User = Annotated[str, Query(description="A user id.", max_length=200)]
 
 @dataclass(frozen=True)
 class Place:
-    """A point of a path: as far as a budget reaches, or by its number."""
+    """A point of a path, given by a budget or by its number."""
 
     view: View
     goal: str
@@ -54,7 +54,7 @@ class Place:
 
 async def _place(
     one: Opened,
-    goal: Annotated[str, Query(description="What the path leads towards.", max_length=100)] = "subtopic_coverage",
+    goal: Annotated[str, Query(description="The goal of the path.", max_length=100)] = "subtopic_coverage",
     budget: Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)] = 0.01,
     certified: Annotated[bool, Query(description="Only points whose loss is certified to keep the budget.")] = True,
     point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
@@ -66,37 +66,37 @@ async def _place(
 At = Annotated[Place, Depends(_place)]
 
 
-@questions.get("", tags=["runs"])
+@routes.get("", tags=["runs"])
 async def list_runs(studio: TheStudio) -> list[schemas.RunState]:
-    """The runs that are served."""
+    """List the runs of the studio."""
     for one in studio.runs.values():
         one.look()
     return [one.state() for one in studio.runs.values()]
 
 
-@questions.get("/{run}", tags=["runs"])
+@routes.get("/{run}", tags=["runs"])
 async def summary(one: Opened) -> schemas.RunSummary:
-    """One run: whether it is ready, its size, its goals, and what its own vectors do."""
+    """Return the state of a run, its size, its goals, and the effect of its own vectors."""
     one.look()
     return one.summary()
 
 
-@questions.get("/{run}/events", tags=["runs"], response_class=StreamingResponse)
+@routes.get("/{run}/events", tags=["runs"], response_class=StreamingResponse)
 async def events(one: Opened, request: Request) -> StreamingResponse:
-    """What happens in the run, as server-sent events `happened` and `standing`; goes on until you leave."""
+    """Stream the events of the run as server-sent events `happened` and `standing`, until the client disconnects."""
     stream = live.follow(one.run, request.is_disconnected)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-@questions.get("/{run}/paths/{goal}", tags=["paths"])
+@routes.get("/{run}/paths/{goal}", tags=["paths"])
 async def path(one: Opened, goal: str) -> schemas.PathAnswer:
-    """From the lists as they are to ever more diverse ones: what each stop brings and costs."""
+    """Return the path from the current lists to more diverse ones: gain and cost of each point."""
     return one.view().path_answer(goal)
 
 
-@questions.post("/{run}/paths/{goal}", tags=["paths"], status_code=202)
+@routes.post("/{run}/paths/{goal}", tags=["paths"], status_code=202)
 async def want_path(one: Opened, goal: str) -> schemas.RunState:
-    """Make the path towards another goal, in the background; ask for the run's state to see how far it is."""
+    """Compute the path towards another goal in the background; the state of the run shows the progress."""
     possible = one.view().possible_goals
     if goal not in possible:
         raise HTTPException(404, f"there is no path towards {goal!r}; goals are {', '.join(possible)}")
@@ -104,64 +104,64 @@ async def want_path(one: Opened, goal: str) -> schemas.RunState:
     return one.state()
 
 
-@questions.get("/{run}/lists", tags=["lists"])
+@routes.get("/{run}/lists", tags=["lists"])
 async def lists(at: At, user: User) -> schemas.ListsAnswer:
-    """A user's list now and as far as a budget reaches."""
+    """Return a user's current list and the list within a budget."""
     return at.view.lists(user, at.goal, at.point)
 
 
-@questions.get("/{run}/served", tags=["lists"])
+@routes.get("/{run}/served", tags=["lists"])
 async def served(one: Opened, user: User, studio: TheStudio) -> schemas.ListsAnswer:
-    """A user's list of the trained model, and as the run's own vectors serve it."""
+    """Return a user's list of the trained model and the list that the run's own vectors serve."""
     view = one.view()
     return await studio.ranked(lambda: view.lists_of(user, view.served))
 
 
-@questions.get("/{run}/search", tags=["lists"])
+@routes.get("/{run}/search", tags=["lists"])
 async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.SearchHits:
-    """Users by the beginning of their id, items by words of their title."""
+    """Find users by the beginning of their id, and items by words of their title."""
     return one.view().search(q)
 
 
-@questions.get("/{run}/items", tags=["lists"])
+@routes.get("/{run}/items", tags=["lists"])
 async def item(at: At, item: Annotated[str, Query(description="An item id.", max_length=200)]) -> schemas.ItemAnswer:
-    """In how many lists an item stands now and as far as a budget reaches."""
+    """Count the lists with an item, now and within a budget."""
     return at.view.item_answer(item, at.goal, at.point)
 
 
-@questions.get("/{run}/features", tags=["factors"])
+@routes.get("/{run}/features", tags=["factors"])
 async def features(one: Opened, studio: TheStudio) -> schemas.FeaturesAnswer:
-    """Directions and factors of the run's own change, largest first. Some seconds the first time."""
+    """Return directions and factors of the run's own change, largest first. The first request takes some seconds."""
     return await studio.ranked(lambda: one.board().answer())
 
 
-@questions.get("/{run}/turn", tags=["factors"])
+@routes.get("/{run}/turn", tags=["factors"])
 async def turn(
     one: Opened,
     studio: TheStudio,
     user: User,
-    number: Annotated[int, Query(description="Of a feature.", ge=0)],
+    number: Annotated[int, Query(description="Number of the feature.", ge=0)],
     scale: Annotated[float, Query(description="1 leaves it as found, 0 erases it.", ge=-FURTHEST, le=FURTHEST)],
 ) -> schemas.TurnAnswer:
-    """Turn one direction or factor by hand: everybody is ranked anew."""
+    """Scale one direction or factor, and rank all users again."""
     return await studio.ranked(lambda: one.board().turn(number, scale, user))
 
 
-@questions.get("/{run}/download/lists", tags=["downloads"], response_class=FileResponse)
+@routes.get("/{run}/download/lists", tags=["downloads"], response_class=FileResponse)
 async def download_lists(at: At, studio: TheStudio) -> Response:
-    """All users' lists as far as a budget reaches: CSV with user_id, item_id, rank, score."""
+    """Download all users' lists within a budget: CSV with user_id, item_id, rank, score."""
     return await studio.ranked(lambda: downloads.lists_file(at.view, at.goal, at.point))
 
 
-@questions.get("/{run}/download/vectors", tags=["downloads"], response_class=FileResponse)
+@routes.get("/{run}/download/vectors", tags=["downloads"], response_class=FileResponse)
 async def download_vectors(at: At, studio: TheStudio) -> Response:
-    """Vectors whose plain dot product gives these lists: a zip of factors.safetensors and factors.json."""
+    """Download vectors whose dot product gives these lists: a zip of factors.safetensors and factors.json."""
     return await studio.ranked(lambda: downloads.vectors_file(at.view, at.goal, at.point))
 
 
-@questions.get("/{run}/download/report", tags=["downloads"], response_class=FileResponse)
+@routes.get("/{run}/download/report", tags=["downloads"], response_class=FileResponse)
 async def download_report(one: Opened) -> Response:
-    """The page that `recprism report` wrote for the run."""
+    """Download the page that `recprism report` wrote for the run."""
     if not downloads.has_report(one.run):
-        raise HTTPException(404, "there is no whole report.html in this run; `recprism report` writes one")
+        raise HTTPException(404, "there is no complete report.html in this run; `recprism report` writes one")
     return downloads.report_file(one.run)

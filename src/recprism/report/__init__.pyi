@@ -1,0 +1,3 @@
+from recprism.report.collect import gather as gather
+from recprism.report.html import render as render
+from recprism.report.page import write_report as write_report

@@ -1,0 +1,1 @@
+from recprism.studio.app import create_app as create_app
