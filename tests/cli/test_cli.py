@@ -110,6 +110,9 @@ def test_nothing_but_a_file_of_lists(recprism: Recprism, tmp_path: Path) -> None
     assert any("the catalogue is not known" in note for note in outcome.json["notes"])
     plain = recprism("evaluate", tmp_path / "lists.csv")
     assert plain.code == 0, plain.err
+    for words in (["--part", "validation"], ["--base"]):
+        refused = recprism("evaluate", tmp_path / "lists.csv", *words)
+        assert (refused.code, f"{words[0]} is for a run, and this is a file of lists" in refused.err) == (2, True)
 
 
 def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> None:

@@ -37,39 +37,41 @@ stderr = Console(stderr=True, soft_wrap=True)
 
 
 def configure_logging(verbose: bool) -> None:
+    """Send the library's log to stderr."""
     handler = RichHandler(console=stderr, show_path=False)
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], format="%(message)s")
 
 
 def say(text: str) -> None:
-    """A line for the person at the terminal, which is no part of the result."""
+    """Print a line for the person at the terminal, which is no part of the result."""
     stderr.print(text, markup=False, highlight=False)
 
 
 def print_title(text: str) -> None:
-    """What the table below is about: the run, the goal, the part."""
+    """Print what the table below is about: the run, the goal, the part."""
     stdout.print(text, style="bold" if stdout.is_terminal else None, markup=False, highlight=False)
 
 
 def say_categories(found: CategorySummary) -> None:
-    """What was read of the items' categories, and what looks wrong about it."""
+    """Print what was read of the items' categories, and what looks wrong about it."""
     say(f"    categories: {found.sentence()}")
     if warning := found.warning():
         say(f"warning: {warning}")
 
 
 def print_sentence(text: str) -> None:
-    """A conclusion in words."""
+    """Print a conclusion in words."""
     stdout.print(text, markup=False, highlight=False)
 
 
 def complain(text: str) -> None:
+    """Print an error."""
     stderr.print("error:", text, style="bold red" if stderr.is_terminal else None, markup=False, highlight=False)
 
 
 @contextmanager
 def unless_busy() -> Iterator[None]:
-    """What was found is shown even while another process writes into the run; that it was not kept is said."""
+    """Let a result be shown that cannot be stored because another process writes into the run; say so."""
     try:
         yield
     except BusyError as busy:
@@ -77,13 +79,13 @@ def unless_busy() -> Iterator[None]:
 
 
 def say_removed(where: object, names: Sequence[str]) -> None:
-    """What is about to be removed; nothing is said where there is nothing."""
+    """Print what is about to be removed, if there is anything."""
     if names:
         say(f"removing from {where}: {', '.join(names)}")
 
 
 def next_step(*commands: str) -> None:
-    """The last line of a command names what to try next, as it can be typed here: maybe no environment is active."""
+    """Print what to try next, as it can be typed here: maybe no environment is active."""
     program = "recprism" if shutil.which("recprism") or sys.argv[0] == "recprism" else sys.argv[0]
     commands = tuple(re.sub(r"(^|&& )recprism ", rf"\1{program} ", command) for command in commands)
     for lead, command in zip(("next:", *("  or:",) * len(commands)), commands, strict=False):
@@ -123,7 +125,7 @@ def format_cell(value: Any) -> str:
 
 @contextmanager
 def progress_bar(*columns: Any) -> Iterator[Progress]:
-    """A bar with the time left, on stderr, after the first seconds; gone when it is done."""
+    """Show a bar with the time left on stderr, after the first seconds and until the work is done."""
     described = columns or (TextColumn("{task.fields[note]}"),)
     bar = (TextColumn("{task.description}"), BarColumn(), *described, TextColumn("left:"), TimeRemainingColumn())
     progress = Progress(
@@ -146,7 +148,7 @@ def progress_bar(*columns: Any) -> Iterator[Progress]:
 
 @contextmanager
 def progress_of_steps() -> Iterator[ProgressCallback]:
-    """A bar for work that calls back; each thing it does in turn takes the bar over."""
+    """Show a bar for work that reports its steps; each phase of the work takes over the bar."""
     with progress_bar() as progress:
         task = progress.add_task("", total=None, note="")
         doing = ""

@@ -35,14 +35,37 @@ from recprism.cli._output import (
     say_categories,
     unless_busy,
 )
-from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, refuse_given
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, refuse_given, refuse_others
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.metrics import Comparison, Evaluation
 
+FOR_LISTS = (
+    "target",
+    "metrics",
+    "against",
+    "against_name",
+    "run",
+    "held_out",
+    "train",
+    "columns",
+    "catalogue_size",
+    "subtopics",
+    "items",
+    "subtopic_column",
+    "subtopic_separator",
+    "subtopic_level",
+    "bootstrap",
+    "seed",
+    "output",
+    "as_json",
+)
+"""The parameters that a file of lists allows; ``--part`` too if it is judged by a run or compared with one."""
+
 
 def evaluate(
+    context: typer.Context,
     target: Annotated[
         Path,
         typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
@@ -106,8 +129,6 @@ def evaluate(
     names, where = metric_names(metrics), part_named(part)
     if not target.exists():
         raise InputError(f"{target}: no such run directory or file of lists")
-    if name is not None and not target.is_dir():
-        raise InputError(f"--name {name} is for a result of a run, and {target} is a file: omit it")
     if against_name is not None and against is None:
         raise InputError(f"--against-name {against_name}: name the run with --against")
     notes: tuple[str, ...] = ()
@@ -124,7 +145,8 @@ def evaluate(
     }
     ours = Run.open(target, name) if target.is_dir() else None
     if ours is None:
-        refuse_given({"--base": base}, "is for a run, and this is a file of lists")
+        allowed = FOR_LISTS if run is None and against is None else (*FOR_LISTS, "part")
+        refuse_others(context, allowed, "is for a run, and this is a file of lists")
     if ours is not None:
         refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
         with ours.unchanged() as saving:
