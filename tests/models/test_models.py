@@ -128,7 +128,9 @@ def test_the_paper_preset() -> None:
     assert BPRMF.preset("paper", epochs=6).epochs == 6
 
 
-@pytest.mark.parametrize(("device", "words"), [("gpu", "not known"), ("meta", "cpu or cuda"), ("cuda:99", "there is no device")])
+@pytest.mark.parametrize(
+    ("device", "words"), [("gpu", "not known"), ("meta", "cpu or cuda"), ("cuda:99", "there is no device")]
+)
 def test_unusable_devices_raise_an_error(device: str, words: str, blocks: Split) -> None:
     with pytest.raises(InputError, match=words):
         BPRMF(epochs=1).fit(blocks, device=device)
