@@ -146,7 +146,7 @@ class Reading:
         wanted, moving = self.expected[key], self.moving[key]
         if code == wanted[0] and without(out, moving) == without(wanted[1], moving):
             return "the same", ""
-        if code == 0 and f"{file} does not tell how it ended" in out:
+        if code == 0 and f"{file} does not say how it ended" in out:
             return "told", ""
         errors = [line for line in err.splitlines() if line.startswith("error:")]
         if code in (1, 2) and len(errors) == 1 and (file in errors[0] or str(self.run) in errors[0]):
