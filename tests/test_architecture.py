@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 ORDER = (
     "_compile",
+    "_display",
     "_lazy",
     "_log",
     "_version",
@@ -199,17 +200,17 @@ class TestModules:
                 assert not all(_passes_on(node) for node in tree_of(file).body), f"{file}: import from where it is"
 
     def test_an_underscore_marks_what_defines_no_public_name(self) -> None:
-        """Folders without a stub or an ``__all__`` belong to the room above them."""
-        public = {home for room in ROOMS if room != "recprism" for home in exports(room).values()}
+        """Public is what a stub of the module's own room, or of a folder in it, lists."""
         adapters = imports_anywhere(SOURCE / "models/adapters/__init__.py")
         wrong = []
         for name, file in FILES.items():
             parts = file.relative_to(SOURCE).parts
             if len(parts) == 1 or parts[0] in WITHOUT_STUB or file.name == "__init__.py":
                 continue
-            private = any(part.startswith("_") for part in parts)
-            if private == (name in public | adapters):
-                wrong.append(f"{name}: its name says private={private}, what it defines says otherwise")
+            rooms = {".".join(name.split(".")[:depth]) for depth in range(2, name.count(".") + 1)} & ROOMS.keys()
+            public = name in adapters.union(*(exports(room).values() for room in rooms))
+            if public == any(part.startswith("_") for part in parts):
+                wrong.append(f"{name} defines {'a' if public else 'no'} public name")
         assert wrong == []
 
     @pytest.mark.parametrize("room", ROOMS)

@@ -19,6 +19,7 @@ from typing import Any
 from sphinx.pycode import ModuleAnalyzer
 from typer.main import get_command
 
+import recprism
 from recprism._lazy import homes_of
 from recprism.cli import app as command_line
 
@@ -130,7 +131,8 @@ def names_on_pages(docs: Path) -> dict[str, str]:
         for name in API.findall(page.read_text(encoding="utf-8")):
             if find_spec(name) is not None:
                 found |= _names_of(import_module(name))
-    return found
+    at_the_top = {f"recprism.{name}": _full_name(getattr(recprism, name)) for name in public_names(recprism)}
+    return found | {name: found[home] for name, home in at_the_top.items() if home in found}
 
 
 def _names_of(module: ModuleType) -> dict[str, str]:
