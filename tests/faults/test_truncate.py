@@ -38,7 +38,7 @@ def test_everything_that_a_run_can_hold_is_there(reading: Reading) -> None:
     from recprism.runs import run
 
     listed = {line.split()[0] for line in (run.__doc__ or "").splitlines() if line and "." in line.split()[0]}
-    held = {Path(name).name for name in reading.files("whole")} | {"cmb.json"}  # of a search by players
+    held = {Path(name).name for name in reading.files("whole")} | {"delta.safetensors", "cmb.json"}
     missing = {name for name in listed if name.replace("GOAL", "subtopic_coverage") not in held and "*" not in name}
     assert missing == set()
     assert any("checkpoint" in name for name in reading.files("searching"))

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
-from recprism._display import Displayed
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
@@ -185,18 +184,6 @@ class Certificate(Displayed):
         ]
         about = {"confidence": self.confidence, "method": self.method, "procedure": self.procedure, "part": self.part}
         return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per point and metric: the fields of :class:`Check`, after the number of the point."""
-        import polars as pl
-
-        checks = frame_of(Check, [check for point in self.points for check in point.checks])
-        numbers = [at for at, point in enumerate(self.points) for _ in point.checks]
-        certified = [point.certified for point in self.points for _ in point.checks]
-        return checks.select(pl.Series("point", numbers), pl.Series("certified", certified), pl.all())
-
-    def _facts(self) -> dict[str, Any]:
-        return {"last": self.last, "points": len(self.points), "confidence": self.confidence, "part": self.part}
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point and metric: the fields of :class:`Check`, after the number of the point."""

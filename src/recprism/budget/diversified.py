@@ -107,9 +107,6 @@ class Diversified(Displayed):
     def _facts(self) -> dict[str, Any]:
         return {"goal": self.goal, "side": self.side, "trade_off": self.trade_off, "changed": self.is_changed}
 
-    def _facts(self) -> dict[str, Any]:
-        return {"goal": self.goal, "side": self.side, "trade_off": self.trade_off, "changed": self.is_changed}
-
 
 def served_at(
     scenario: Scenario,

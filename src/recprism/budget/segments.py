@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
-from recprism._display import Displayed
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -106,9 +105,6 @@ class SegmentTable(Displayed):
     def to_frame(self) -> pl.DataFrame:
         """Return one row per segment, one column per field."""
         return frame_of(type(self.rows[0]), self.rows)
-
-    def _facts(self) -> dict[str, Any]:
-        return {"segments": len(self), "confidence": self.confidence}
 
     def _facts(self) -> dict[str, Any]:
         return {"segments": len(self), "confidence": self.confidence}
