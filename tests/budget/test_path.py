@@ -67,7 +67,7 @@ def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, side: str) -> None:
 
 
 def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
-    """It decides by the lists that would have been served before it; what is kept are vectors to serve after it."""
+    """It judges the lists that were served before it; the result has vectors to serve after it."""
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
     assert kept.compiled is not None
     assert "of the validation part" in kept.certificate.sentence()
@@ -86,10 +86,14 @@ def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> No
     assert "No change of the lists is certified" in kept.certificate.sentence()
 
 
-def test_guards_can_only_hold_back(scenario: Scenario) -> None:
+def test_a_guard_holds_back(scenario: Scenario) -> None:
+    """The first point keeps the budget of NDCG and not that of the guard."""
     free = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.3))
-    guarded = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1, "recall@20": 0.02}, trade_offs=(0.1, 0.3))
-    assert guarded.trade_off <= free.trade_off
+    guarded = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1, "recall@20": 1e-4}, trade_offs=(0.1, 0.3))
+    assert guarded.certificate is not None
+    assert guarded.trade_off < free.trade_off
+    passed = {check.metric: check.passed for check in guarded.certificate.points[-1].checks}
+    assert passed == {"ndcg@10": True, "recall@20": False}
 
 
 def test_the_cost_of_diversity(scenario: Scenario) -> None:
@@ -159,15 +163,15 @@ def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "catalogue_coverage"])
 def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
-    told: list[tuple[str, int, int]] = []
-    cost_of_diversity(scenario, (goal,), on_step=lambda *step: told.append(step))
+    steps: list[tuple[str, int, int]] = []
+    cost_of_diversity(scenario, (goal,), on_step=lambda *step: steps.append(step))
     total = 2 * len(steps_towards(goal))  # judged on the test part, certified on the validation part
-    assert sorted(told) == [("walking the paths", done, total) for done in range(total + 1)]
+    assert sorted(steps) == [("walking the paths", done, total) for done in range(total + 1)]
 
 
 def test_a_search_within_a_budget_reports_every_point(scenario: Scenario) -> None:
-    told: list[tuple[str, int, int]] = []
+    steps: list[tuple[str, int, int]] = []
     within_budget(
-        scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1,), on_step=lambda *step: told.append(step)
+        scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1,), on_step=lambda *step: steps.append(step)
     )
-    assert told == [("walking the path", 0, 2), ("walking the path", 1, 2), ("walking the path", 2, 2)]
+    assert steps == [("walking the path", 0, 2), ("walking the path", 1, 2), ("walking the path", 2, 2)]

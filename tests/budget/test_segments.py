@@ -43,7 +43,7 @@ def test_users_are_sorted_by_what_they_did() -> None:
     assert list(user_segments(TRAIN)) == ["light", "heavy", "niche", "mainstream"]
 
 
-def test_appetite_is_the_entropy_of_the_history() -> None:
+def test_breadth_is_the_entropy_of_the_history() -> None:
     """An item of two subtopics gives half to each."""
     expected = [stats.entropy([1.5, 0.5, 1, 1]), stats.entropy([1.5, 0.5]), 0.0]
     assert history_breadth(TRAIN, TOPICS) == pytest.approx(np.array(expected) / np.log(4))
@@ -103,7 +103,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
     assert stats.binom.ppf(0.001, 400, 0.95) <= inside <= stats.binom.ppf(0.999, 400, 0.95)
 
 
-def test_no_change_and_nobody_there() -> None:
+def test_no_change_and_an_empty_segment() -> None:
     values = np.array([0.2, np.nan, 0.5, 0.0])
     masks = {"none": np.zeros(4, bool), "one": np.array([True, True, False, False]), "zero": np.arange(4) == 3}
     table = by_segment(values, values, masks)
@@ -115,7 +115,7 @@ def test_no_change_and_nobody_there() -> None:
     assert json.loads(json.dumps(table.to_dict(), allow_nan=False))["rows"][1]["before"] is None
 
 
-def test_segments_of_a_made_world() -> None:
+def test_segments_of_a_synthetic_world() -> None:
     data = make_world(300, 100, seed=3).dataset()
     segments = user_segments(data.interactions.matrix(), data.subtopics)
     assert all(0.2 < mask.mean() < 0.5 for mask in segments.values())

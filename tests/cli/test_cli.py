@@ -52,7 +52,8 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
         "recommendations.parquet",
         "metrics.parquet",
         "delta.safetensors",
-        "cmb.json",
+        "result.json",
+        "path.subtopic_coverage.safetensors",
         "CARD.md",
         "certificate.json",
         "report.html",
@@ -342,7 +343,7 @@ def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp
     assert (run / "delta.safetensors").exists()
     again = recprism(*words)
     assert again.code == 2
-    assert "already has a perturbation" in again.err
+    assert "already has a result" in again.err
     assert recprism(*words, "--overwrite").code == 0
     base, perturbed = (recprism("recommend", run, "--users", "1", "--json", *more).json for more in (["--base"], []))
     assert base != perturbed
@@ -396,7 +397,7 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
     assert served.json["scores"][0]["mean"] > base.json["scores"][0]["mean"]
     refused = recprism("diversify", run, "--budget", "0.1")
     assert refused.code == 2
-    assert "already has a perturbation" in refused.err
+    assert "already has a result" in refused.err
     for words, message in (
         (["--goal", "fun"], "no path towards 'fun'"),
         (["--side", "both"], "--side is user or item"),

@@ -64,7 +64,7 @@ JOBS = (
         "trained",
         WITHIN,
         (*WITHIN, "--overwrite"),
-        (*TRAINED, *FOUND, "certificate.json"),
+        (*TRAINED, "delta.safetensors", "result.json", "certificate.json"),
         TRAINED,
     ),
     Job("frontier", "found", FRONTIER, FRONTIER, ("stdout",), (*TRAINED, *FOUND)),

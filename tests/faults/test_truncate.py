@@ -21,7 +21,7 @@ def test_a_file_cut_short_is_named_or_does_not_matter(reading: Reading, command:
     outcomes = [reading.trial("whole", file, cut, command) for file in reading.files("whole")]
     assert [it for it in outcomes if it.how == "bad"] == []
     refused = {it.file for it in outcomes if it.how == "refused"}
-    assert {"factors.safetensors", "factors.json", "split.parquet", "delta.safetensors", "cmb.json"} <= refused
+    assert {"factors.safetensors", "factors.json", "split.parquet", "delta.safetensors", "result.json"} <= refused
 
 
 def test_another_answer_is_seen(reading: Reading) -> None:
@@ -38,7 +38,7 @@ def test_everything_that_a_run_can_hold_is_there(reading: Reading) -> None:
     from recprism.runs import run
 
     listed = {line.split()[0] for line in (run.__doc__ or "").splitlines() if line and "." in line.split()[0]}
-    held = {Path(name).name for name in reading.files("whole")} | {"delta.safetensors"}
+    held = {Path(name).name for name in reading.files("whole")} | {"delta.safetensors", "cmb.json"}
     missing = {name for name in listed if name.replace("GOAL", "subtopic_coverage") not in held and "*" not in name}
     assert missing == set()
     assert any("checkpoint" in name for name in reading.files("searching"))

@@ -81,7 +81,7 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
     assert "The lists of the trained model, judged" in section(written(run), "Metrics")
 
 
-def test_figures_go_with_the_perturbation_that_they_are_of(run: Run) -> None:
+def test_metrics_are_deleted_with_the_result_that_they_measure(run: Run) -> None:
     for overwrite in (False, True):
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}), overwrite=overwrite)
         diversify(run)

@@ -1,4 +1,4 @@
-"""What a run was asked, in a file that people may edit and a kill may cut."""
+"""config.toml: users may edit it, and a cut file is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict where the truth is known, and rankings found again."""
+"""The verdict in worlds whose truth is known, and rankings of repeated searches."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def searched(**world: Any) -> tuple[Diversified, Any]:
     ],
     ids=["planted", "planted, another", "one subtopic each", "one subtopic each, another", "half of the subtopics"],
 )
-def test_factors_are_spoken_of_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
-    """On users whom the search did not know: those it knows would say yes in a world with nothing planted, too."""
+def test_factors_are_named_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
+    """On held-out users: on its own users, the search also succeeds in a world with nothing planted."""
     model, made = searched(**world)
     found = run_checks(model, made.split, made.subtopics, Question("subtopic_coverage@10", "raw", draws=59))
     controls, notes = found.controls, found.notes
@@ -104,7 +104,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
 
 @pytest.mark.slow
 def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) -> None:
-    """``report`` after ``explain`` says the same without running them again; another question finds nothing kept."""
+    """``report`` after ``explain`` does not run them again; another question does."""
     run, ran = searched_run(), list[int]()
 
     def asked() -> Any:

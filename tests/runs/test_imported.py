@@ -1,4 +1,4 @@
-"""A model trained elsewhere becomes a run: rows are found by id, what it does not know is left out and said."""
+"""A model trained elsewhere becomes a run: rows are found by id, unknown ids are left out and counted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def split(small: Dataset) -> Split:
 
 @pytest.fixture(scope="module")
 def factors(split: Split) -> Factors:
-    """Of no merit, with a bias, in an order of their own."""
+    """Random vectors with a bias, in another order than the data."""
     generator = np.random.default_rng(0)
     users, items = generator.permutation(split.n_users), generator.permutation(split.n_items)
     return Factors.from_arrays(
@@ -58,7 +58,7 @@ def test_a_run_ranks_as_the_model_did(factors: Factors, small: Dataset, split: S
     assert "| model | theirs.BPR |" in (run.path / "CARD.md").read_text(encoding="utf-8")
 
 
-def test_what_the_model_does_not_know_is_left_out_and_said(
+def test_what_the_model_does_not_know_is_left_out_and_counted(
     factors: Factors, small: Dataset, split: Split, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     knows = factors.of_users(np.arange(2, factors.n_users)).of_items(np.arange(3, factors.n_items))
@@ -113,7 +113,7 @@ def test_ids_as_text_meet_the_same_ids_as_numbers(
     assert run.split().n_items == split.n_items
 
 
-def test_vectors_in_another_order_are_refused_until_they_are_put_in_order(
+def test_vectors_in_another_order_are_refused_until_they_are_aligned(
     factors: Factors, small: Dataset, split: Split
 ) -> None:
     with pytest.raises(InputError, match=r"the users of the vectors are not those of the split in the same order"):
@@ -143,6 +143,6 @@ def test_a_second_budget_replaces_the_first_only_when_asked(
         diversify_within(run, BudgetConfig(goal="scc", budgets={"ndcg@10": 0.1}))
     assert run.config.diversify is None, "a refused request leaves no trace"
     diversify_within(run, asked)
-    with pytest.raises(InputError, match="already has a perturbation"):
+    with pytest.raises(InputError, match="already has a result"):
         diversify_within(run, asked)
     assert diversify_within(run, asked, overwrite=True).goal == "subtopic_coverage"

@@ -38,7 +38,7 @@ def logged(store: str) -> list[Any]:
     return list(client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"]))
 
 
-def test_train_and_diversify_are_there_afterwards(store: str, call: Callable[..., int]) -> None:
+def test_train_and_diversify_are_logged(store: str, call: Callable[..., int]) -> None:
     quick = ("--set", "epochs=3", "--set", "dim=8", "--device", "cpu")
     assert call("train", "-o", "runs/a", *quick, "--mlflow", store) == 0
     assert call("diversify", "runs/a", "--budget", "0.5", "--mlflow", store) == 0
@@ -81,7 +81,7 @@ def test_a_search_by_players_is_logged_step_by_step(store: str, call: Callable[.
     assert found.data.params["data.users"] == "601", "what happened before it was followed"
 
 
-def test_when_mlflow_fails_half_way_the_run_goes_on(
+def test_when_mlflow_fails_half_way_the_run_continues(
     store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = train(start(tmp_path / "plain", RunConfig(device="cpu", model=QUICK)))
@@ -115,7 +115,7 @@ def test_a_run_that_fails_is_logged_as_failed(store: str, tmp_path: Path) -> Non
     assert [it.info.status for it in logged(store)] == ["KILLED", "FAILED"]
 
 
-def test_a_wrong_address_is_said_before_any_work(
+def test_a_wrong_address_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -89,7 +89,7 @@ def test_a_name_is_letters_digits_and_two_signs(run: Run, name: str) -> None:
         Run.open(run.path, name)
 
 
-def test_an_unknown_name_is_told_with_those_there_are(run: Run, trained_run: Callable[..., Run]) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(run: Run, trained_run: Callable[..., Run]) -> None:
     with pytest.raises(InputError, match=r"has no result named timid; there are bold$"):
         Run.open(run.path, "timid")
     with pytest.raises(InputError, match=r"make it with `recprism diversify .* --name timid`"):
@@ -115,7 +115,7 @@ def test_a_result_is_not_replaced_unless_asked(run: Run) -> None:
     assert run.is_diversified()
 
 
-def test_training_again_removes_every_result_and_nothing_that_is_not_ours(run: Run) -> None:
+def test_training_again_removes_every_result_and_no_other_files(run: Run) -> None:
     mine = run.path / "results" / "bold" / "export-npz"
     mine.mkdir()
     (mine / "users.npz").write_bytes(b"mine")
@@ -128,9 +128,7 @@ def test_training_again_removes_every_result_and_nothing_that_is_not_ours(run: R
     assert run.results() == []
 
 
-def test_like_is_refused_where_other_results_are_made_for_the_vectors_as_they_are(
-    run: Run, trained_run: Callable[..., Run]
-) -> None:
+def test_refit_is_refused_if_other_results_depend_on_the_vectors(run: Run, trained_run: Callable[..., Run]) -> None:
     old = trained_run(2, 16)
     diversify_within(old, asked(0.3))
     with pytest.raises(InputError, match=r"its other results \(the unnamed one, bold\)"):

@@ -1,4 +1,4 @@
-"""The run directory: what is read from it is what was written, and what is wrong is said of the right step."""
+"""The run directory: it reads what was written, and errors name the right step."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ class RunResults(RunData, RunLists):
     """Reads and writes one result of a run."""
 
     def require_undiversified(self, *, overwrite: bool = False) -> None:
-        """Refuse a second perturbation, unless it may replace the first."""
+        """Refuse a second result of the same name, unless it may replace the first."""
         if self.config.diversify is not None and not overwrite:
-            what = "a perturbation" if self.result is None else f"a result named {self.result}"
+            what = "a result" if self.result is None else f"a result named {self.result}"
             raise InputError(
                 f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run"
             )
