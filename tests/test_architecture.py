@@ -299,7 +299,6 @@ assert isinstance(recprism.__version__, str)
         assert len(recprism.__all__) <= 24
 
 
-@pytest.mark.xfail(reason="the docstrings of the rooms are being converted", strict=False)
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_object_says_how_stable_it_is(room: str) -> None:
     """The last paragraph of its docstring; CONTRIBUTING.md says what the levels mean."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from recprism._display import Displayed
 from recprism.data._categories import CategorySummary, summarise
 from recprism.data._ids import id_series
 from recprism.data.frames import (
@@ -73,8 +74,8 @@ class Tables:
     category_source: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Displayed):
     """Interactions with the subtopics and attributes of the same items.
 
     Attributes:
@@ -161,6 +162,10 @@ class Dataset:
     def split(self, method: str = "random", *, seed: int = 0, **options: Any) -> Split:
         """Split the interactions; see :func:`recprism.data.split_interactions`."""
         return split_interactions(self.interactions, method, seed=seed, **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name and the counts of :meth:`stats`."""
+        return {"name": self.name, **self.stats()}
 
     def stats(self) -> dict[str, Any]:
         """Return the counts that describe the data set."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._display import Displayed
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
 from recprism.data.shares import Share, share
@@ -19,8 +20,8 @@ Part = Literal["train", "validation", "test"]
 TRAIN, VALIDATION, TEST = 0, 1, 2
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+@dataclass(frozen=True, eq=False, repr=False)
+class Split(Displayed):
     """Interactions in three parts, over the same users and items.
 
     Attributes:
@@ -40,6 +41,11 @@ class Split:
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sizes of the parts and the settings, in plain values."""
+        sizes = {name: len(getattr(self, name)) for name in ("train", "validation", "test")}
+        return {"users": self.n_users, "items": self.n_items, **sizes, "settings": dict(self.settings)}
 
     @property
     def n_users(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism._display import Displayed
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -66,8 +67,8 @@ class Row:
         return NO_NAME if self.name is None else self.name.words()
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Displayed):
     """Why lists changed, at three depths: parts, factors or directions, single swaps.
 
     Attributes:
@@ -188,10 +189,15 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; NaN and infinity become None."""
-        plain: dict[str, Any] = _finite(self._facts())
+        plain: dict[str, Any] = _finite(self._everything())
         return plain
 
     def _facts(self) -> dict[str, Any]:
+        gain = self.after[self.objective] - self.base[self.objective]
+        said = "no controls" if self.verdict is None else "holds" if self.verdict.holds else "refused"
+        return {"objective": self.objective, "gain": float(gain), "axes": self.axes, "claim_about_factors": said}
+
+    def _everything(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             "version": VERSION,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism._display import Displayed
 from recprism.data._bound import hash_of, note, noted_in_tensors, require_bound
 from recprism.data._files import atomic_path, readable, write_text
 from recprism.data._ids import as_id_array, id_positions, show
@@ -25,8 +26,8 @@ INNER_PRODUCT, COSINE = "inner_product", "cosine"
 IDS_WRITTEN = 1_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
+@dataclass(frozen=True, eq=False, repr=False)
+class Factors(Displayed):
     """A trained recommender: score(u, v) = user[u] . item[v] + item_bias[v].
 
     Attributes:
@@ -46,6 +47,16 @@ class Factors:
     item_ids: NDArray[Any]
     item_bias: FloatArray | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sizes and how the vectors were made, in plain values."""
+        sizes = {"users": self.n_users, "items": self.n_items, "factors": self.dim}
+        return {
+            **sizes,
+            "metric": self.metric,
+            "item_bias": self.item_bias is not None,
+            "settings": dict(self.settings),
+        }
 
     @classmethod
     def from_arrays(
