@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import recprism
 from recprism.errors import InputError, MissingDependencyError
 from recprism.parallel import LocalExecutor, executor_named
 
@@ -46,3 +49,16 @@ def test_local_pieces_may_run_in_threads() -> None:
         results = executor.map(lambda shared, piece: shared * piece, 3, range(20), before_threads=prepared.append)
     assert prepared == [3]
     assert list(results) == [3 * piece for piece in range(20)]
+
+
+def test_only_this_room_imports_ray_and_only_the_command_line_imports_this_room() -> None:
+    source = Path(recprism.__file__).parent
+    importing: dict[str, set[str]] = {"ray": set(), "recprism.parallel": set()}
+    for file in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for package, rooms in importing.items():
+                if any(f"{name}.".startswith(f"{package}.") for name in names):
+                    rooms.add(file.relative_to(source).parts[0])
+    assert importing == {"ray": {"parallel"}, "recprism.parallel": {"parallel", "cli"}}
