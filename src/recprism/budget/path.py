@@ -8,7 +8,7 @@ the lists of a scenario are computed once (:meth:`recprism.budget.Scenario.known
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,8 @@ class PathPoint:
     """
 
     trade_off: float
-    lists: Lists
-    values: Values
+    lists: Lists = field(repr=False)
+    values: Values = field(repr=False)
 
     def mean(self, metric: str) -> float:
         """Return the mean over the users who can be judged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class StoredPath:
 
     goal: str
     trade_offs: tuple[float, ...]
-    lists: NDArray[np.int32]
+    lists: NDArray[np.int32] = field(repr=False)
     means: dict[str, tuple[float, ...]]
     losses: tuple[float, ...] | None
     upper: tuple[float, ...] | None
