@@ -30,8 +30,8 @@ test-rest: $(VENV)/.test  ## all other tests: faults, browser, documentation, no
 test-plain: $(VENV)/.test ## the tests of the documentation again, with the plainest instructions of the processor
 	@$(call timed,$(PLAIN) $(PYTEST) -m docs)
 
-lint: $(VENV)/.lint       ## ruff and mypy --strict
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+lint: $(VENV)/.lint       ## ruff, mypy --strict, and the prose of docs and source
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/check_prose.py
 
 docs: $(VENV)/.docs       ## these pages as a site, in docs/_build; any warning is an error
 	@$(BIN)/sphinx-build -W -n -E --keep-going -q docs docs/_build && echo "docs/_build/index.html"

@@ -19,16 +19,17 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
+from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.cmb.controls import permuted
 from recprism.data import Dataset, Preparation, Split, Subtopics
 from recprism.data.dataset import Tables
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.explain import Verdict
+from recprism.explain.checks import Question, run_checks
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.models.feature_model import FeatureModel
-from recprism.runs.jobs.explain import checked
 from recprism.text.efm import item_quality, mentions_of_pairs
 from recprism.text.feature_folder import FeatureTables, tables_of_reviews
 
@@ -140,7 +141,8 @@ def explained(
     learned = value(delta)
     moved = np.abs(delta).mean(0)
     agreement = [float(spearmanr(moved, np.abs(item_change(other)).mean(0)).statistic) for other in others]
-    controls, _ = checked(model, split, subtopics, f"{goal}@10", draws=DRAWS)
+    asked = Question(f"{goal}@10", "raw", draws=DRAWS)
+    controls = run_checks(Diversified.of_search(model), split, subtopics, asked).controls
     return {
         "verdict": Verdict.of(controls).to_dict(),
         "top": [{"feature": names[at], "mean_change": float(moved[at])} for at in np.argsort(-moved)[:5]],

@@ -8,8 +8,7 @@ from __future__ import annotations
 from cornac.data import Dataset
 from cornac.models import BPR
 
-from recprism import load
-from recprism.budget import cost_of_diversity, sentences
+from recprism import audit, load
 from recprism.models.adapters import from_cornac
 from recprism.report import write_report
 from recprism.runs import BudgetConfig
@@ -23,7 +22,7 @@ model = BPR(k=32, max_iter=100, learning_rate=0.05, lambda_reg=0.01, seed=0, ver
 
 factors = from_cornac(model)  # it never saw one of the items: the run goes without it, and says so
 run = run_from_factors("runs/cornac", factors, data, split, overwrite=True)
-print(*sentences(cost_of_diversity(scenario_of(run), ["subtopic_coverage"])), sep="\n")  # the audit
+print(*audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/cornac/report.html; with draws=199 it runs the controls of its factors, too

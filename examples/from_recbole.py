@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recprism import load
-from recprism.budget import cost_of_diversity, sentences
+from recprism import audit, load
 from recprism.models.adapters import from_recbole
 from recprism.report import write_report
 from recprism.runs import BudgetConfig
@@ -23,7 +22,7 @@ exported = Path(__file__).parents[1] / "tests" / "golden" / "recbole" / "BPR.npz
 
 factors = from_recbole(exported)
 run = run_from_factors("runs/recbole", factors, data, split, overwrite=True)
-print(*sentences(cost_of_diversity(scenario_of(run), ["subtopic_coverage"])), sep="\n")  # the audit
+print(*audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/recbole/report.html; with draws=199 it runs the controls of its factors, too

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recprism.budget.audit import cost_of_diversity, sentences
+from recprism.budget.audit import cost_of_diversity
 from recprism.budget.diversified import within_budget
 from recprism.budget.path import check_goal, steps_towards, walk
 from recprism.budget.scenario import Scenario
@@ -108,7 +108,7 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
     assert reach.certified.trade_off <= reach.measured.trade_off
     plain = found.to_dict()
     assert len(plain["fronts"]["subtopic_coverage"]["points"]) == 8
-    assert any("certified" in words for words in sentences(found))
+    assert any("certified" in words for words in found.sentences())
 
 
 @pytest.mark.parametrize("budget", [0.02, 0.05, 0.2])
@@ -127,7 +127,7 @@ def test_without_labels_nothing_is_certified(small: Dataset, scenario: Scenario)
     found = cost_of_diversity(blind, ("subtopic_coverage",))
     assert not found.certified
     assert found.payers is None
-    assert "not known here" in sentences(found)[-1]
+    assert "not known here" in found.sentences()[-1]
     with pytest.raises(InputError, match="a certified budget needs held-out interactions and the test part has none"):
         within_budget(blind, "subtopic_coverage", {"ndcg@10": 0.01})
 

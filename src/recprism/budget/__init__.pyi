@@ -1,6 +1,5 @@
 from recprism.budget.audit import Audit as Audit
 from recprism.budget.audit import cost_of_diversity as cost_of_diversity
-from recprism.budget.audit import sentences as sentences
 from recprism.budget.certificate import Certificate as Certificate
 from recprism.budget.certificate import Check as Check
 from recprism.budget.certificate import Point as Point

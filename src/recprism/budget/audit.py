@@ -100,6 +100,23 @@ class Audit(Displayed):
         }
         return said if self.certified else dict.fromkeys(self.paths, "no labels to certify by")
 
+    def sentences(self) -> list[str]:
+        """Return the audit in words: what the budgets of 1 % and 5 % achieve, and who pays."""
+        said = []
+        for goal, path in self.paths.items():
+            metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
+            stops = self.stops[goal]
+            said += [_in_words(path, metric, stop, stops) for stop in stops if stop.budget in SHOWN_BUDGETS]
+        if self.payers is not None:
+            changes = {row.segment: row.relative for row in self.payers.rows if row.segment != "everyone"}
+            known = {segment: change for segment, change in changes.items() if change is not None}
+            worst = min(known, key=lambda segment: known[segment], default=None)
+            if worst is not None:
+                said.append(f"Who pays most: {worst} users, {100 * known[worst]:+.1f} % NDCG@10.")
+        if not self.certified:
+            said.append("There are no held-out interactions: what diversity costs in accuracy is not known here.")
+        return said
+
     def decided_on(self, goal: str) -> str | None:
         """Return the part whose labels certify the points of a path; None without labels."""
         return next((it.certificate.part for it in self.stops[goal] if it.certificate is not None), None)
@@ -250,27 +267,6 @@ def _shown(stops: Sequence[BudgetStop], budget: float) -> PathPoint | None:
 def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTable:
     segments = user_segments(scenario.split.train, scenario.subtopics)
     return by_segment(base.values[COST], shown.values[COST], segments)
-
-
-def sentences(cost: Audit) -> list[str]:
-    """Return the audit in words: what the budgets of 1 % and 5 % achieve, and who pays.
-
-    Stability: provisional.
-    """
-    said = []
-    for goal, path in cost.paths.items():
-        metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
-        stops = cost.stops[goal]
-        said += [_in_words(path, metric, stop, stops) for stop in stops if stop.budget in SHOWN_BUDGETS]
-    if cost.payers is not None:
-        changes = {row.segment: row.relative for row in cost.payers.rows if row.segment != "everyone"}
-        known = {segment: change for segment, change in changes.items() if change is not None}
-        worst = min(known, key=lambda segment: known[segment], default=None)
-        if worst is not None:
-            said.append(f"Who pays most: {worst} users, {100 * known[worst]:+.1f} % NDCG@10.")
-    if not cost.certified:
-        said.append("There are no held-out interactions: what diversity costs in accuracy is not known here.")
-    return said
 
 
 def _in_words(path: Path, metric: str, stop: BudgetStop, others: Sequence[BudgetStop]) -> str:

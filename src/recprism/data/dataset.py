@@ -163,6 +163,11 @@ class Dataset(Displayed):
         """Split the interactions; see :func:`recprism.data.split_interactions`."""
         return split_interactions(self.interactions, method, seed=seed, **options)
 
+    @property
+    def concepts(self) -> Subtopics:
+        """What lists are made diverse by: the named categories of the items."""
+        return self.subtopics
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the counts of :meth:`stats`."""
         return {"name": self.name, **self.stats()}

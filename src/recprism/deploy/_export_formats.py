@@ -181,7 +181,7 @@ def decoded_vectors(path: str | Path) -> NDArray[np.float32]:
         return np.asarray(index.reconstruct_n(0, index.ntotal), np.float32)
     except RuntimeError as broken:
         reason = str(broken).strip().splitlines()[-1]
-        raise InputError(f"{path}: not an index whose vectors FAISS can give back ({reason})") from None
+        raise InputError(f"{path}: not an index whose vectors FAISS can decode ({reason})") from None
 
 
 def _faiss() -> Any:

@@ -88,6 +88,8 @@ class Question:
         part: The part that judges.
         draws: Of each control; 0 runs none.
         seed: Of the draws.
+
+    Stability: provisional.
     """
 
     objective: str

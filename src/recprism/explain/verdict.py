@@ -126,8 +126,8 @@ def _too_few(verdict: Verdict) -> str:
 def _known_users(verdict: Verdict) -> str:
     beaten = " and ".join(_rival(figure) for figure in verdict.figures if figure.corrected is not None)
     return (
-        f"The gain in {verdict.objective}, {verdict.gain:+.4f}{_relative(verdict)}, is beyond {beaten}, but on the "
-        "very users it was made for, whose vectors can hold any lists: it says nothing about factors in general."
+        f"The gain in {verdict.objective}, {verdict.gain:+.4f}{_relative(verdict)}, is beyond {beaten}. But these are "
+        "the users it was made for, whose vectors can hold any lists: it says nothing about factors in general."
     )
 
 

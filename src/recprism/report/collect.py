@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from recprism.budget.audit import BUDGETS, COST, Audit, cost_of_diversity, sentences
+from recprism.budget.audit import BUDGETS, COST, Audit, cost_of_diversity
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
@@ -78,7 +78,7 @@ def gather(
         diversified=result is not None,
         front=_front(cost, goal, metric),
         decided_on=cost.decided_on(goal),
-        front_sentences=tuple(sentences(cost)),
+        front_sentences=tuple(cost.sentences()),
         chosen=chosen,
         changes=changes,
         payers=() if payers is None else _payers(payers),

@@ -174,8 +174,6 @@ def print_cost(found: Audit, target: Path) -> None:
 
 def print_paths(found: Audit) -> None:
     """Print what each point of a path costs and gains, who pays at one of them, and the same in words."""
-    from recprism.budget.audit import sentences
-
     for goal, path in found.paths.items():
         names = tuple(path.base.values)
         certified = {reach.certified.trade_off: reach.budget for reach in found.stops[goal][::-1] if reach.certified}
@@ -195,7 +193,7 @@ def print_paths(found: Audit) -> None:
             print_title(f"\n{title}, at the point for the budget shown:")
             _print_segments(table)
     print_sentence("")
-    for words in sentences(found):
+    for words in found.sentences():
         print_sentence(words)
 
 
