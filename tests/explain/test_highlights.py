@@ -16,7 +16,7 @@ from recprism.explain._highlights import highlight_users, item_heat, who_pays
 from recprism.explain.change import Change
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
-from recprism.runs.jobs.explain import Explained, explain_run
+from recprism.runs.jobs.explain import ExplainedRun, explain_run
 from recprism.runs.run import Run
 
 
@@ -36,11 +36,11 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def found(run: Run) -> Explained:
+def found(run: Run) -> ExplainedRun:
     return explain_run(run, draws=0)
 
 
-def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: Explained) -> None:
+def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: ExplainedRun) -> None:
     heat, swaps = item_heat(found.explanation, 4, 3), found.explanation.swaps
     assert heat is not None
     assert (heat.side, heat.values.shape) == ("user", (4, 3))
@@ -51,7 +51,7 @@ def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(fo
     np.testing.assert_allclose(heat.values[1], mean)
 
 
-def test_highlighted_users_are_distinct_and_their_lists_changed(found: Explained) -> None:
+def test_highlighted_users_are_distinct_and_their_lists_changed(found: ExplainedRun) -> None:
     chosen = highlight_users(found.explanation, found.evaluator, 10)
     rows = [one.row for one in chosen]
     assert len(set(rows)) == len(rows) == 10
