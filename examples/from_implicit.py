@@ -8,20 +8,20 @@ from __future__ import annotations
 from implicit.als import AlternatingLeastSquares
 from scipy.sparse import csr_matrix
 
-from recprism import audit, load
+import recprism as rp
 from recprism.models.adapters import from_implicit
 from recprism.report import write_report
 from recprism.runs import BudgetConfig
 from recprism.runs.jobs import diversify_within, run_from_factors, scenario_of
 
-data = load("ml-latest-small")
+data = rp.load("ml-latest-small")
 split = data.split(seed=0)
 model = AlternatingLeastSquares(factors=32, regularization=0.1, alpha=10, random_state=0)
 model.fit(csr_matrix(split.train.to_scipy()), show_progress=False)
 
 factors = from_implicit(model, user_ids=split.user_ids, item_ids=split.item_ids)
 run = run_from_factors("runs/implicit", factors, data, split, overwrite=True)
-print(*audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/implicit/report.html; with draws=199 it runs the controls of its factors, too

@@ -12,13 +12,13 @@ from lenskit.als import ImplicitMFScorer
 from lenskit.data import from_interactions_df
 from lenskit.pipeline import topn_pipeline
 
-from recprism import audit, load
+import recprism as rp
 from recprism.models.adapters import from_lenskit
 from recprism.report import write_report
 from recprism.runs import BudgetConfig
 from recprism.runs.jobs import diversify_within, run_from_factors, scenario_of
 
-data = load("ml-latest-small")
+data = rp.load("ml-latest-small")
 split = data.split(seed=0)
 users, items = split.user_ids[split.train.row_of_entry], split.item_ids[split.train.indices]
 pipeline = topn_pipeline(ImplicitMFScorer(embedding_size=32, epochs=10))
@@ -26,7 +26,7 @@ pipeline.train(from_interactions_df(pd.DataFrame({"user_id": users, "item_id": i
 
 factors = from_lenskit(pipeline)  # it never saw one of the items: the run goes without it, and says so
 run = run_from_factors("runs/lenskit", factors, data, split, overwrite=True)
-print(*audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/lenskit/report.html; with draws=199 it runs the controls of its factors, too

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recprism import audit, load
+import recprism as rp
 from recprism.models.adapters import from_recbole
 from recprism.report import write_report
 from recprism.runs import BudgetConfig
 from recprism.runs.jobs import diversify_within, run_from_factors, scenario_of
 
-data = load("ml-latest-small")
+data = rp.load("ml-latest-small")
 split = data.split(seed=0)
 exported = Path(__file__).parents[1] / "tests" / "golden" / "recbole" / "BPR.npz"
 
 factors = from_recbole(exported)
 run = run_from_factors("runs/recbole", factors, data, split, overwrite=True)
-print(*audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/recbole/report.html; with draws=199 it runs the controls of its factors, too

@@ -171,7 +171,7 @@ def cost_of_diversity(
 
     Args:
         scenario: What is served.
-        goals: What to raise; those of :func:`default_goals` by default.
+        goals: What to raise; by default three goals, or two if the items have no categories.
         budgets: Shares of NDCG@10 that may be lost.
         guards: Further metrics, and the share of each that may be lost at any budget.
         confidence: Of the certificates.

@@ -79,7 +79,7 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """As in the paper's tables: "subtopic_coverage-recall"; several goals are joined by +."""
+        """The name in tables, such as "subtopic_coverage-recall"; several goals are joined by +."""
         goals = "+".join(name_of(goal) for goal in self.goals)
         return goals if self.accuracy is None else f"{goals}-{name_of(self.accuracy)}"
 

@@ -165,7 +165,7 @@ class Dataset(Displayed):
 
     @property
     def concepts(self) -> Subtopics:
-        """What lists are made diverse by: the named categories of the items."""
+        """The named categories of the items, which lists are made diverse by."""
         return self.subtopics
 
     def to_dict(self) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def preference(lists: pl.DataFrame, clicks: pl.DataFrame) -> Preference:
     """Compute the preference from clicks on interleaved lists.
 
     Args:
-        lists: A table from :func:`interleaved`.
+        lists: A table that ``interleaved`` made.
         clicks: A table with user_id and item_id; repeated clicks on the same item count once.
 
     Stability: provisional.
@@ -187,7 +187,7 @@ def preference(lists: pl.DataFrame, clicks: pl.DataFrame) -> Preference:
 
 
 def read_interleaved(path: str | Path, reader: TableReader) -> pl.DataFrame:
-    """Read user_id, item_id (as text) and team from a file with the table of :func:`interleaved`.
+    """Read user_id, item_id (as text) and team from a file with the table of ``interleaved``.
 
     Raises:
         InputError: If a team is unknown, or a user has an item more than once.

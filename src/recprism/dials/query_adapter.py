@@ -37,7 +37,7 @@ class QueryAdapterSettings:
 
     Attributes:
         hidden: Units of the hidden layer; 0 gives a linear map.
-        ridge: Penalty on the size of the change: this times the mean of |f(p)|^2 / |p|^2 is added to the loss. For
+        ridge: Penalty on the size of the change: this times the mean of ``|f(p)|^2 / |p|^2`` is added to the loss. For
             ``fit`` of a linear map it is the usual ridge penalty on the entries of the map.
         strength: The adapter returns p + strength * f(p).
         steps: Steps of Adam. A linear map fitted to changes has a closed form and uses none.

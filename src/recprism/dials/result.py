@@ -98,7 +98,7 @@ class CompiledVectors:
         proof: For each infeasible user, constraints that no vector meets together. The weighted sum of their
             item[above] - item[below] is 0, but the weighted sum of what they require is above 0.
         margin: How far list items had to score above other items, (n_users,), in units of scores.
-        sizes: |change| / |vector| of each vector, (n_users,) or (n_items,). A zero vector counts as one of average
+        sizes: ``|change| / |vector|`` of each vector, (n_users,) or (n_items,). A zero vector counts as one of average
             length.
         size: The same over all vectors, as the root of the ratio of the sums of squares. A few users whose lists are
             barely feasible can dominate it.

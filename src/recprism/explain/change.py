@@ -98,7 +98,7 @@ class Change:
 
     @cached_property
     def bias(self) -> NDArray[np.float64]:
-        """(n_items,) mean rise of an item's score over all users: the part that is plain promotion."""
+        """``(n_items,)`` mean rise of an item's score over all users, which is plain promotion."""
         users, items = self.score_change
         return np.asarray(items @ users.mean(axis=0))
 
@@ -109,7 +109,7 @@ class Change:
 
     @property
     def without_bias(self) -> Factors:
-        """The changed recommender without that amount: the personal part of the change remains."""
+        """The changed recommender without that amount; the personal part of the change remains."""
         return with_bias(self.after, -self.bias)
 
 

@@ -44,7 +44,7 @@ class Row:
         number: Its number.
         label: Its label, such as "Factor 3".
         side: Whose vectors hold a factor; "" for a direction, because directions belong to scores.
-        size: Mean |delta| of a factor; share of the squared (personal) score change of a direction.
+        size: Mean absolute change of a factor; share of the squared (personal) score change of a direction.
         raised: Number of items (users, on the user side) that it moves up by more than a negligible amount.
         lowered: The same for items that it moves down.
         erased: Metric -> value when this row alone is erased.
@@ -129,15 +129,15 @@ class Explanation(Displayed):
         return (self.after[name] - erased[name]) / (self.after[name] - self.base[name])
 
     def shared(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
-        """(d,) mean |delta| over all items (users), or over the given rows."""
+        """``(d,)`` mean of the absolute change over all items (users), or over the given rows."""
         return ranking.shared(self._side(side), rows)
 
     def individual(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
-        """(n, d) |delta| of each item (user)."""
+        """``(n, d)`` absolute change of each item (user)."""
         return ranking.individual(self._side(side), rows)
 
     def of_subtopic(self, subtopics: Subtopics, name: str) -> FloatArray:
-        """(d,) mean |delta| over the items of one subtopic."""
+        """``(d,)`` mean of the absolute change over the items of one subtopic."""
         return self.shared("item", ranking.items_of(subtopics, name))
 
     def ends(self, number: int, n: int = 5) -> dict[str, Any]:

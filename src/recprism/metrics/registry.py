@@ -22,8 +22,8 @@ class Metric:
 
     Attributes:
         name: The name without the cut: "ndcg" in "ndcg@10".
-        function: f(lists, context, **options) -> ``(n_users,)`` if ``per_user``, else one number. NaN for users that
-            cannot be evaluated.
+        function: ``f(lists, context, **options)`` -> ``(n_users,)`` if ``per_user``, else one number. NaN for users
+            that cannot be evaluated.
         summary: One sentence that says what it measures.
         higher_is_better: None if neither direction is better.
         bounds: Smallest and largest possible value.

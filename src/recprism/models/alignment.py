@@ -21,7 +21,7 @@ class Aligned:
         turn: Orthogonal matrix, (d, d); factors.item = item @ turn and factors.user = user @ turn.
         users: Number of users that both models have.
         items: Number of items that both models have.
-        unlike: |new - old| / |old| over all vectors that both models have, after the rotation.
+        unlike: ``|new - old| / |old|`` over all vectors that both models have, after the rotation.
         unlike_before: The same before the rotation.
 
     Stability: provisional.

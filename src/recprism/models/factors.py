@@ -119,7 +119,7 @@ class Factors(Displayed):
 
     @property
     def metric(self) -> str:
-        """What an index must search by: inner product, or cosine after ``on_sphere``."""
+        """What an index must search by, inner product or (after ``on_sphere``) cosine."""
         return str(self.settings.get("metric", INNER_PRODUCT))
 
     def on_sphere(self) -> Factors:

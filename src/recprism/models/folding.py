@@ -32,8 +32,8 @@ def fold_in(
 ) -> FloatArray:
     """Compute vectors for new users with the item vectors held fixed.
 
-    Each vector minimises the BPR loss over the user's items plus weight_decay / 2 * |vector|^2. The loss compares each
-    item with ``negatives`` items drawn from the others. This convex problem is solved by Newton's method. A user
+    Each vector minimises the BPR loss over the user's items plus ``weight_decay / 2 * |vector|^2``. The loss compares
+    each item with ``negatives`` items drawn from the others. This convex problem is solved by Newton's method. A user
     without items, or with all of them, gets the mean user vector, as in training.
 
     Args:

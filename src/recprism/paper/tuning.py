@@ -25,7 +25,7 @@ class Method:
 
     Attributes:
         name: Name of the method.
-        make: (scenario, trade_off, **choice) -> lists.
+        make: ``(scenario, trade_off, **choice)`` -> lists.
         choices: The discrete choices that tuning tries.
 
     Stability: experimental.

@@ -39,7 +39,7 @@ class DataConfig(_Strict):
     source: str = "ml-latest-small"
     """A named set (see `recprism data list`) or the path of a table of interactions."""
     preset: Literal["default", "paper"] = "default"
-    """Minimum counts of a named set: default (5 and 5) or paper (10 per user, 5 per item)."""
+    """Minimum counts of a named set, default (5 and 5) or paper (10 per user, 5 per item)."""
     data_root: str | None = None
     """Where named sets are looked for before RECPRISM_DATA."""
     threshold: float | Literal["none"] | None = None
