@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -107,7 +108,25 @@ assert evaluate([[0, 1]], context, ["ndcg@2"])["ndcg@2"].mean == 1
 
 def test_processors_get_the_compiled_kernels() -> None:
     assert kernels_for(torch.device("cpu")) is COMPILED
-    assert kernels_for(torch.device("cuda")) is PLAIN
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed: there are no fused kernels")
+def test_cuda_devices_get_the_fused_kernels_where_triton_is() -> None:
+    from recprism.metrics.gpu import FUSED
+
+    assert kernels_for(torch.device("cuda")) is FUSED
+    assert kernels_for(torch.device("meta")) is PLAIN
+
+
+def test_cuda_devices_get_the_plain_kernels_where_triton_is_missing() -> None:
+    code = """
+import sys
+sys.modules["triton"] = None
+import torch
+from recprism.metrics.kernels import PLAIN, kernels_for
+assert kernels_for(torch.device("cuda")) is PLAIN
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.gpu
