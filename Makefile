@@ -1,10 +1,18 @@
 # recprism: `make demo` and `make test` are all a newcomer needs.
 PYTHON ?= python3
-VENV   := .venv
+# Which versions are installed: pinned (constraints.txt), lowest (that pyproject.toml allows) or highest (that exist).
+# Lowest and highest have environments of their own, .venv-lowest and .venv-highest.
+DEPENDENCIES ?= pinned
+VENV   := .venv$(if $(filter-out pinned,$(DEPENDENCIES)),-$(DEPENDENCIES))
 BIN    := $(VENV)/bin
 COMMA  := ,
+PINS_pinned  := constraints.txt
+PINS_lowest  := $(VENV)/lowest.txt
+PINS_highest :=
+PINS   := $(PINS_$(DEPENDENCIES))
+$(if $(filter pinned lowest highest,$(DEPENDENCIES)),,$(error DEPENDENCIES is $(DEPENDENCIES); choose pinned, lowest or highest))
 # Wheels only: where one is missing, pip says so at once instead of looking for a compiler.
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: -c constraints.txt
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: $(addprefix -c ,$(PINS))
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 # Markers of the tests that `make test` leaves to `make test-rest`; CONTRIBUTING.md says what they mean.
 REST   := browser or docs or faults or ml1m or notebooks or ray or slow
@@ -13,10 +21,10 @@ PLAIN  := ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=
           OPENBLAS_CORETYPE=$(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Prescott) \
           MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_CBWR=COMPATIBLE
 
-.PHONY: help demo test test-rest test-plain lint docs errors bench wheel clean
+.PHONY: help demo test test-rest test-plain lint docs check-wheels check-demo errors bench wheel clean
 
 help:            ## this list
-	@grep -E '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@grep -E '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: $(VENV)/.core       ## install into .venv, then train a recommender on real data and measure its lists
 	@$(BIN)/recprism demo
@@ -36,6 +44,13 @@ lint: $(VENV)/.lint       ## ruff, mypy --strict, and the prose of docs and sour
 docs: $(VENV)/.docs       ## these pages as a site, in docs/_build; any warning is an error
 	@$(BIN)/sphinx-build -W -n -E --keep-going -q docs docs/_build && echo "docs/_build/index.html"
 
+check-wheels: $(VENV)/.test ## every package of the tests has a wheel for each supported system and Python
+	@$(BIN)/python tools/check_wheels.py
+
+# The script runs make itself, which must not take over the options of this one.
+check-demo: $(VENV)/.core ## the demo on odd machines: without network, without a home, as another user
+	@env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS $(BIN)/python tools/check_demo.py
+
 errors: $(VENV)/.test     ## write docs/errors.md: what is said to bad input, from the cases of the tests
 	@$(BIN)/python tests/trust/errors.py --write
 
@@ -46,7 +61,7 @@ wheel: $(VENV)/bin/python  ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-highest dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -63,7 +78,10 @@ timed = start=$$(date +%s); $(1); code=$$?; \
         installed=$$(awk '{ sum += $$1 } END { print sum + 0 }' $(VENV)/.core $(VENV)/.test); \
         echo "time: installation $$installed s (once), tests $$(($$(date +%s) - start)) s"; exit $$code
 
-$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/lowest.txt: $(BIN)/python pyproject.toml tools/lowest_dependencies.py
+	@$(BIN)/python tools/lowest_dependencies.py > $@
+
+$(VENV)/.core: $(BIN)/python pyproject.toml $(PINS)
 	@$(call install,.)
 
 $(VENV)/.test: $(VENV)/.core

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,15 @@ from recprism.models.adapters import ImplicitALS
 from recprism.models.training import Checkpoint, Task, Training
 
 SMALL: dict[str, Any] = {"dim": 6, "epochs": 5, "patience": None, "batch_size": 100}
+NEEDS_IMPLICIT = pytest.mark.skipif(
+    find_spec("implicit") is None, reason="implicit is not installed (extra [adapters]): its model is not tested"
+)
 MODELS = [
     BPRMF(**SMALL),
     BPRMF(**SMALL, start="xavier", loss="sum", weight_decay=1e-3, fixed_negatives=True),
     LightGCN(**SMALL, layers=2),
     LightGCN(**{**SMALL, "patience": 2, "epochs": 12}, learning_rate=0.3),
-    ImplicitALS(dim=6, epochs=5),
+    pytest.param(ImplicitALS(dim=6, epochs=5), marks=NEEDS_IMPLICIT),
 ]
 
 
@@ -151,6 +155,7 @@ def test_a_breakdown_says_where(model: Any, blocks: Split) -> None:
         exploding.fit(blocks, device="cpu")
 
 
+@NEEDS_IMPLICIT
 def test_a_breakdown_of_least_squares_says_where(blocks: Split) -> None:
     kept: list[Checkpoint] = []
     with pytest.raises(RecprismError, match=r"epoch 1: the loss is nan, and the vector of user .* a lower alpha \(now"):
