@@ -1,8 +1,9 @@
-"""The harnesses stand beside their tests and are run as scripts, too: they find each other by name."""
+"""The harnesses are scripts in tools/faults, which import each other by name."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HARNESSES = Path(__file__).parents[2] / "tools" / "faults"
+sys.path.insert(0, str(HARNESSES))

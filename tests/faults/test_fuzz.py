@@ -1,4 +1,4 @@
-"""Two thousand harmed files, a few dozen for every reader; tests/faults/fuzz.py has the long run."""
+"""Two thousand harmed files, a few dozen for every reader; tools/faults/fuzz.py has the long run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES = 2000
 @pytest.fixture(scope="module")
 def fuzz() -> Any:
     """Loaded by name: the processes that read import it, too."""
-    path = Path(__file__).with_name("fuzz.py")
+    path = Path(__file__).parents[2] / "tools" / "faults" / "fuzz.py"
     spec = importlib.util.spec_from_file_location("fuzz", path)
     assert spec is not None
     assert spec.loader is not None

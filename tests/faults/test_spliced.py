@@ -1,6 +1,6 @@
 """Property-based: a valid file of any kind with any piece of it replaced by anything gives an answer or one sentence.
 
-Hypothesis shrinks what it finds to the smallest splice; tests/faults/fuzz.py has the numbers.
+Hypothesis shrinks what it finds to the smallest splice; tools/faults/fuzz.py has the numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ PIECES = st.one_of(
 
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    spec = importlib.util.spec_from_file_location("fuzz_readers", Path(__file__).with_name("fuzz.py"))
+    spec = importlib.util.spec_from_file_location(
+        "fuzz_readers", Path(__file__).parents[2] / "tools" / "faults" / "fuzz.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

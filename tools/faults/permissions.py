@@ -1,6 +1,6 @@
 """Files and folders of a run that may not be read or written: one sentence that names them, and nothing changes.
 
-python tests/faults/permissions.py
+python tools/faults/permissions.py
 
 Root may do anything, so there the commands run without the rights to pass over permissions (setpriv).
 """

@@ -1,6 +1,6 @@
 """Commands that are killed at random moments: nothing half-written under its final name, and a resume to the same bits.
 
-python tests/faults/kill.py --kills 200
+python tools/faults/kill.py --kills 200
 
 Each trial copies a prepared run, starts a command on it and kills it with SIGKILL: every other one after a random share
 of the time that the command takes, the others at a random moment of a phase, each phase in turn. It then looks at every

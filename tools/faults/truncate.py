@@ -1,6 +1,6 @@
 """Every file of a run cut short, then every command that reads: one sentence, or the very answer of the whole run.
 
-python tests/faults/truncate.py
+python tools/faults/truncate.py
 
 Each file is cut to nothing, one byte, a half and all but one byte. A command may refuse in one sentence that names the
 file or its run, answer as it does for the undamaged run, or say in its answer that the file does not tell how the run

@@ -1,6 +1,6 @@
 """Run a recprism command and note, at once and outside of the process, in which phase it is.
 
-python tests/faults/phases.py LOG WORDS...
+python tools/faults/phases.py LOG WORDS...
 
 Every line of LOG is the beginning of a phase: seconds and its name. What was written stays when the process is killed.
 """
@@ -34,9 +34,9 @@ PHASES = {
     ("runs/_run_parts/results.py", "save_certificate"): "writing the certificate",
     ("runs/jobs/diversify.py", "effect"): "measuring what it did",
     ("runs/neighbours.py", "neighbours_of"): "measuring what it did",
-    ("budget/scenario.py", "tune"): "tuning on validation",
+    ("paper/tuning.py", "tune"): "tuning on validation",
     ("paper/fronts.py", "frontier"): "reading on the test",
-    ("report/gather.py", "gather"): "gathering",
+    ("report/collect.py", "gather"): "gathering",
     ("report/html.py", "render"): "drawing",
     ("report/page.py", "write_report"): "writing the page",
 }

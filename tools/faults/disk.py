@@ -1,6 +1,6 @@
 """A disk that is full: one sentence, nothing half-written, and the same bits once there is room again.
 
-python tests/faults/disk.py
+python tools/faults/disk.py
 
 Each command runs on a small disk of its own (tmpfs, which needs root) with room for none, some or all of what it
 writes; afterwards the disk is made larger and the command taken up again.

@@ -1,6 +1,6 @@
 """An hour of runs in one process: does memory grow, do file handles stay open?
 
-python tests/faults/long_run.py --minutes 60
+python tools/faults/long_run.py --minutes 60
 
 Each round trains a small model, diversifies it twice (players; within a budget), writes the report, and asks the
 studio, all in this one process through the commands themselves. After it, memory, file handles and threads are noted:

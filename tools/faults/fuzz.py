@@ -1,7 +1,7 @@
 """Mutated and made-up files for every reader: an answer or one sentence, never a traceback, a hang or a memory hog.
 
-python tests/faults/fuzz.py --cases 100000      the long run
-python tests/faults/fuzz.py --seed 7 --reader csv --cases 1   one case again
+python tools/faults/fuzz.py --cases 100000      the long run
+python tools/faults/fuzz.py --seed 7 --reader csv --cases 1   one case again
 
 Each case is a valid file that was harmed (four of five) or plain noise. It is read in a process that may take 1 GiB
 more than it has at the start, with an alarm after two seconds of processor time. What is not a RecprismError counts as

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the readers with atheris: what reaches new code is kept and mutated further.
 
-python tests/faults/coverage_guided.py --reader csv -atheris_runs=20000
+python tools/faults/coverage_guided.py --reader csv -atheris_runs=20000
 
 Needs the package atheris (Linux, CPython 3.11 or 3.12), which is in no extra: the random mutations of fuzz.py run in
 the tests, this runs by hand. An answer or one sentence is good; anything else ends the run with the input.
