@@ -22,6 +22,7 @@ from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
 from recprism.explain.explanation import Explanation
 from recprism.explain.views import ItemView, UserView
+from recprism.metrics.registry import metric_name
 from recprism.models import Factors, make_model
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
 
@@ -140,7 +141,7 @@ class Diversifier:
         reaches part of the gain of the users' own vectors (docs/design/carry.md), and the certificate is not about it.
         """
         self._require_fitted()
-        if self.side == "item" or not self.result_.found.is_changed:
+        if self.result_.found.side == "item" or not self.result_.found.is_changed:
             return np.array(X, np.float32)
         return self.adapter_(X)
 
@@ -160,7 +161,7 @@ class Diversifier:
             metric: A name with a cut; the first goal by default.
         """
         self._require_fitted()
-        name = metric or f"{self.goal.partition('+')[0]}@{self.k}"
+        name = metric_name(metric or self.goal.partition("+")[0], self.k)
         later = known_pairs(X, self.split_.user_ids, self.split_.item_ids)
         judged = Split(self.met_, Incidence.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
         scenario = Scenario(self.base_, judged, self.subtopics_, "test", self.k)

@@ -12,6 +12,8 @@ from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
+from recprism.errors import InputError
+from recprism.metrics.registry import metric_name
 
 
 def audit(
@@ -88,10 +90,14 @@ def diversify(
 
     Stability: provisional.
     """
+    cost = f"ndcg@{case.k}"
+    asked = {metric_name(name, case.k): it for name, it in (guards or {}).items()}
+    if cost in asked:
+        raise InputError(f"{cost} has the budget already; leave it out of the guards")
     found = within_budget(
         case,
         goal,
-        {f"ndcg@{case.k}": budget, **(guards or {})},
+        {cost: budget, **asked},
         side=side,
         constraints=constraints,
         confidence=confidence,

@@ -18,7 +18,9 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
 from recprism.metrics import Evaluation, evaluate
+from recprism.metrics.registry import metric_name
 from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class Audit(Displayed):
 
         rows: list[dict[str, Any]] = []
         for goal, path in self.paths.items():
-            certified = {it.certified.trade_off: it.budget for it in self.stops[goal][::-1] if it.certified is not None}
+            certified = self.certified_for(goal)
             rows += [
                 {
                     "goal": goal,
@@ -91,6 +93,15 @@ class Audit(Displayed):
                 for point in path.points
             ]
         return pl.DataFrame(rows, infer_schema_length=None)
+
+    def certified_for(self, goal: str) -> dict[float, float]:
+        """Return trade-off -> the smallest budget that certifies the point; points without one are left out."""
+        found: dict[float, float] = {}
+        for stop in self.stops[goal]:  # smallest budget first; a budget certifies all points up to its last one
+            for point in self.paths[goal].points:
+                if stop.certified is not None and point.trade_off <= stop.certified.trade_off:
+                    found.setdefault(point.trade_off, stop.budget)
+        return found
 
     def _facts(self) -> dict[str, Any]:
         best = {goal: next((it for it in self.stops[goal][::-1] if it.certified), None) for goal in self.paths}
@@ -189,8 +200,12 @@ def cost_of_diversity(
     goals = [check_goal(goal) for goal in goals or default_goals(scenario.subtopics)]
     for goal in goals:
         require_possible(goal, scenario.subtopics)
-    allowed = [share(budget, "budget", ends=False) for budget in budgets]
-    guards = shares(guards or {}, "guard", ends=False)
+    allowed = sorted(share(budget, "budget", ends=False) for budget in budgets)
+    guards = shares({metric_name(name): it for name, it in (guards or {}).items()}, "guard", ends=False)
+    if COST in guards:
+        raise InputError(f"{COST} has the budgets already; leave it out of the guards")
+    if not allowed:
+        raise InputError("an audit needs at least one budget; name some, such as 0.01 and 0.05")
     confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
     has_labels = len(scenario.split.part(scenario.part)) > 0
     labelled = (COST, *GUARDS, *guards) if has_labels else ()

@@ -31,6 +31,7 @@ from recprism.data.split import Part
 from recprism.dials import CompiledVectors, lists_to_vectors
 from recprism.errors import InputError
 from recprism.metrics import parse
+from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.constrained import Violations
@@ -170,9 +171,7 @@ def within_budget(
     Stability: provisional.
     """
     goal = check_goal(goal)
-    for name in budgets:
-        parse(name)
-    budgets = shares(budgets, "budget", ends=False)
+    budgets = shares({metric_name(name, scenario.k): it for name, it in budgets.items()}, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")
@@ -189,6 +188,7 @@ def within_budget(
         certificate = walked.certificate(steps, exact=False)
         found = None if certificate.last is None else compiled_at(certificate.last)
     scenario.on(part).keep_lists(goal)
+    scenario.keep_lists(goal)
     step()
     if found is None or certificate.last is None:
         return Diversified(scenario.factors, Perturbation(), goal, side, certificate=certificate, provenance=WITHIN)

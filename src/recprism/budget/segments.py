@@ -104,7 +104,7 @@ class SegmentTable(Displayed):
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per segment, one column per field."""
-        return frame_of(type(self.rows[0]), self.rows)
+        return frame_of(type(self.rows[0]) if self.rows else ExposureChange, self.rows)
 
     def _facts(self) -> dict[str, Any]:
         return {"segments": len(self), "confidence": self.confidence}

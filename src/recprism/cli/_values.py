@@ -163,7 +163,7 @@ def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> di
     Returns:
         Metric -> share above 0. Aliases are written out, and a name without a cut means the first 10 places.
     """
-    from recprism.explain.evaluator import metric_name
+    from recprism.metrics.registry import metric_name
 
     found: dict[str, float] = {}
     for name, value in key_values(words or [], option).items():

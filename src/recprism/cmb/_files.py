@@ -77,7 +77,7 @@ def read_cmb(folder: Path, make: Callable[..., Model], base_folder: Path) -> tup
     delta = folder / "delta.safetensors"
     files = (folder / "cmb.json", base_folder / "factors.safetensors")
     hashes = {file.name: hash_of(file) for file in files}
-    require_bound(delta, noted_in_tensors(delta), hashes, "run `recprism diversify` again with --overwrite")
+    require_bound(delta, noted_in_tensors(delta), hashes, "run `recprism search` again with --overwrite")
     try:
         about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
         sides = {name: torch.from_numpy(array) for name, array in load_file(delta).items()}

@@ -137,8 +137,8 @@ def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.floa
         lists = held_out.rank(scenario.k, exclude=run.split().seen_before("test"))[0]
         scenario = StickyScenario(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
     constraints = constraints_of(asked.constraints, scenario.factors)
-    baked, _ = served_at(scenario, asked.goal, certified["trade_off"], constraints=constraints)
-    return baked.perturbation.applied_to(scenario.factors).user
+    compiled, _ = served_at(scenario, asked.goal, certified["trade_off"], constraints=constraints)
+    return compiled.perturbation.applied_to(scenario.factors).user
 
 
 def recommend_live(

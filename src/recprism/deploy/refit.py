@@ -239,7 +239,7 @@ def refit(
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
-        certify_on: The part whose labels decide, as in :func:`recprism.budget.path.within_budget`. Labels that the old
+        certify_on: The part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
             model had seen cannot evaluate lists with its items. If these are most of the validation part and no part is
             given, the scenario's own part decides.
         on_step: Receives progress.

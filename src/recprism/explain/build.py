@@ -18,13 +18,14 @@ from recprism.explain import _ranking as ranking
 from recprism.explain.axes import canonical
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
-from recprism.explain.evaluator import Evaluator, metric_name
+from recprism.explain.evaluator import Evaluator
 from recprism.explain.explanation import Explanation, Row, label_of
 from recprism.explain.naming import Labels, Name, name_coordinates
 from recprism.explain.parts import bias_and_rest
 from recprism.explain.score_directions import Directions, directions
 from recprism.explain.swaps import find_swaps
 from recprism.explain.verdict import Verdict
+from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 
 NEGLIGIBLE = 0.01  # of the largest: smaller moves are not counted as moves

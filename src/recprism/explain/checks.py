@@ -20,9 +20,10 @@ from recprism.explain._held_out import divided_users, learned_promotion, refitte
 from recprism.explain.build import explain, on_axes, usual_axes
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, PureBias, Shuffled, run_controls
-from recprism.explain.evaluator import METRICS, Evaluator, metric_name
+from recprism.explain.evaluator import METRICS, Evaluator
 from recprism.explain.explanation import Explanation
 from recprism.explain.naming import Labels
+from recprism.metrics.registry import metric_name
 
 GROUPS = 4  # of users, on each of which factors are ranked
 FEWEST_USERS = 20  # to be divided into groups

@@ -13,6 +13,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, deepest_cut, evaluate, parse
+from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 
 METRICS = (
@@ -95,9 +96,3 @@ class Evaluator:
         """Return metric -> mean over the users."""
         found = evaluate(self.lists(factors), self.context, self.metrics, bootstrap=0)
         return {score.name: score.mean for score in found.scores}
-
-
-def metric_name(word: str) -> str:
-    """Return the full name of a metric: ``SC`` becomes ``subtopic_coverage@10``."""
-    metric, cut = parse(word)
-    return f"{metric.name}@{10 if cut is None else cut}"

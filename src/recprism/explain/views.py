@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recprism._display import Displayed
 from recprism.explain import _ranking as ranking
 from recprism.explain.evaluator import Evaluator
 from recprism.explain.explanation import Explanation
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SHOWN = 3  # listed parts of a swap
 
@@ -48,14 +52,15 @@ class Swap:
     effects: dict[str, float]
 
 
-@dataclass(frozen=True)
-class UserView:
+@dataclass(frozen=True, repr=False)
+class UserView(Displayed):
     """The changes of one user's list.
 
     Attributes:
         user: The user id.
         swaps: Items that came and went.
-        factors: (label, mean |delta| over the items of the new list), largest first; empty if no item vector moved.
+        factors: (label, mean absolute change over the items of the new list), largest first; empty if no item vector
+            moved.
         directions: (label, name, coordinate) of each direction; the coordinate says how strongly the direction affects
             the user, and with which sign.
     """
@@ -65,12 +70,22 @@ class UserView:
     factors: tuple[tuple[str, float], ...]
     directions: tuple[tuple[str, str, float], ...]
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per swap."""
+        import polars as pl
+
+        columns = ("came", "went", "rank_in", "rank_out", "rise", "promotion")
+        return pl.DataFrame({name: [getattr(swap, name) for swap in self.swaps] for name in columns})
+
+    def _facts(self) -> dict[str, Any]:
+        return {"user": self.user, "swaps": len(self.swaps)}
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class ItemView:
+@dataclass(frozen=True, repr=False)
+class ItemView(Displayed):
     """The changes of one item.
 
     Attributes:

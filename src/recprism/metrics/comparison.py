@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from recprism._display import Displayed
 from recprism.errors import InputError
 from recprism.metrics._statistics import PAIRED_TESTS, Array, bootstrap_means, percentile_interval
 from recprism.metrics.evaluation import Evaluation, Score, frame_of, plain_row
@@ -53,8 +54,8 @@ class Difference:
         return f"{self.metric}@{self.k}"
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Displayed):
     """The changes from one evaluation to another.
 
     Attributes:
@@ -77,6 +78,10 @@ class Comparison:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def _facts(self) -> dict[str, Any]:
+        changes = {row.name: "" if row.relative is None else f"{100 * row.relative:+.1f} %" for row in self.rows[:5]}
+        return changes | {"metrics": len(self.rows)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism._display import Displayed
 from recprism.errors import InputError
 from recprism.metrics.registry import parse
 
@@ -50,8 +51,8 @@ class Score:
         return f"{self.metric}@{self.k}"
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Displayed):
     """Scores of one set of lists.
 
     Attributes:
@@ -89,6 +90,9 @@ class Evaluation:
         """Return the same rows, each with the value of ``baseline``, the lists of the most popular items."""
         reached = {score.name: score.mean for score in baseline.scores}
         return replace(self, scores=tuple(replace(it, popularity=reached.get(it.name)) for it in self.scores))
+
+    def _facts(self) -> dict[str, Any]:
+        return {score.name: score.mean for score in self.scores[:5]} | {"metrics": len(self.scores)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; NaN becomes None."""

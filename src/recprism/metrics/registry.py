@@ -116,6 +116,16 @@ def parse(text: str) -> tuple[Metric, int | None]:
     return metric, int(cut)
 
 
+def metric_name(word: str, k: int = 10) -> str:
+    """Return the full name of a metric; without a cut, it is cut at ``k``.
+
+    >>> metric_name("SC"), metric_name("recall@20")
+    ('subtopic_coverage@10', 'recall@20')
+    """
+    metric, cut = parse(word)
+    return f"{metric.name}@{k if cut is None else cut}"
+
+
 def canonical(name: str) -> str:
     """Return the registered name of an alias; other names are returned as they are.
 

@@ -1,4 +1,4 @@
-"""Collect the content of a page from a run as plain values. Nothing is cached or written."""
+"""Collect the content of a page from a run as plain values. The run keeps the lists of the path."""
 
 from __future__ import annotations
 
@@ -136,11 +136,7 @@ def _front(cost: Audit, goal: str, metric: str) -> tuple[FrontPoint, ...]:
     path = cost.paths[goal]
     if not cost.certified:
         return ()
-    certified: dict[float, float] = {}
-    for reach in cost.stops[goal]:  # smallest budget first: a point keeps the first budget that certifies it
-        for point in path.points:
-            if reach.certified is not None and point.trade_off <= reach.certified.trade_off:
-                certified.setdefault(point.trade_off, reach.budget)
+    certified = cost.certified_for(goal)
     return tuple(
         FrontPoint(
             point.trade_off,

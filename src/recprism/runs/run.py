@@ -90,7 +90,7 @@ class Run(RunResults):
         read_config(run.path / "config.toml")
         if result is not None and result not in run.results():
             there = ", ".join(run.results())
-            known = f"there are {there}" if there else f"make it with `recprism diversify {run.argument}`"
+            known = f"there are {there}" if there else f"make it with `recprism diversify {run.argument} --budget 5%`"
             raise InputError(f"{run.path}: has no result named {result}; {known}")
         return run
 
@@ -120,7 +120,7 @@ class Run(RunResults):
 
         advice = {
             "factors.safetensors": f"run `recprism train -o {self.path} --overwrite`",
-            "delta.safetensors": f"run `recprism diversify {self.argument}` again with --overwrite",
+            "delta.safetensors": f"make the result of {self.argument} again with --overwrite",
         }
         now = self._files.hashes("split.parquet", "factors.safetensors", "cmb.json", "result.json")
         for name, again in advice.items():

@@ -15,7 +15,8 @@ from recprism.budget.diversified import served_at
 from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.errors import StorageError
+from recprism.errors import BusyError, StorageError
+from recprism.runs._lock import held
 from recprism.runs.run import Run
 
 METRICS = (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
@@ -50,7 +51,7 @@ class RunPaths:
         stored = self._stored(goal)
         new = {f"{kind}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
         if not new.keys() <= stored.keys():
-            with suppress(StorageError):
+            with suppress(BusyError, StorageError), held(self._run.path):
                 self._run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
 
     def _stored(self, goal: str) -> dict[str, NDArray[np.int32]]:

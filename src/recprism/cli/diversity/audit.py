@@ -176,7 +176,7 @@ def print_paths(found: Audit) -> None:
     """Print what each point of a path costs and gains, who pays at one of them, and the same in words."""
     for goal, path in found.paths.items():
         names = tuple(path.base.values)
-        certified = {reach.certified.trade_off: reach.budget for reach in found.stops[goal][::-1] if reach.certified}
+        certified = found.certified_for(goal)
         judged = _parts(path.part, found.decided_on(goal)) + _mark(certified)
         print_title(f"\ntowards {goal}: change in percent at each point of the path{judged}")
         lines = [

@@ -40,21 +40,21 @@ def frontier(
     - `recprism frontier runs/x --goal catalogue_coverage --rivals mmr,exposure`
     """
     from recprism.budget.path import check_goal
-    from recprism.budget.scenario import Scenario
     from recprism.paper.fronts import BUDGETS
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.tuning import RIVALS, possible_rivals
     from recprism.parallel import executor_named
+    from recprism.runs.jobs.train import scenario_of
     from recprism.runs.run import Run
 
     goal = check_goal(goal)
     run = Run.open(run_directory)
-    factors, split, subtopics = run.factors(), run.split(), run.subtopics()
+    subtopics = run.subtopics()
     chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals]))
     for name in chosen:
         if name not in RIVALS:
             raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")
-    validation, test = (Scenario(factors, split, subtopics, part) for part in ("validation", "test"))
+    validation, test = (scenario_of(run, part) for part in ("validation", "test"))
     with progress_bar() as progress:
         task = progress.add_task("tuning", total=len(chosen) + 1, note="")
         fronts = fronts_of(

@@ -29,11 +29,12 @@ class RunResults(RunData, RunLists):
 
     def require_undiversified(self, *, overwrite: bool = False) -> None:
         """Refuse a second result of the same name, unless it may replace the first."""
-        if self.config.diversify is not None and not overwrite:
+        asked = self.config.diversify
+        if asked is not None and not overwrite:
             what = "a result" if self.result is None else f"a result named {self.result}"
-            raise InputError(
-                f"{self.path}: already has {what}; use --resume, --overwrite, another --name or another run"
-            )
+            stopped = asked.within is None and not self.is_diversified()
+            resume = f"continue it with `recprism search --resume {self.argument}`, or " if stopped else ""
+            raise InputError(f"{self.path}: already has {what}; {resume}use --overwrite, another --name or another run")
 
     def require_only_result(self) -> None:
         """Refuse to turn the vectors onto other axes if other results are changes of these vectors."""
@@ -41,7 +42,7 @@ class RunResults(RunData, RunLists):
         others = [it for it in (*unnamed, *self.results()) if it != (self.result or "the unnamed one")]
         if others:
             raise InputError(
-                f"{self.path}: --like turns the vectors that its other results ({', '.join(others)}) are made for; "
+                f"{self.path}: refit turns the vectors that its other results ({', '.join(others)}) are made for; "
                 "train into another run, or train again with --overwrite"
             )
 
@@ -81,7 +82,13 @@ class RunResults(RunData, RunLists):
     def diversified(self) -> Diversified:
         """Return the result, however it was found."""
         if not self.is_diversified():
-            raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument}`")
+            asked = self.config.diversify
+            if asked is not None and asked.within is not None:
+                raise InputError(
+                    f"{self.path}: no change was certified; try a larger budget, `recprism diversify {self.argument} "
+                    "--budget 10% --overwrite`"
+                )
+            raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
         return read_result(self.file("delta.safetensors").parent, self.path, self.certificate())
 

@@ -18,9 +18,10 @@ from recprism.explain._held_out import divided_users, learned_promotion, refitte
 from recprism.explain.change import Change
 from recprism.explain.controls import Controls, run_controls
 from recprism.explain.erasure import Erasure, erase, usual_features
-from recprism.explain.evaluator import METRICS, Evaluator, metric_name
+from recprism.explain.evaluator import METRICS, Evaluator
 from recprism.explain.parts import Parts, bias_and_rest
 from recprism.explain.verdict import Verdict
+from recprism.metrics.registry import metric_name
 from recprism.runs.run import Run
 
 

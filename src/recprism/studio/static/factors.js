@@ -17,7 +17,7 @@ export async function showFactors(name, diversified) {
   run = name;
   show(byId("factors-section"), true);
   if (!diversified) {
-    fill(byId("factors-verdict"), ...spoken("This run was not diversified, so there is no change to explain. `recprism diversify` makes a change."));
+    fill(byId("factors-verdict"), ...spoken("This run was not diversified, so there is no change to explain. `recprism diversify RUN --budget 5%` makes a change."));
     return;
   }
   byId("factors-verdict").textContent = "Erasing each factor to measure its effect; the first time this takes some seconds.";
