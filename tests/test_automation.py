@@ -56,6 +56,7 @@ def test_the_hooks_have_the_pinned_ruff() -> None:
 
 def test_one_version() -> None:
     assert yaml.safe_load(read("CITATION.cff"))["version"] == PROJECT["version"]
+    assert re.findall(r"^## (\S+)", read("CHANGELOG.md"), re.MULTILINE)[0] == PROJECT["version"]
 
 
 def test_the_lowest_versions_are_the_bounds(lowest: Callable[[dict[str, Any]], list[str]]) -> None:
