@@ -1,9 +1,8 @@
-"""The harnesses are scripts in tools/faults, which import each other by name."""
+"""The tests import the scripts of tools/faults, which import each other by name and also run on their own."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-HARNESSES = Path(__file__).parents[2] / "tools" / "faults"
-sys.path.insert(0, str(HARNESSES))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "faults"))

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
+import fuzz
 
 CASES = 2000
 
 
-@pytest.fixture(scope="module")
-def fuzz() -> Any:
-    """Loaded by name: the processes that read import it, too."""
-    path = Path(__file__).parents[2] / "tools" / "faults" / "fuzz.py"
-    spec = importlib.util.spec_from_file_location("fuzz", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz"] = module
-    sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
-    yield module
-    sys.path.remove(str(path.parent))
-
-
-def test_no_reader_falls_over(fuzz: Any, tmp_path: Path) -> None:
+def test_no_reader_falls_over(tmp_path: Path) -> None:
     seen, faults = fuzz.fuzz(fuzz.valid_run(tmp_path), CASES)
     assert sum(seen.values()) == CASES
     assert min(seen.values()) >= 20, "every reader is tried"
     assert faults == []
 
 
-def test_the_harness_notices(fuzz: Any, tmp_path: Path) -> None:
+def test_the_harness_notices(tmp_path: Path) -> None:
     """A reader that falls over, one that never ends and one that talks too much are found."""
 
     def falls(path: Path) -> None:
@@ -62,7 +44,7 @@ def test_the_harness_notices(fuzz: Any, tmp_path: Path) -> None:
         signal.signal(signal.SIGPROF, before)
 
 
-def test_most_cases_are_harmed_files_and_no_noise(fuzz: Any) -> None:
+def test_most_cases_are_harmed_files_and_no_noise() -> None:
     content = b"user_id,item_id\n" + b"1,2\n" * 200
     luck = random.Random(0)
     harmed = [fuzz.harm(content, luck) for _ in range(1000)]

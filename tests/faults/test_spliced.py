@@ -5,12 +5,11 @@ Hypothesis shrinks what it finds to the smallest splice; tools/faults/fuzz.py ha
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+import fuzz
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,16 +25,8 @@ PIECES = st.one_of(
 
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    spec = importlib.util.spec_from_file_location(
-        "fuzz_readers", Path(__file__).parents[2] / "tools" / "faults" / "fuzz.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz_readers"] = module
-    spec.loader.exec_module(module)
-    run = module.valid_run(tmp_path_factory.mktemp("spliced"))
-    return {reader.name: reader for reader in module.readers(run) if reader.name in KINDS}
+    run = fuzz.valid_run(tmp_path_factory.mktemp("spliced"))
+    return {reader.name: reader for reader in fuzz.readers(run) if reader.name in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)
