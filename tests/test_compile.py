@@ -61,7 +61,7 @@ def kernels(folder: Path) -> list[Path]:
 
 
 def test_an_edit_in_a_called_kernel_is_seen(copy: Path) -> None:
-    called = copy / "recprism" / "rerank" / "worth_loops.py"
+    called = copy / "recprism" / "rerank" / "_kernels" / "worth.py"
     source = called.read_text(encoding="utf-8")
     assert source.count("total += worth[") == 1
     called.write_text(source.replace("total += worth[", "total -= worth["), encoding="utf-8")
@@ -77,7 +77,7 @@ def test_only_the_latest_folders_are_left(copy: Path) -> None:
     for name in ("other-package", *(f"recprism-kernels-{n}" for n in range(6))):
         (places / name).mkdir()
         os.utime(places / name, (1e9, 1e9))
-    with (copy / "recprism" / "rerank" / "worth_loops.py").open("a", encoding="utf-8") as file:
+    with (copy / "recprism" / "rerank" / "_kernels" / "worth.py").open("a", encoding="utf-8") as file:
         file.write("# edited\n")
     folder = Path(run(copy, WHERE))
     assert folder.parent == places

@@ -462,7 +462,11 @@ def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     outcome = recprism("frontier", trained, "--goal", "catalogue_coverage", "--rivals", "exposure", "--json")
     assert outcome.code == 0, outcome.err
     ours, theirs, popular = outcome.json["fronts"]
-    assert (ours["method"], theirs["method"], popular["method"]) == ("optimal_pc", "exposure", "popularity")
+    assert (ours["method"], theirs["method"], popular["method"]) == (
+        "optimal_catalogue_coverage",
+        "exposure",
+        "popularity",
+    )
     assert popular["points"][0]["loss"] > 0.1
     assert ours["hypervolume"] > theirs["hypervolume"] > 0
     assert recprism("frontier", trained, "--rivals", "nobody").code == 2

@@ -46,8 +46,9 @@ def run(made: Run, tmp_path: Path) -> Run:
 
 
 def contents(run: Run) -> dict[str, bytes]:
-    """The files of the unnamed result, apart from the log of the run."""
-    return {it.name: it.read_bytes() for it in run.path.iterdir() if it.is_file() and it.name != "events.jsonl"}
+    """The files of the unnamed result, apart from what all results share: the log of the run, and paths."""
+    files = (it for it in run.path.iterdir() if it.is_file() and it.name != "events.jsonl")
+    return {it.name: it.read_bytes() for it in files if not it.name.startswith("path.")}
 
 
 def test_a_named_result_lives_in_its_own_folder_and_leaves_the_others_alone(run: Run) -> None:

@@ -99,7 +99,7 @@ def test_the_point_of_a_budget(scenarios: tuple[Scenario, Scenario]) -> None:
     one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}) for it in scenarios)
     assert one.compiled is not None
     assert one.to_dict() == two.to_dict()
-    assert same(*(it.perturbation.applied_to(scenarios[0].factors) for it in (one, two)))
+    assert same(*(it.change.applied_to(scenarios[0].factors) for it in (one, two)))
 
 
 def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]) -> None:
