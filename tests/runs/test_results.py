@@ -93,7 +93,7 @@ def test_a_name_is_letters_digits_and_two_signs(run: Run, name: str) -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones(run: Run, trained_run: Callable[..., Run]) -> None:
     with pytest.raises(InputError, match=r"has no result named timid; there are bold$"):
         Run.open(run.path, "timid")
-    with pytest.raises(InputError, match=r"make it with `recprism diversify .* --name timid`"):
+    with pytest.raises(InputError, match=r"make it with `recprism diversify .* --name timid --budget 5%`"):
         Run.open(trained_run().path, "timid")
 
 
