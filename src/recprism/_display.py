@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Displayed:
+class Displayed(ABC):
     """Adds a short ``repr``, a table for notebooks, and ``to_frame`` to a class that has ``to_dict``."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, ready for JSON."""
-        raise NotImplementedError
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per fact; classes with tabular data override this."""

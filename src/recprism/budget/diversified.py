@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,14 +14,12 @@ from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
 from recprism.budget.path import (
     Constraints,
-    MakeLists,
     Values,
     check_goal,
     constrained,
     deciding_part,
     lists_at,
     steps_towards,
-    tested_points,
 )
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb import CMB
@@ -133,6 +131,27 @@ def served_at(
     return compiled, np.asarray(served, np.int64)
 
 
+def served_lists(
+    scenario: Scenario,
+    goal: str,
+    trade_off: float,
+    *,
+    side: Side = "user",
+    constraints: Constraints | None = None,
+    depth: int | None = None,
+) -> Lists:
+    """Return the lists that compiled vectors serve at a path's point, at least ``depth`` long.
+
+    The scenario remembers lists of user vectors without constraints.
+    """
+    if side != "user" or constraints or (depth or 0) > scenario.k:
+        return served_at(scenario, goal, trade_off, side=side, constraints=constraints, depth=depth)[1]
+    known = scenario.known_lists(check_goal(goal), served=True)
+    if trade_off not in known:
+        known[trade_off] = served_at(scenario, goal, trade_off)[1]
+    return known[trade_off]
+
+
 @phase("walking the path and certifying", __name__)
 def within_budget(
     scenario: Scenario,
@@ -148,9 +167,8 @@ def within_budget(
 ) -> Diversified:
     """Find the most diverse vectors whose loss is certified to stay within all budgets.
 
-    The points of the path are tested in order, and the first that fails ends the walk. User vectors hold the lists of
-    a point exactly, so the lists themselves are tested; if some user's vector cannot hold its list, and for item
-    vectors, the lists that the vectors serve are tested.
+    The points of the path are tested in order, and the first that fails ends the walk. A test looks at the lists that
+    the vectors of a point serve, because vectors cannot hold every list.
 
     Args:
         scenario: What is served.
@@ -175,20 +193,27 @@ def within_budget(
     confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")
+    judge, names = scenario.on(part), tuple(budgets)
+    depth = max(int(name.partition("@")[2]) for name in names)
+    base = judge.judge(judge.factors.rank(depth, exclude=judge.seen)[0], names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
-    walked = _Walk(scenario.on(part), goal, budgets, side, constraints, confidence)
-
-    def compiled_at(last: int) -> tuple[CompiledVectors, Lists]:
-        return served_at(scenario, goal, steps[last], side=side, constraints=constraints)
-
-    certificate = walked.certificate(steps, exact=walked.may_be_exact, on_point=step)
-    found = None if certificate.last is None else compiled_at(certificate.last)
-    if walked.may_be_exact and found is not None and not _is_exact(found[0]):
-        certificate = walked.certificate(steps, exact=False)
-        found = None if certificate.last is None else compiled_at(certificate.last)
-    scenario.on(part).keep_lists(goal)
-    scenario.keep_lists(goal)
+    tested: list[Values] = []
+    certificate: Certificate | None = None
+    for trade_off in steps:
+        lists = served_lists(judge, goal, trade_off, side=side, constraints=constraints, depth=depth)
+        tested.append(judge.judge(lists, names))
+        certificate = certify(base, tested, budgets, confidence=confidence, part=part)
+        step()
+        if certificate.last != len(tested) - 1:
+            break
+    assert certificate is not None
+    found = None
+    if certificate.last is not None:
+        found = served_at(scenario, goal, steps[certificate.last], side=side, constraints=constraints)
+    for kept in (judge, scenario):
+        kept.keep_lists(goal)
+        kept.keep_lists(goal, served=True)
     step()
     if found is None or certificate.last is None:
         return Diversified(scenario.factors, Perturbation(), goal, side, certificate=certificate, provenance=WITHIN)
@@ -207,56 +232,3 @@ def within_budget(
         violations,
         provenance=WITHIN,
     )
-
-
-def _is_exact(compiled: CompiledVectors) -> bool:
-    """Whether every list comes back as it was wanted, in its order."""
-    return bool((compiled.kept == 1).all() and (compiled.in_order == 1).all())
-
-
-@dataclass(frozen=True, eq=False)
-class _Walk:
-    """The test of a path, point after point."""
-
-    judge: Scenario
-    goal: str
-    budgets: Mapping[str, float]
-    side: Side
-    constraints: Constraints | None
-    confidence: float
-
-    @property
-    def depth(self) -> int:
-        return max(int(name.partition("@")[2]) for name in self.budgets)
-
-    @property
-    def may_be_exact(self) -> bool:
-        """Whether vectors can serve the very lists of the path: no guard looks behind their end."""
-        return self.side == "user" and self.depth <= self.judge.k
-
-    def certificate(self, steps: Sequence[float], *, exact: bool, on_point: Any = lambda: None) -> Certificate:
-        names = tuple(self.budgets)
-        base = self.judge.judge(self.judge.factors.rank(self.depth, exclude=self.judge.seen)[0], names)
-        make: MakeLists = partial(_wanted, goal=self.goal, constraints=self.constraints)
-        if not exact:
-            make = partial(_served, goal=self.goal, side=self.side, constraints=self.constraints, depth=self.depth)
-        tested: list[Values] = []
-        certificate: Certificate | None = None
-        for point in tested_points(self.judge, steps, make, names):
-            tested.append(point.values)
-            certificate = certify(base, tested, self.budgets, confidence=self.confidence, part=self.judge.part)
-            on_point()
-            if certificate.last != len(tested) - 1:
-                break
-        assert certificate is not None
-        return certificate
-
-
-def _wanted(scenario: Scenario, trade_off: float, *, goal: str, constraints: Constraints | None) -> Lists:
-    return lists_at(scenario, goal, trade_off, constraints)
-
-
-def _served(
-    scenario: Scenario, trade_off: float, *, goal: str, side: Side, constraints: Constraints | None, depth: int
-) -> Lists:
-    return served_at(scenario, goal, trade_off, side=side, constraints=constraints, depth=depth)[1]

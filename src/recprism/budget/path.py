@@ -7,7 +7,7 @@ the lists of a scenario are computed once (:meth:`recprism.budget.Scenario.known
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,6 @@ and much on sparse data (docs/frontier.md). It is fixed, so that no label is spe
 
 Values = dict[str, NDArray[np.float64]]
 Constraints = Mapping[str, Any]
-MakeLists = Callable[[Scenario, float], Lists]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,10 +217,3 @@ def _point(shared: tuple[Scenario, str, tuple[str, ...]], trade_off: float) -> P
 def point_of(scenario: Scenario, lists: Lists, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
     """Judge lists as a point of a path."""
     return PathPoint(trade_off, lists, scenario.judge(lists, metrics))
-
-
-def tested_points(
-    scenario: Scenario, steps: Sequence[float], make: MakeLists, metrics: tuple[str, ...]
-) -> Iterator[PathPoint]:
-    """Make and judge one point after another, each when it is asked for."""
-    return (point_of(scenario, make(scenario, step), step, metrics) for step in steps)

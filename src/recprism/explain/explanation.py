@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
 from recprism.data._ids import as_id_array, id_positions
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import _ranking as ranking
 from recprism.explain import _sentences as sentences
@@ -135,10 +134,6 @@ class Explanation(Displayed):
     def individual(self, side: str = "item", rows: ArrayLike | None = None) -> FloatArray:
         """``(n, d)`` absolute change of each item (user)."""
         return ranking.individual(self._side(side), rows)
-
-    def of_subtopic(self, subtopics: Subtopics, name: str) -> FloatArray:
-        """``(d,)`` mean of the absolute change over the items of one subtopic."""
-        return self.shared("item", ranking.items_of(subtopics, name))
 
     def ends(self, number: int, n: int = 5) -> dict[str, Any]:
         """List the users a direction affects most, and the items it raises and lowers for them."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
-from recprism.budget.diversified import served_at
+from recprism.budget.diversified import served_lists
 from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data.progress import ProgressCallback, count_steps
@@ -136,7 +136,7 @@ def make_path(
     step = count_steps(on_step, "walking the path", len(steps_towards(goal)) * (1 if judge is scenario else 2))
     points = _served_points(scenario, goal, names, step)
     deciding = points
-    if judge is not scenario and len(judge.split.part(part)):
+    if judge is not scenario:
         deciding = _served_points(judge, goal, (COST,), step)
     losses, upper, users = None, None, scenario.factors.n_users
     if COST in deciding[0].values:
@@ -151,12 +151,9 @@ def _served_points(
     scenario: Scenario, goal: str, metrics: tuple[str, ...], on_point: Callable[[], None]
 ) -> list[PathPoint]:
     """Return the base and the points of the path, as compiled user vectors serve them."""
-    known = scenario.known_lists(goal, served=True)
     points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
     for trade_off in steps_towards(goal):
-        if trade_off not in known:
-            known[trade_off] = served_at(scenario, goal, trade_off)[1]
-        points.append(point_of(scenario, known[trade_off], trade_off, metrics))
+        points.append(point_of(scenario, served_lists(scenario, goal, trade_off), trade_off, metrics))
         on_point()
     scenario.keep_lists(goal)
     scenario.keep_lists(goal, served=True)
