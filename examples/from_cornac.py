@@ -12,7 +12,8 @@ import recprism as rp
 from recprism.models.adapters import from_cornac
 from recprism.report import write_report
 from recprism.runs import BudgetConfig
-from recprism.runs.jobs import diversify_within, run_from_factors, scenario_of
+from recprism.runs import scenario_of
+from recprism.runs.jobs import diversify_within, run_from_factors
 
 data = rp.load("ml-latest-small")
 split = data.split(seed=0)

@@ -14,7 +14,8 @@ from recprism._log import phase
 from recprism.budget.audit import cost_of_diversity
 from recprism.runs.config import BudgetConfig, DataConfig, ModelConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.train import evaluate_run, recommend, scenario_of, start, train
+from recprism.runs.jobs.train import evaluate_run, recommend, start, train
+from recprism.runs.scenario import scenario_of
 
 DONE = re.compile(r"(.*): done in \d+\.\d\d s")
 

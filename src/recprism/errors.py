@@ -25,6 +25,13 @@ class InputError(RecprismError, ValueError):
     exit_code = 2
 
 
+class ConstraintError(RecprismError):
+    """Lists cannot keep a constraint that they must keep.
+
+    Stability: provisional.
+    """
+
+
 class StorageError(RecprismError):
     """A file cannot be read or written: the disk is full, or permissions are missing.
 

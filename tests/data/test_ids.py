@@ -13,7 +13,7 @@ from recprism.data._ids import as_id_array, canonical_ids, find_ids, id_position
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs.jobs.imported import run_from_factors
-from recprism.runs.jobs.train import scenario_of
+from recprism.runs.scenario import scenario_of
 
 SEVEN = [pl.Series([7]), pl.Series(["7"]), pl.Series([7.0]), pl.Series(["7.0"]), pl.Series([7], dtype=pl.UInt8)]
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from recprism.deploy.export import export_run, load_export
-from recprism.deploy.live import hidden_live, live_factors, live_figures, recommend_live
+from recprism.deploy.live import live_factors, live_figures, recommend_live
 from recprism.deploy.monitor import monitor
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
@@ -21,6 +21,7 @@ from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +90,7 @@ def test_lists_of_the_trained_model_gain_nothing(runs: dict[str, Run]) -> None:
 def test_a_consumed_item_is_counted(runs: dict[str, Run]) -> None:
     run = runs["trained"]
     taken = int(run.split().test.row(0)[0])
-    found = live_figures(run, run.factors(), np.array([0]), np.array([[taken, -1]]), hidden_live(run))
+    found = live_figures(run, scenario_of(run, live=True), run.factors(), np.array([0]), np.array([[taken, -1]]))
     assert (found.consumed, found.places) == (1, 1)
 
 
@@ -98,7 +99,7 @@ def test_user_vectors_hold_the_rule_solved_for_the_whole_history(runs: dict[str,
     run = runs["user"]
     seen = run.split().live().train
     gains = [
-        live_figures(run, it, np.array([0]), np.array([[-1]]), hidden_live(run)).gain
+        live_figures(run, scenario_of(run, live=True), it, np.array([0]), np.array([[-1]])).gain
         for it in (live_factors(run), run.diversified().factors)
     ]
     assert gains[0] is not None

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recprism.errors import InputError
+from recprism.errors import ConstraintError, InputError
 from recprism.metrics.catalogue import tail_items
 from recprism.rerank import MMR, RERANKERS, Constrained, ExposureAware, Features, XQuAD, reranker
 
@@ -132,7 +132,12 @@ class TestReport:
         found = method.report(picks, features=FEATURES)
         assert not found.none
         assert found.sentence() == "at least 100% war: broken in 1 lists, by 2 places, 2 at most."
-        assert found.to_dict()["constraints"][0] == {"constraint": "banned items", "lists": 0, "places": 0, "worst": 0}
+        held = {"constraint": "banned items", "lists": 0, "places": 0, "worst": 0, "example": None}
+        assert found.to_dict()["constraints"][0] == held
+        with pytest.raises(
+            ConstraintError, match="at least 100% war cannot be kept in 1 of 1 lists, such as that of user 0"
+        ):
+            found.require_none()
 
     def test_report_accepts_lists_of_any_source(self) -> None:
         limits = {"max_share": {0: 0.5}, "tail_floor": 0.5, "popularity": [9, 9, 9, 9, 9, 0]}

@@ -11,7 +11,7 @@ import pytest
 
 from recprism.runs._card import BEFORE, card, write_card
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, ModelConfig, RunConfig
-from recprism.runs.jobs.diversify import diversify, diversify_within
+from recprism.runs.jobs.diversify import begin_search, diversify_within, search
 from recprism.runs.jobs.train import evaluate_run, recommend, start, train
 from recprism.runs.run import Run
 
@@ -83,33 +83,23 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
 
 def test_metrics_are_deleted_with_the_result_that_they_measure(run: Run) -> None:
     for overwrite in (False, True):
-        run.set_diversify(DiversifyConfig(settings={"iterations": 2}), overwrite=overwrite)
-        diversify(run)
+        search(begin_search(run, DiversifyConfig(settings={"iterations": 2}), overwrite=overwrite))
         assert "Not measured yet" in section(written(run), "Metrics"), "these are other lists"
         run.save_metrics(evaluate_run(run, ["subtopic_coverage@5"], bootstrap=0).to_frame())
         run.save_recommendations(recommend(run, 5))
         assert "The diversified lists, as they were measured last." in section(card(run), "Metrics")
-    diversify(run)
+    search(run)
     assert "Not measured yet" in section(written(run), "Metrics"), "searched once more"
     run.save_metrics(evaluate_run(run, ["subtopic_coverage@5"], bootstrap=0, base=True).to_frame(), base=True)
     assert "Lists of the trained model, as they were measured last." in section(card(run), "Metrics")
-    diversify(run)
+    search(run)
     assert BEFORE in section(written(run), "Metrics"), "the trained model is the same"
-    run.set_diversify(DiversifyConfig(settings={"iterations": 2}), overwrite=True)
+    search(begin_search(run, DiversifyConfig(settings={"iterations": 2}), overwrite=True))
     assert not (run.path / "recommendations.parquet").exists()
 
 
-def test_where_nothing_is_certified_the_card_says_so(run: Run) -> None:
-    asked = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6}, certify_on="test")
-    assert diversify_within(run, asked).compiled is None
-    assert "No change of the lists is certified" in section(written(run), "Diversified")
-    assert "The vectors stay as they are." in section(written(run), "Diversified")
-
-
 def test_a_search_without_a_budget_certifies_nothing(run: Run) -> None:
-    run.set_diversify(DiversifyConfig(settings={"iterations": 2, "reward_on": "test"}))
-    assert "Begun and not ended" in card(run)
-    diversify(run)
+    search(begin_search(run, DiversifyConfig(settings={"iterations": 2, "reward_on": "test"})))
     text = written(run)
     assert "nothing about the price is certified" in section(text, "Diversified")
     assert "| iterations | 2 |" in section(text, "Diversified")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import aligned, run_from_factors
-from recprism.runs.jobs.train import recommend, scenario_of
+from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +137,17 @@ def test_a_division_of_your_own_is_called_given(factors: Factors, small: Dataset
 
 
 def test_a_second_budget_replaces_the_first_only_when_asked(
-    factors: Factors, small: Dataset, split: Split, tmp_path: Path
+    factors: Factors, small: Dataset, split: Split, tmp_path: Path, trained_run: Callable[..., Run]
 ) -> None:
     run = run_from_factors(tmp_path / "run", factors, small, split)
     asked = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 1e-6})
     with pytest.raises(InputError, match="there is no path towards 'scc'"):
         diversify_within(run, BudgetConfig(goal="scc", budgets={"ndcg@10": 0.1}))
     assert run.config.diversify is None, "a refused request leaves no trace"
-    diversify_within(run, asked)
+    assert not diversify_within(run, asked).is_changed
+    assert run.config.diversify is None, "nothing was certified, so nothing is kept"
+    run, asked = trained_run(3, 16), BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.3})
+    assert diversify_within(run, asked).is_changed
     with pytest.raises(InputError, match="already has a result"):
         diversify_within(run, asked)
     assert diversify_within(run, asked, overwrite=True).goal == "subtopic_coverage"

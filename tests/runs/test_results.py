@@ -16,7 +16,7 @@ from recprism.deploy.refitted_run import refit_run
 from recprism.errors import BusyError, InputError
 from recprism.runs._lock import held
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
-from recprism.runs.jobs.diversify import diversify, diversify_within
+from recprism.runs.jobs.diversify import begin_search, diversify_within, interrupted_search, search
 from recprism.runs.listing import list_runs
 from recprism.runs.neighbours import noted
 from recprism.runs.run import Run
@@ -123,7 +123,9 @@ def test_training_again_removes_every_result_and_no_other_files(run: Run) -> Non
     said = run.replaced(everything=True)
     assert "results/bold/delta.safetensors" in said
     assert "results/bold/export-npz/users.npz" not in said
-    Run.create(run.path, RunConfig(), overwrite=True)
+    new = Run.create(run.path, RunConfig(), overwrite=True)
+    assert all((run.path / it).exists() for it in said), "nothing is removed before the new run is there"
+    new.commit()
     assert [it for it in said if (run.path / it).exists()] == ["config.toml"]
     assert (mine / "users.npz").exists()
     assert run.results() == []
@@ -141,19 +143,20 @@ def test_refit_is_refused_if_other_results_depend_on_the_vectors(run: Run, train
 
 def test_a_search_that_stops_is_resumed_under_its_name(trained_run: Callable[..., Run]) -> None:
     settings = {"iterations": 6, "diversity": "subtopic_coverage"}
-    whole, halted = (trained_run(2, 8).named("players") for _ in range(2))
-    for one in (whole, halted):
-        one.set_diversify(DiversifyConfig(settings=settings))
+    runs = [trained_run(2, 8).named("players") for _ in range(2)]
+    whole, halted = (begin_search(one, DiversifyConfig(settings=settings)) for one in runs)
 
     def stop(step: object) -> None:
         if len([it for it in halted.events() if it["event"] == "step"]) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        diversify(halted, stop)
+        search(halted, stop)
     assert halted.file("search.checkpoint.safetensors").exists()
-    assert not (halted.path / "search.checkpoint.safetensors").exists()
-    found = [diversify(one) for one in (whole, Run.open(halted.path, "players"))]
+    assert runs[1].results() == [], "there is no result before the search has ended"
+    found = [search(one) for one in (whole, interrupted_search(Run.open(halted.path).named("players")))]
+    assert runs[1].results() == ["players"]
+    halted = runs[1]
     assert all(isinstance(it, CMB) for it in found)
     files = [one.file("delta.safetensors").read_bytes() for one in (whole, halted)]
     assert files[0] == files[1]
@@ -254,12 +257,12 @@ def test_overwrite_says_what_it_removes(run: Run, call: Call, capsys: pytest.Cap
     assert call(*words, "--overwrite") == 0
     said = capsys.readouterr().err
     removed = "results/bold/certificate.json, results/bold/delta.safetensors, results/bold/result.json"
-    assert f"removing from {run.path}: {removed}\n" in said
+    assert f"replacing at the end, in {run.path}: {removed}\n" in said
     assert call(*words[:4], "--name", "new", "-m", "subtopic_coverage@10", "--overwrite") == 0
-    assert "removing from" not in capsys.readouterr().err, "there was nothing"
+    assert "replacing" not in capsys.readouterr().err, "there was nothing"
     assert call("train", "-o", run.path, "--overwrite", "--set", "epochs=1", "--set", "dim=8") == 0
     said = capsys.readouterr().err
-    assert f"removing from {run.path}: " in said
+    assert f"replacing at the end, in {run.path}: " in said
     assert "factors.safetensors" in said
     assert "results/new/delta.safetensors" in said
     assert not (run.path / "results").exists()

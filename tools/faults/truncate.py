@@ -195,14 +195,13 @@ class Reading:
 
     def _interrupted_search(self) -> None:
         from recprism.runs.config import DiversifyConfig
-        from recprism.runs.jobs.diversify import diversify
+        from recprism.runs.jobs.diversify import begin_search, search
         from recprism.runs.run import Run
 
         shutil.copytree(self.run, self.folder / "searching")
-        run = Run.open(self.folder / "searching")
-        run.set_diversify(DiversifyConfig(settings={"iterations": 12}))
+        run = begin_search(Run.open(self.folder / "searching"), DiversifyConfig(settings={"iterations": 12}))
         with contextlib.suppress(KeyboardInterrupt):
-            diversify(run, lambda step: _interrupt_at(step.iteration, 5))
+            search(run, lambda step: _interrupt_at(step.iteration, 5))
 
     def _whole(self) -> None:
         self._must("diversify", "RUN", *BUDGET)

@@ -16,6 +16,7 @@ from recprism.budget.certificate import Certificate
 from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_path
+from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.errors import InputError
@@ -57,7 +58,7 @@ class Result(Displayed):
         """The metrics before and after, user by user, on the scenario's part."""
         case = self.scenario
         before, after = (
-            evaluate(factors.rank(case.k, exclude=case.seen)[0], case.context, self._metrics, users=case.split.user_ids)
+            evaluate(case.rank(factors)[0], case.context, self._metrics, users=case.split.user_ids)
             for factors in (self.found.base, self.found.factors)
         )
         return compare(before, after)
@@ -71,8 +72,13 @@ class Result(Displayed):
         others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage", "gini"))
         return tuple(dict.fromkeys((*goals, *others)))
 
+    @cached_property
+    def _live(self) -> Scenario:
+        case = self.scenario
+        return Scenario(case.factors, case.split.live(), case.subtopics, "test", case.k, constraints=case.constraints)
+
     def recommend(self, users: Any, k: int = 10) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return lists for real users: items of all known interactions are left out.
+        """Return lists for real users: items of all known interactions are left out, and the constraints hold.
 
         Args:
             users: Ids of the users.
@@ -81,8 +87,11 @@ class Result(Displayed):
         Returns:
             ``(n, k)`` item ids, and their scores.
         """
-        split = self.scenario.split
-        return self.factors.recommend(users, k, exclude=split.seen_before("test").union(split.test))
+        single = np.isscalar(users)
+        wanted = as_id_array([users] if single else users, "user", distinct=False)
+        items, scores = self._live.rank(self.factors, k, users=id_positions(wanted, self.factors.user_ids, "user"))
+        ids = self.factors.ids_of(items)
+        return (ids[0], scores[0]) if single else (ids, scores)
 
     def explain(
         self,

@@ -80,7 +80,8 @@ def diversify(
         guards: Further metrics, and the share of each that may be lost.
         side: Whose vectors change: "user" (an index of items stays as it is) or "item".
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
-            tail_floor, per_user_diversity. Items are row numbers, categories are names.
+            tail_floor, per_user_diversity. Items are row numbers, categories are names. They are added to those of
+            ``case``, and the result's lists keep them. What cannot be kept is in ``result.found.violations``.
         confidence: Of the certificate.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the progress.
@@ -94,12 +95,12 @@ def diversify(
     asked = {metric_name(name, case.k): it for name, it in (guards or {}).items()}
     if cost in asked:
         raise InputError(f"{cost} has the budget already; leave it out of the guards")
+    case = case.under({**case.constraints, **(constraints or {})})
     found = within_budget(
         case,
         goal,
         {cost: budget, **asked},
         side=side,
-        constraints=constraints,
         confidence=confidence,
         certify_on=certify_on,
         on_step=on_step,

@@ -12,16 +12,8 @@ import numpy as np
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
-from recprism.budget.path import (
-    Constraints,
-    Values,
-    check_goal,
-    constrained,
-    deciding_part,
-    lists_at,
-    steps_towards,
-)
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.path import Values, check_goal, deciding_part, lists_at, steps_towards
+from recprism.budget.scenario import Constraints, Lists, Scenario
 from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
@@ -52,7 +44,10 @@ class Diversified(Displayed):
         certificate: What the change costs at most; None if no budget was given. If another part than the scenario's
             certifies, the lists of that part were tested, and the change is made for the scenario's own.
         compiled: How the vectors hold the lists; None if nothing was certified, or if it was read from a file.
-        violations: Of the constraints, in the lists that the vectors serve.
+        violations: Of the constraints, in the lists that the vectors serve; None without constraints.
+        constraints: What all lists keep, as in :class:`recprism.budget.Scenario`.
+        constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
+            not part of the certified loss.
         search: The players' search that found the change; None if it was found within a budget.
         provenance: How the change was found, in plain values.
 
@@ -67,6 +62,8 @@ class Diversified(Displayed):
     certificate: Certificate | None = None
     compiled: CompiledVectors | None = None
     violations: Violations | None = None
+    constraints: Constraints = field(default_factory=dict)
+    constraint_costs: Mapping[str, float] = field(default_factory=dict)
     search: CMB | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,6 +86,12 @@ class Diversified(Displayed):
         return self.change.item is not None or self.change.user is not None
 
     @property
+    def banned(self) -> Sequence[int]:
+        """Numbers of the items that no list shows."""
+        found: Sequence[int] = self.constraints.get("banned", ())
+        return found
+
+    @property
     def objective(self) -> str:
         """The metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name."""
         try:
@@ -102,7 +105,8 @@ class Diversified(Displayed):
         words = None if self.compiled is None else self.compiled.sentence()
         violations = None if self.violations is None else self.violations.to_dict()
         certificate = None if self.certificate is None else self.certificate.to_dict()
-        return {**about, "compiled": words, "violations": violations, "certificate": certificate}
+        costs = {"constraint_costs": dict(self.constraint_costs)} if self.constraint_costs else {}
+        return {**about, "compiled": words, "violations": violations, **costs, "certificate": certificate}
 
     def _facts(self) -> dict[str, Any]:
         return {"goal": self.goal, "side": self.side, "trade_off": self.trade_off, "changed": self.is_changed}
@@ -114,7 +118,6 @@ def served_at(
     trade_off: float,
     *,
     side: Side = "user",
-    constraints: Constraints | None = None,
     depth: int | None = None,
 ) -> tuple[CompiledVectors, Lists]:
     """Compile the lists of a path's point into vectors.
@@ -124,11 +127,10 @@ def served_at(
 
     Stability: provisional.
     """
-    wanted = lists_at(scenario, goal, trade_off, constraints)
+    wanted = lists_at(scenario, goal, trade_off)
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
-    compiled = lists_to_vectors(scenario.factors, wanted, side, exclude=scenario.seen, order=side == "user")
-    served, _ = compiled.applied_to(scenario.factors).rank(depth or scenario.k, exclude=scenario.seen)
-    return compiled, np.asarray(served, np.int64)
+    compiled = lists_to_vectors(scenario.factors, wanted, side, exclude=scenario.hidden, order=side == "user")
+    return compiled, scenario.rank(compiled.applied_to(scenario.factors), depth)[0]
 
 
 def served_lists(
@@ -137,15 +139,14 @@ def served_lists(
     trade_off: float,
     *,
     side: Side = "user",
-    constraints: Constraints | None = None,
     depth: int | None = None,
 ) -> Lists:
     """Return the lists that compiled vectors serve at a path's point, at least ``depth`` long.
 
-    The scenario remembers lists of user vectors without constraints.
+    The scenario remembers lists of user vectors.
     """
-    if side != "user" or constraints or (depth or 0) > scenario.k:
-        return served_at(scenario, goal, trade_off, side=side, constraints=constraints, depth=depth)[1]
+    if side != "user" or (depth or 0) > scenario.k:
+        return served_at(scenario, goal, trade_off, side=side, depth=depth)[1]
     known = scenario.known_lists(check_goal(goal), served=True)
     if trade_off not in known:
         known[trade_off] = served_at(scenario, goal, trade_off)[1]
@@ -159,7 +160,6 @@ def within_budget(
     budgets: Mapping[str, Share],
     *,
     side: Side = "user",
-    constraints: Constraints | None = None,
     confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
@@ -168,15 +168,14 @@ def within_budget(
     """Find the most diverse vectors whose loss is certified to stay within all budgets.
 
     The points of the path are tested in order, and the first that fails ends the walk. A test looks at the lists that
-    the vectors of a point serve, because vectors cannot hold every list.
+    the vectors of a point serve, because vectors cannot hold every list. Losses count from the base lists under the
+    same constraints; what the constraints cost by themselves is reported apart.
 
     Args:
-        scenario: What is served.
+        scenario: What is served, and the constraints that all lists keep.
         goal: The metric to raise, or several joined by +.
         budgets: Metric with cut -> the share of it that may be lost.
         side: Whose vectors are changed.
-        constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
-            tail_floor, per_user_diversity. What cannot be met is in ``violations``.
         confidence: Of the certificate.
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
@@ -195,13 +194,13 @@ def within_budget(
     scenario.split.require_labels(part, "a certified budget")
     judge, names = scenario.on(part), tuple(budgets)
     depth = max(int(name.partition("@")[2]) for name in names)
-    base = judge.judge(judge.factors.rank(depth, exclude=judge.seen)[0], names)
+    base = judge.judge(judge.rank(judge.factors, depth)[0], names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in steps:
-        lists = served_lists(judge, goal, trade_off, side=side, constraints=constraints, depth=depth)
+        lists = served_lists(judge, goal, trade_off, side=side, depth=depth)
         tested.append(judge.judge(lists, names))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
@@ -210,25 +209,29 @@ def within_budget(
     assert certificate is not None
     found = None
     if certificate.last is not None:
-        found = served_at(scenario, goal, steps[certificate.last], side=side, constraints=constraints)
+        found = served_at(scenario, goal, steps[certificate.last], side=side)
     for kept in (judge, scenario):
         kept.keep_lists(goal)
         kept.keep_lists(goal, served=True)
     step()
+    about: dict[str, Any] = {
+        "certificate": certificate,
+        "constraints": scenario.constraints,
+        "constraint_costs": _costs(judge, depth, base),
+        "provenance": WITHIN,
+    }
     if found is None or certificate.last is None:
-        return Diversified(scenario.factors, Perturbation(), goal, side, certificate=certificate, provenance=WITHIN)
+        return Diversified(scenario.factors, Perturbation(), goal, side, **about)
     (compiled, served), trade_off = found, steps[certificate.last]
-    violations = None
-    if constraints:
-        violations = constrained(scenario, goal, trade_off, constraints).report(served, features=scenario.features)
-    return Diversified(
-        scenario.factors,
-        compiled.perturbation,
-        goal,
-        side,
-        trade_off,
-        certificate,
-        compiled,
-        violations,
-        provenance=WITHIN,
-    )
+    about |= {"compiled": compiled, "violations": scenario.violations(served)}
+    return Diversified(scenario.factors, compiled.perturbation, goal, side, trade_off, **about)
+
+
+def _costs(judge: Scenario, depth: int, base: Values) -> dict[str, float]:
+    """Return metric -> the share of it that the constraints take from the base lists; empty without constraints."""
+    if not judge.constraints:
+        return {}
+    free = judge.under(None)
+    without = free.judge(free.rank(free.factors, depth)[0], tuple(base))
+    before, after = ({name: float(np.nanmean(it)) for name, it in of.items()} for of in (without, base))
+    return {name: 1 - after[name] / before[name] for name in base if before[name]}

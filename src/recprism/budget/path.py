@@ -9,34 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.scenario import DEPTH, Lists, Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.registry import canonical
-from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 STEPS_TOWARDS = {"catalogue_coverage": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
 """Trade-offs of goals that need others: an item in no list costs little to show once."""
 
-DEPTH = 100
 HISTORY_WEIGHT = 0.2
 """Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,
 and much on sparse data (docs/frontier.md). It is fixed, so that no label is spent on it."""
 
 Values = dict[str, NDArray[np.float64]]
-Constraints = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,52 +123,22 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
     return "validation" if len(split.validation) else otherwise
 
 
-def lists_at(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints | None = None) -> Lists:
-    """Return ``(n_users, k)`` optimal lists at a trade-off.
-
-    Without constraints, the scenario remembers them.
-    """
+def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
+    """Return ``(n_users, k)`` optimal lists at a trade-off; the scenario remembers them."""
     require_possible(goal, scenario.subtopics)
-    if constraints:
-        return _solve(scenario, goal, trade_off, constraints)
     known = scenario.known_lists(check_goal(goal))
     if trade_off not in known:
-        known[trade_off] = _solve(scenario, goal, trade_off, {})
+        items, scores = (array[:, :DEPTH] for array in scenario.candidates)
+        method = scenario.constrained(_rule(scenario, goal, trade_off))
+        known[trade_off] = np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
     return known[trade_off]
 
 
-def _solve(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints) -> Lists:
-    items, scores = (array[:, :DEPTH] for array in scenario.candidates)
-    method = constrained(scenario, goal, trade_off, _pins_of_users(scenario, constraints))
-    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
-
-
-def _pins_of_users(scenario: Scenario, constraints: Constraints) -> Constraints:
-    """Write pins for each user, without items that the user has seen: these are never shown again."""
-    if not isinstance(constraints.get("pinned"), Mapping):
-        return constraints
-    pinned = np.full((scenario.factors.n_users, max(constraints["pinned"])), -1, np.int64)
-    for place, item in constraints["pinned"].items():
-        has_seen = np.zeros(scenario.factors.n_users, bool)
-        has_seen[scenario.seen.row_of_entry[scenario.seen.indices == item]] = True
-        pinned[~has_seen, place - 1] = item
-    return {**constraints, "pinned": pinned}
-
-
-def constrained(scenario: Scenario, goal: str, trade_off: float, constraints: Constraints) -> Constrained:
-    """Return the re-ranker of a path's point.
-
-    Args:
-        scenario: What is served.
-        goal: The metric to raise.
-        trade_off: The price of diversity.
-        constraints: Settings of :class:`recprism.rerank.Constrained`, categories by name.
-    """
+def _rule(scenario: Scenario, goal: str, trade_off: float) -> Optimal:
+    """Return the rule of a path's point."""
     history_weight = HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0
     goals = dict.fromkeys(check_goal(goal).split("+"), 1.0)
-    rule = Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
-    known = {"popularity": scenario.split.train.col_counts, "names": scenario.subtopics.names}
-    return Constrained(rule, **{**known, **constraints})
+    return Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
 
 
 @phase("walking the path", __name__)

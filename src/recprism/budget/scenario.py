@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -10,16 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
+from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rerank import Features, subtopic_probabilities
+from recprism.rerank.constraints._repair import pinned_items
+from recprism.rerank.constraints.constrained import Constrained, Violations
+from recprism.rerank.optimal import Optimal
 
 CANDIDATES = 500
+DEPTH = 100
 
 Lists = NDArray[np.int64]
+Constraints = Mapping[str, Any]
 T = TypeVar("T")
 
 
@@ -51,9 +58,12 @@ class Scenario(Displayed):
         part: The part that figures are reported on. Budgets are certified on the validation part, if the split has one.
         k: Length of the lists.
         store: Where the lists of paths are kept between processes; None keeps them in this object only.
+        constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
+            tail_floor, per_user_diversity. All lists of the scenario keep them, those of the model as it is, too.
+            Items are row numbers, categories are names.
 
     Raises:
-        InputError: If the rows of the vectors are not those of the split.
+        InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other.
 
     Stability: provisional.
     """
@@ -67,19 +77,29 @@ class Scenario(Displayed):
         k: int = 10,
         *,
         store: PathStore | None = None,
+        constraints: Constraints | None = None,
     ) -> None:
         _require_same_rows(factors, split)
         self.factors, self.split, self.subtopics, self.part, self.k = factors, split, subtopics, part, k
+        self.constraints = _given(constraints)
         self.seen = split.seen_before(part)
         self._store = store
         self._computed: dict[Any, Any] = {}
+        self.constrained(Optimal(trade_off=0.0))  # contradictions are refused before any work
 
     def on(self, part: Part) -> Scenario:
         """Return the same model about to serve lists that another part judges."""
         if part == self.part:
             return self
+        return self.once(("on", part), lambda: self._with(part, self.constraints))
+
+    def under(self, constraints: Constraints | None) -> Scenario:
+        """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
+        return self._with(self.part, constraints) if constraints or self.constraints else self
+
+    def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
         other = (self.factors, self.split, self.subtopics, part, self.k)
-        return self.once(("on", part), lambda: Scenario(*other, store=self._store))
+        return Scenario(*other, store=self._store, constraints=constraints)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; it is called for the first request of a key only."""
@@ -105,13 +125,100 @@ class Scenario(Displayed):
             self._store.write(goal, self._kind(served), self.known_lists(goal, served=served))
 
     def _kind(self, served: bool) -> str:
-        return f"{self.part}-served" if served else self.part
+        """Return what the store calls these lists; other constraints make other lists."""
+        kind = f"{self.part}-served" if served else self.part
+        if not self.constraints:
+            return kind
+        words = repr(sorted((name, repr(value)) for name, value in self.constraints.items()))
+        return f"{kind}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
+
+    @cached_property
+    def hidden(self) -> Incidence:
+        """``(n_users, n_items)`` pairs that no list shows: items that the user has seen, and banned items."""
+        return self.seen.with_cols(np.asarray(self.constraints.get("banned", ()), np.int64))
+
+    def rank(
+        self, factors: Factors, k: int | None = None, *, users: NDArray[Any] | None = None
+    ) -> tuple[Lists, NDArray[np.float32]]:
+        """Rank the lists that vectors serve: without hidden items, and under the constraints.
+
+        Args:
+            factors: The model's vectors, or changed ones.
+            k: Length of the lists; that of the scenario by default.
+            users: ``(n,)`` row numbers; all users by default.
+
+        Returns:
+            ``(n, k)`` item numbers, -1 in empty places, and their scores. A pinned item has its own score, wherever it
+            is.
+        """
+        k = self.k if k is None else k
+        if not self.constraints.keys() & {"pinned", "min_share", "max_share", "tail_floor"}:
+            items, scores = factors.rank(k, exclude=self.hidden, users=users)
+            return np.asarray(items, np.int64), scores
+        if users is not None and "tail_floor" in self.constraints:  # a floor over the lists of all users
+            items, scores = self.rank(factors, k)
+            return items[users], scores[users]
+        pool, scores = factors.rank(min(k + DEPTH, factors.n_items), exclude=self.hidden, users=users)
+        bound = self.constrained(Optimal(trade_off=0.0, sort_back=True), users=users, k=k)
+        items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
+        return items, _scores(factors if users is None else factors.of_users(users), items)
+
+    def constrained(self, rule: Optimal, *, users: NDArray[Any] | None = None, k: int | None = None) -> Constrained:
+        """Return a rule under the scenario's constraints.
+
+        Users who have seen a pinned item keep their own item in its place.
+
+        Args:
+            rule: How lists are made without constraints.
+            users: ``(n,)`` row numbers; all users by default.
+            k: Length of the lists; pins beyond it are left out.
+        """
+        pins = {"pinned": self._pins(users, k)} if "pinned" in self.constraints else {}
+        return Constrained(rule, **{**self._about_constraints, **pins})
+
+    def violations(self, lists: NDArray[Any], *, users: NDArray[Any] | None = None) -> Violations | None:
+        """Measure how far lists violate the constraints; None without constraints.
+
+        Args:
+            lists: ``(n, k)`` item numbers.
+            users: ``(n,)`` row numbers; all users by default. A floor over all lists is not measured on some.
+        """
+        settings, pinned = dict(self._about_constraints), self.constraints.get("pinned", {})
+        ids = self.factors.user_ids
+        if users is not None:
+            settings.pop("tail_floor", None)
+            ids = ids[users]
+        if isinstance(pinned, Mapping):
+            settings["pinned"] = {place: item for place, item in pinned.items() if place <= lists.shape[1]}
+        else:
+            settings["pinned"] = self._pin_table(users, lists.shape[1])
+        found = Constrained(Optimal(trade_off=0.0), **settings).report(lists, features=self.features, user_ids=ids)
+        return found if found.rows else None
+
+    @property
+    def _about_constraints(self) -> dict[str, Any]:
+        known = {"popularity": self.split.train.col_counts, "names": self.subtopics.names}
+        return {**known, "item_ids": self.factors.item_ids, **self.constraints}
+
+    def _pins(self, users: NDArray[Any] | None, k: int | None) -> NDArray[np.int64]:
+        """``(n, places)`` pinned items, without items that the user has seen: these are never shown again."""
+        pinned = self._pin_table(None, k)
+        keys = np.arange(len(pinned))[:, None] * self.seen.n_cols + pinned
+        pinned[np.isin(keys, self.seen.keys)] = -1
+        return pinned if users is None else pinned[users]
+
+    def _pin_table(self, users: NDArray[Any] | None, k: int | None) -> NDArray[np.int64]:
+        """``(n, places)`` pinned items in the first k places, -1 where nothing is pinned."""
+        given = pinned_items(self.constraints["pinned"])[:, :k]
+        if isinstance(self.constraints["pinned"], Mapping):
+            given = np.repeat(given, self.seen.n_rows, axis=0)
+        return given.copy() if users is None else given[users]
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """``(n_users, n)`` items, best first, and their scores; n is 500 or the size of the catalogue."""
         depth = min(CANDIDATES, self.factors.n_items)
-        items, scores = self.factors.rank(depth, exclude=self.seen)
+        items, scores = self.factors.rank(depth, exclude=self.hidden)
         return np.asarray(items, np.int64), np.asarray(scores, np.float64)
 
     @cached_property
@@ -132,8 +239,8 @@ class Scenario(Displayed):
 
     @cached_property
     def base_lists(self) -> Lists:
-        """``(n_users, k)`` the lists of the model as it is."""
-        return self.candidates[0][:, : self.k]
+        """``(n_users, k)`` the lists of the model as it is, under the constraints."""
+        return self.candidates[0][:, : self.k] if not self.constraints else self.rank(self.factors)[0]
 
     def judge(self, lists: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
         """Measure lists.
@@ -170,7 +277,21 @@ class Scenario(Displayed):
             "k": self.k,
             "judged_on": self.part,
             "labels": len(self.split.part(self.part)),
+            **({"constraints": len(self.constraints)} if self.constraints else {}),
         }
+
+
+def _given(constraints: Constraints | None) -> dict[str, Any]:
+    """Leave out what constrains nothing."""
+    found = {name: value for name, value in (constraints or {}).items() if value is not None}
+    return {name: value for name, value in found.items() if (len(value) if hasattr(value, "__len__") else value)}
+
+
+def _scores(factors: Factors, items: Lists) -> NDArray[np.float32]:
+    """``(n, k)`` scores of listed items, -inf in empty places."""
+    user, item = factors.search_vectors
+    scores = np.einsum("ud,ukd->uk", user, item[items.clip(0)])
+    return np.where(items >= 0, scores, -np.inf).astype(np.float32)
 
 
 def _require_same_rows(factors: Factors, split: Split) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import typer
+
 from recprism.cli._output import (
+    complain,
     next_step,
     print_json,
     print_sentence,
     print_table,
     print_title,
     progress_of_steps,
-    say_removed,
+    say_replaced,
 )
 from recprism.data.shares import percent
 
@@ -22,17 +25,21 @@ if TYPE_CHECKING:
     from recprism.runs.jobs.diversify import Effect
     from recprism.runs.run import Run
 
+UNCHANGED = (
+    "Nothing was certified, so the run stays as it was, with its lists and its constraints; a larger --budget, or more "
+    "held-out users, may be certified."
+)
 JUDGED_ON: Literal["test"] = "test"
 """The part that the table of effects is measured on."""
 
 
 def result_to_make(run_directory: Path, name: str | None, overwrite: bool) -> Run:
-    """Open the result to make; with --overwrite, print what will be removed."""
+    """Open the result to make; with --overwrite, print what will be replaced if the command succeeds."""
     from recprism.runs.run import Run
 
     run = Run.open(run_directory).named(name)
     if overwrite:
-        say_removed(run.path, run.replaced())
+        say_replaced(run.path, run.replaced())
     return run
 
 
@@ -78,10 +85,13 @@ def print_diversified(
     if as_json:
         change = None if found is None else found.change.to_dict()
         moved = None if overlap is None else overlap.to_dict()
-        print_json({"run": str(run.path), **facts, "change": change, "neighbours": moved})
+        print_json({"run": str(run.path), "result": run.result, **facts, "change": change, "neighbours": moved})
+        if not changed:
+            complain(UNCHANGED)
+            raise typer.Exit(1)
         return
     if found is None:
-        print_title(f"{run.path}: lists unchanged")
+        print_title(f"{run.path}: not changed")
     else:
         print_effect(run, found)
         for sentence in _conclusion(run, kept):
@@ -89,12 +99,14 @@ def print_diversified(
     print_sentence(certificate.sentence())
     if certificate.last is not None:
         print_sentence(certificate.scope())
+    for name, cost in kept.constraint_costs.items():
+        print_sentence(f"The constraints alone change {name} by {-100 * cost:+.1f} %, which the budget does not count.")
     for sentence in also:
         print_sentence(sentence)
     if overlap is None:
-        print_sentence("the vectors stay as they are; a larger --budget, or more held-out users, may be certified")
-    else:
-        print_sentence(overlap.sentence())
+        print_sentence(UNCHANGED)
+        raise typer.Exit(1)
+    print_sentence(overlap.sentence())
     next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
 
 

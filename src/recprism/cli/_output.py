@@ -78,10 +78,10 @@ def unless_busy() -> Iterator[None]:
         say(f"not kept: {busy}")
 
 
-def say_removed(where: object, names: Sequence[str]) -> None:
-    """Print what is about to be removed, if there is anything."""
+def say_replaced(where: object, names: Sequence[str]) -> None:
+    """Print what is replaced at the end, if there is anything."""
     if names:
-        say(f"removing from {where}: {', '.join(names)}")
+        say(f"replacing at the end, in {where}: {', '.join(names)}")
 
 
 def next_step(*commands: str) -> None:

@@ -71,6 +71,7 @@ class CMB(CMBSettings):
         Returns:
             This CMB.
         """
+        self._require_choice(split.n_items)
         learned = learn(self, factors, split, subtopics, follow, resume, executor or LocalExecutor())
         return self._hold(learned, factors)
 
@@ -95,7 +96,13 @@ class CMB(CMBSettings):
         Returns:
             This CMB.
         """
+        self._require_choice(split.n_items)
         return self._hold(learn_from_scores(self, scorer, split, subtopics, follow, resume))
+
+    def _require_choice(self, n_items: int) -> None:
+        """Refuse lists that show every item: then there is nothing to choose."""
+        if self.k >= n_items:
+            raise InputError(f"k is {self.k:,}, and {n_items:,} items leave no choice for such lists; lower k")
 
     def _hold(self, learned: Learned, base: Factors | None = None) -> CMB:
         self.delta_, self.history_, self.converged_ = learned.delta, learned.history, learned.converged

@@ -117,6 +117,20 @@ class Incidence:
         before = np.concatenate([[0], np.cumsum(kept)])
         return Incidence(before[self.indptr], self.indices[kept] - np.int32(first), last - first)
 
+    def of_cols(self, cols: NDArray[Any]) -> Incidence:
+        """Return the given columns, numbered in the given order; other entries are dropped."""
+        number = np.full(self.n_cols, -1, np.int64)
+        number[cols] = np.arange(len(cols))
+        col = number[self.indices]
+        return Incidence.from_pairs(self.row_of_entry[col >= 0], col[col >= 0], (self.n_rows, len(cols)))
+
+    def with_cols(self, cols: NDArray[Any]) -> Incidence:
+        """Return the same entries and every entry of the given columns."""
+        if not len(cols):
+            return self
+        rows = np.repeat(np.arange(self.n_rows), len(cols))
+        return self.union(Incidence.from_pairs(rows, np.tile(cols, self.n_rows), self.shape))
+
     def union(self, other: Incidence) -> Incidence:
         if self.shape != other.shape:
             raise InputError(

@@ -114,15 +114,7 @@ class Split(Displayed):
 
     def of_items(self, columns: NDArray[np.int64]) -> Split:
         """Return the same split for some items, given by their column numbers; other interactions are dropped."""
-        number = np.full(self.n_items, -1, np.int64)
-        number[columns] = np.arange(len(columns))
-        shape = (self.n_users, len(columns))
-
-        def kept(part: Incidence) -> Incidence:
-            column = number[part.indices]
-            return Incidence.from_pairs(part.row_of_entry[column >= 0], column[column >= 0], shape)
-
-        train, validation, test = (kept(part) for part in (self.train, self.validation, self.test))
+        train, validation, test = (part.of_cols(columns) for part in (self.train, self.validation, self.test))
         return Split(train, validation, test, self.user_ids, self.item_ids[columns], self.settings)
 
     def refit(self) -> Split:

@@ -20,6 +20,7 @@ from recprism.errors import InputError, MissingDependencyError
 from recprism.explain._held_out import divided_users
 from recprism.models import Factors
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 OPSET = 18  # the first one in which ReduceL2 takes its axes as an input
 HELD_OUT = 0.2
@@ -85,13 +86,12 @@ def learn_adapter(
             "export the vectors"
         )
     step = count_steps(on_step, "learning the adapter", 2)
-    split = run.split()
-    scenario = Scenario(found.base, split, run.subtopics(), "test")
-    known, others = divided_users(split.n_users, HELD_OUT, seed)
-    served = found.factors.rank(scenario.k, exclude=scenario.seen)[0]
+    scenario = scenario_of(run)
+    known, others = divided_users(scenario.split.n_users, HELD_OUT, seed)
+    served = scenario.rank(found.factors)[0]
     settings = QueryAdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
     adapter = QueryAdapter(settings).fit_lists(
-        found.base, served[known], users=known, exclude=scenario.seen.take_rows(known)
+        found.base, served[known], users=known, exclude=scenario.hidden.take_rows(known)
     )
     step()
     effect = _measured(scenario, found.factors, adapter, found.objective, others)
@@ -104,7 +104,7 @@ def _measured(scenario: Scenario, own: Factors, adapter: QueryAdapter, objective
     names = (objective, COST) if labelled else (objective,)
     means = []
     for factors in (scenario.factors, adapter.applied_to(scenario.factors), own):
-        values = scenario.judge(factors.rank(scenario.k, exclude=scenario.seen)[0], names)
+        values = scenario.judge(scenario.rank(factors)[0], names)
         means.append({name: float(np.nanmean(it[users] if len(it) > 1 else it)) for name, it in values.items()})
 
     def change(at: int, name: str) -> float | None:

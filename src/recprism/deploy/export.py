@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_folder, readable, write_text
 from recprism.data._ids import as_id_array, id_positions
-from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.deploy._export_formats import Side, decoded_vectors, format_named
@@ -28,6 +28,7 @@ from recprism.dials.solve import widen_margins
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 ExportedPart = Literal["live", "test"]
 SCHEMA, VERSION = "recprism.export", 1
@@ -49,7 +50,7 @@ class Export:
         user_version: Version of the user vectors, from their contents.
         item_version: Version of the item vectors. If item vectors did not move, this is the base's version, and an
             existing index can stay.
-        base_item_version: Version of the trained model's item vectors.
+        base_item_version: Version of the trained model's item vectors, without banned items.
         users: File name of the user vectors.
         items: File name of the item vectors.
         run: Name of the run directory.
@@ -59,6 +60,8 @@ class Export:
         part: "live" for live lists, "test" for the lists that were evaluated.
         result: Name of the result, if it has one.
         live: Figures of the live lists; None for "test".
+        constraints: What the lists of the run keep. Banned items have no vector in the files. Pins, shares and floors
+            are not in the vectors: the program that serves them must apply these.
 
     Stability: provisional.
     """
@@ -79,6 +82,7 @@ class Export:
     part: str = "test"
     result: str | None = None
     live: LiveFigures | None = None
+    constraints: dict[str, Any] = field(default_factory=dict)
 
     @property
     def index_stays(self) -> bool:
@@ -151,11 +155,13 @@ def export_run(
     factors, base = blended(run, alpha, part), run.factors()
     wanted = metric or factors.metric
     _require_metric(factors, wanted)
-    seen = run.split().live().train if part == "live" else run.split().seen_before("test")
+    scenario = scenario_of(run, live=part == "live")
     if margin is not None or for_index is not None:
         decoded = None if for_index is None else decoded_vectors(for_index)
-        factors, _ = widen_margins(factors, LISTED, exclude=seen, margin=margin, decoded=decoded)
+        factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
     step()
+    shown = np.setdiff1d(np.arange(factors.n_items), scenario.constraints.get("banned", []))
+    whole, factors, base, seen = factors, factors.of_items(shown), base.of_items(shown), scenario.seen.of_cols(shown)
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
@@ -179,7 +185,8 @@ def export_run(
             for_index=None if for_index is None else Path(for_index).name,
             part=part,
             result=run.result,
-            live=_live(run, factors, seen, is_certified=alpha in (0, 1)) if part == "live" else None,
+            live=_live(run, scenario, whole, is_certified=alpha in (0, 1)) if part == "live" else None,
+            constraints=run.constraints.model_dump(exclude_defaults=True),
             **about,
         )
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
@@ -279,11 +286,10 @@ def _require_metric(factors: Factors, wanted: str) -> None:
         )
 
 
-def _live(run: Run, factors: Factors, seen: Incidence, *, is_certified: bool) -> LiveFigures:
-    """Measure the lists that the files give when only items that users have are left out."""
-    rows = np.arange(factors.n_users)
-    items = factors.rank(LISTED, exclude=seen)[0]
-    return live_figures(run, factors, rows, items, seen, is_certified=is_certified)
+def _live(run: Run, scenario: Scenario, factors: Factors, *, is_certified: bool) -> LiveFigures:
+    """Measure the lists that the files give when items that users have are left out and the constraints applied."""
+    items = scenario.rank(factors, LISTED)[0]
+    return live_figures(run, scenario, factors, np.arange(factors.n_users), items, is_certified=is_certified)
 
 
 def _expected(factors: Factors, seen: Any) -> dict[str, Any]:

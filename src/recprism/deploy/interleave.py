@@ -19,6 +19,7 @@ from recprism.deploy.live import live_factors
 from recprism.errors import InputError
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 TEAMS = ("base", "swapped")
 USERS_AT_ONCE = 1 << 14
@@ -97,10 +98,9 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
     Returns:
         A table with user_id, item_id, rank (from 1) and team ("base" or "swapped").
     """
-    found, split = run.diversified(), run.split()
-    seen = split.live().train if live else split.seen_before(part)
+    found, scenario = run.diversified(), scenario_of(run, part, live=live)
     served = live_factors(run) if live else found.factors
-    base, swapped = (np.asarray(it.rank(k, exclude=seen)[0], np.int64) for it in (found.base, served))
+    base, swapped = (scenario.rank(it, k)[0] for it in (found.base, served))
     coins = np.random.default_rng(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
     user, place = np.nonzero(items >= 0)

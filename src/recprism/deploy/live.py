@@ -7,7 +7,7 @@ all known interactions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
 from recprism.budget.diversified import served_at
-from recprism.budget.path import constrained
 from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
@@ -27,9 +26,9 @@ from recprism.deploy.refit import StickyScenario
 from recprism.errors import InputError, StorageError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.diversify import constraints_of
-from recprism.runs.jobs.train import lists_to_frame, rows_of
+from recprism.runs.jobs.train import lists_to_frame, ranked, rows_of
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 
 @dataclass(frozen=True)
@@ -79,21 +78,6 @@ class LiveFigures:
         return {**asdict(self), "gain": self.gain, "sentences": list(self.sentences())}
 
 
-def live_scenario(run: Run) -> Scenario:
-    """Return the scenario of live lists: the trained model, with all known interactions as history."""
-    return Scenario(run.factors(), run.split().live(), run.subtopics(), "test")
-
-
-def hidden_live(run: Run) -> Incidence:
-    """(n_users, n_items) pairs that live lists never show: items that a user already has, and banned items."""
-    seen, asked = run.split().live().train, budget_of(run)
-    banned = constraints_of(asked.constraints, run.factors()).get("banned", []) if asked is not None else []
-    if not banned:
-        return seen
-    all_users = np.repeat(np.arange(seen.n_rows), len(banned))
-    return seen.union(Incidence.from_pairs(all_users, np.tile(banned, seen.n_rows), seen.shape))
-
-
 def live_factors(run: Run, *, base: bool = False) -> Factors:
     """Return the vectors that serve live lists; they are solved once and kept in the run.
 
@@ -131,13 +115,12 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
 def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.float32]:
     """(n_users, d) user vectors of live lists; ``held_out`` are the vectors that were certified."""
     certified = run.certificate() or {}
-    scenario = live_scenario(run)
+    scenario = scenario_of(run, live=True)
     stickiness = certified.get("retrained", {}).get("stickiness", 0.0)
     if stickiness:  # the certified lists keep items of an older run; items that a user has taken since are dropped
-        lists = held_out.rank(scenario.k, exclude=run.split().seen_before("test"))[0]
+        lists = scenario_of(run).rank(held_out)[0]
         scenario = StickyScenario(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
-    constraints = constraints_of(asked.constraints, scenario.factors)
-    compiled, _ = served_at(scenario, asked.goal, certified["trade_off"], constraints=constraints)
+    compiled, _ = served_at(scenario, asked.goal, certified["trade_off"])
     return compiled.perturbation.applied_to(scenario.factors).user
 
 
@@ -147,15 +130,17 @@ def recommend_live(
     *,
     users: Sequence[Any] | None = None,
     base: bool = False,
+    allow_violations: bool = False,
     on_step: ProgressCallback | None = None,
 ) -> tuple[pl.DataFrame, LiveFigures]:
-    """Make lists without any item that a user already has.
+    """Make lists without any item that a user already has, under the constraints of the run's result.
 
     Args:
         run: Trained, and perhaps diversified.
         k: Length of the lists.
         users: Ids; all users if None.
         base: Make the lists of the trained model, even if the run was diversified.
+        allow_violations: Return lists that cannot keep a constraint, too.
         on_step: Receives progress: solving, ranking, measuring.
 
     Returns:
@@ -165,48 +150,45 @@ def recommend_live(
     Stability: provisional.
     """
     step = count_steps(on_step, "making live lists", 3)
-    factors, hidden = live_factors(run, base=base), hidden_live(run)
+    factors, scenario = live_factors(run, base=base), scenario_of(run, live=True)
     step()
     rows = rows_of(factors, users)
-    items, scores = factors.rank(k, exclude=hidden, users=rows)
+    items, scores = ranked(run, scenario, factors, k, rows, allow_violations=allow_violations)
     step()
-    figures = live_figures(run, factors, rows, items, hidden)
+    figures = live_figures(run, scenario, factors, rows, items)
     step()
     return lists_to_frame(factors, rows, items, scores), figures
 
 
 def live_figures(
     run: Run,
+    scenario: Scenario,
     factors: Factors,
     rows: NDArray[Any],
     items: NDArray[Any],
-    hidden: Incidence,
     *,
     is_certified: bool = True,
 ) -> LiveFigures:
     """Compute the figures of live lists.
 
     Args:
-        run: The run with the history and the goal.
+        run: The run with the goal.
+        scenario: The history of all known interactions, and the constraints.
         factors: The vectors that serve; the gain is measured for all users at the cut of the goal.
         rows: (n,) row numbers of the users with a list.
         items: (n, k) item numbers of these lists, -1 in empty places.
-        hidden: (n_users, n_items) pairs that the ranking leaves out.
         is_certified: Whether the run's certificate is about these vectors, and not about a blend.
 
     Stability: provisional.
     """
-    scenario = live_scenario(run)
     shown = int((items >= 0).sum())
     consumed = int(_is_in(scenario.seen.take_rows(rows), items).sum())
-    served = factors.rank(scenario.k, exclude=hidden)[0]
-    certified, asked = run.certificate(), budget_of(run)
-    held = None
-    if certified is not None and asked is not None:
-        held = _constraints(scenario, asked, certified, served)
+    served = scenario.rank(factors)[0]
+    violations = scenario.violations(served)
+    held = None if violations is None else f"In the first {scenario.k} places: {violations.sentence()}"
     if not run.is_diversified() or np.array_equal(served, scenario.base_lists):
         return LiveFigures(shown, consumed, constraints=held)
-    metric = run.diversified().objective
+    metric, certified = run.diversified().objective, run.certificate()
     base, live = (_mean(scenario.judge(it, (metric,))[metric]) for it in (scenario.base_lists, served))
     part = (certified["certificate"].get("part") or "test") if certified is not None and is_certified else None
     return LiveFigures(shown, consumed, metric, base, live, part, held)
@@ -215,18 +197,6 @@ def live_figures(
 def _mean(values: NDArray[Any]) -> float | None:
     """Mean over the users with a value; None if there is none."""
     return None if np.isnan(values).all() else float(np.nanmean(values))
-
-
-def _constraints(
-    scenario: Scenario, asked: BudgetConfig, certified: Mapping[str, Any], lists: NDArray[Any]
-) -> str | None:
-    """Describe how far the constraints hold in ``lists`` (n_users, k)."""
-    constraints = constraints_of(asked.constraints, scenario.factors)
-    if not constraints:
-        return None
-    bound = constrained(scenario, asked.goal, certified.get("trade_off") or 0.0, constraints)
-    found = bound.report(np.asarray(lists, np.int64), features=scenario.features).sentence()
-    return f"In the first {scenario.k} places: {found}"
 
 
 def _is_in(pairs: Incidence, items: NDArray[Any]) -> NDArray[np.bool_]:

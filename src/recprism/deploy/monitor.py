@@ -21,7 +21,7 @@ from recprism.data.shares import Share, share
 from recprism.deploy._budget import budget_of
 from recprism.deploy._served_lists import ONE_DAY, read_served, shared_places
 from recprism.deploy.check import junit
-from recprism.deploy.live import live_factors, live_scenario
+from recprism.deploy.live import live_factors
 from recprism.deploy.retention import (
     ALL_DAYS,
     ListTriple,
@@ -36,8 +36,8 @@ from recprism.deploy.retention import (
 from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
 from recprism.runs.jobs.list_files import read_pairs
-from recprism.runs.jobs.train import scenario_of
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 FLOOR = 0.8
 FEWEST_LISTS = 30
@@ -198,7 +198,7 @@ def monitor(
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
-    result, scenario = run.diversified(), live_scenario(run) if live else scenario_of(run)
+    result, scenario = run.diversified(), scenario_of(run, live=live)
     metric = metric or result.objective
     kind, cut = parse(metric)
     k = cut or scenario.k
@@ -208,8 +208,7 @@ def monitor(
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
     base, promised = (
-        np.asarray(factors.rank(depth, exclude=scenario.seen)[0], np.int64)
-        for factors in (result.base, live_factors(run) if live else result.factors)
+        scenario.rank(factors, depth)[0] for factors in (result.base, live_factors(run) if live else result.factors)
     )
     step()
     triple = ListTriple(scenario, served, base, promised)

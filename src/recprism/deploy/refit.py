@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.diversified import Diversified, served_at, within_budget
-from recprism.budget.path import DEPTH, Constraints, deciding_part, lists_at, steps_towards
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.path import deciding_part, lists_at, steps_towards
+from recprism.budget.scenario import DEPTH, Lists, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share, shares
@@ -40,12 +40,15 @@ class PreviousDeployment:
     Attributes:
         base: The old model.
         served: The vectors that were served.
-        seen: (old users, old items) pairs that the served lists left out.
+        seen: (old users, old items) pairs that the model had seen.
+        rank: Ranks vectors as they were served: (n, k) item numbers for k and the (n,) row numbers of users. By
+            default, only seen items are left out.
     """
 
     base: Factors
     served: Factors
     seen: Incidence
+    rank: Callable[[Factors, int, NDArray[Any]], Lists] | None = None
 
     def lists(self, new: Scenario, *, base: bool = False) -> Lists:
         """Return the lists that were served, in numbers of the new model.
@@ -62,7 +65,11 @@ class PreviousDeployment:
         items, old_items = common(new.factors.item_ids, self.base.item_ids)
         number = np.full(self.base.n_items, GONE, np.int64)
         number[old_items] = items
-        ranked, _ = (self.base if base else self.served).rank(new.k, exclude=self.seen, users=old_users)
+        vectors = self.base if base else self.served
+        if self.rank is None:
+            ranked = vectors.rank(new.k, exclude=self.seen, users=old_users)[0]
+        else:
+            ranked = self.rank(vectors, new.k, old_users)
         found = np.full((new.factors.n_users, new.k), -1, np.int64)
         found[users] = np.where(ranked >= 0, number[ranked], -1)
         row, place = np.nonzero(found >= 0)
@@ -157,7 +164,7 @@ class StickyScenario(Scenario):
     """
 
     def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
-        super().__init__(of.factors, of.split, of.subtopics, of.part, of.k)
+        super().__init__(of.factors, of.split, of.subtopics, of.part, of.k, constraints=of.constraints)
         self._of, self._held, self._stickiness = of, held, stickiness
 
     @cached_property
@@ -185,7 +192,8 @@ class _StickyOnNewLabels(StickyScenario):
 
     def __init__(self, of: Scenario, previous: PreviousDeployment, stickiness: float) -> None:
         fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
-        judged = Scenario(of.factors, replace(of.split, **fresh), of.subtopics, of.part, of.k)
+        split = replace(of.split, **fresh)
+        judged = Scenario(of.factors, split, of.subtopics, of.part, of.k, constraints=of.constraints)
         super().__init__(judged, previous.lists(of), stickiness)
         self._whole, self._previous = of, previous
 
@@ -218,7 +226,6 @@ def refit(
     *,
     trade_off: float,
     side: Literal["user", "item"] = "user",
-    constraints: Constraints | None = None,
     confidence: float = 0.95,
     max_churn: Share | None = None,
     certify_on: Part | None = None,
@@ -229,13 +236,12 @@ def refit(
     A first fit follows the whole path. A refit tests only the step before the old trade-off, and the old trade-off.
 
     Args:
-        scenario: The retrained model.
+        scenario: The retrained model, and the constraints that its lists keep.
         previous: The state before the retraining.
         goal: The goal of the path.
         budgets: Metric -> share of its value that may be lost.
         trade_off: The trade-off of the old perturbation.
         side: Whose vectors change.
-        constraints: Bans, pins, shares and floors.
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -250,11 +256,12 @@ def refit(
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
     aligned = align(scenario.factors, previous.base)
-    now = Scenario(aligned.factors, scenario.split, scenario.subtopics, scenario.part, scenario.k)
+    about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
+    now = Scenario(aligned.factors, *about, constraints=scenario.constraints)
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, side, constraints), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, side), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, previous, by) < MOSTLY:
@@ -270,14 +277,12 @@ def refit(
         goal,
         budgets,
         side=side,
-        constraints=constraints,
         confidence=confidence,
         trade_offs=steps,
         certify_on=by,
         on_step=on_step,
     )
-    served, _ = kept.factors.rank(now.k, exclude=now.seen)
-    return Refit(aligned, kept, _churn(previous, now, served, free), stickiness, judged)
+    return Refit(aligned, kept, _churn(previous, now, now.rank(kept.factors)[0], free), stickiness, judged)
 
 
 def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float:
@@ -299,19 +304,16 @@ class _ChurnTrial:
     goal: str
     steps: Sequence[float]
     side: Literal["user", "item"]
-    constraints: Constraints | None
 
     def wanted(self, stickiness: float) -> float:
         """Return the churn of the wanted lists of the last step, as a fast estimate."""
         sticky = StickyScenario(self.now, self.held, stickiness)
-        return churn(self.held, lists_at(sticky, self.goal, self.steps[-1], self.constraints))
+        return churn(self.held, lists_at(sticky, self.goal, self.steps[-1]))
 
     def served(self, stickiness: float) -> float:
         """Return the largest churn of all steps, of the lists that the vectors serve."""
         sticky = StickyScenario(self.now, self.held, stickiness)
-        made = (
-            served_at(sticky, self.goal, step, side=self.side, constraints=self.constraints)[1] for step in self.steps
-        )
+        made = (served_at(sticky, self.goal, step, side=self.side)[1] for step in self.steps)
         return max(churn(self.held, lists) for lists in made)
 
 

@@ -9,9 +9,9 @@ from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.errors import InputError
 from recprism.runs._lock import writing
-from recprism.runs.jobs.diversify import constraints_of, keep_result
-from recprism.runs.jobs.train import scenario_of
+from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 
 @writing
@@ -50,19 +50,21 @@ def refit_run(
         )
     run.require_only_result()
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on})
-    previous = PreviousDeployment(old.factors(), old.served_factors(), old.split().seen_before("test"))
+    before = scenario_of(old)
+    previous = PreviousDeployment(
+        before.factors, old.served_factors(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
+    )
     found = refit(
-        scenario_of(run),
+        scenario_of(run, constraints=asked.constraints),
         previous,
         asked.goal,
         asked.budgets,
         trade_off=certified["trade_off"],
         side=asked.side,
-        constraints=constraints_of(asked.constraints, run.factors()),
         confidence=asked.confidence,
         max_churn=max_churn,
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument}, overwrite)
+    keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
     return found

@@ -65,7 +65,7 @@ def who_pays(scenario: Scenario, change: Change) -> tuple[SegmentTable | None, S
         The change of NDCG@10 per segment of users (None without labels), and the exposure per segment of items.
     """
     before = scenario.base_lists
-    after = np.asarray(change.after.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+    after = scenario.rank(change.after)[0]
     shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
     if not len(scenario.split.part(scenario.part)):
         return None, shown

@@ -56,6 +56,7 @@ class Evaluator:
         subtopics: Subtopics | None = None,
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
+        banned: Sequence[int] = (),
     ) -> Evaluator:
         """Evaluate on the labels of one part of a split.
 
@@ -68,13 +69,15 @@ class Evaluator:
             subtopics: The subtopics of the items.
             metrics: Names of the metrics.
             users: Row numbers of the users to evaluate; None for all users.
+            banned: Numbers of items that no list shows.
         """
         known = subtopics if subtopics is not None and len(subtopics) else None
         own = split if users is None else split.of_users(users)
         context = Context.from_split(own, part, vectors=base.item, **({} if known is None else {"subtopics": known}))
         names = tuple(metric_name(name) for name in metrics)
         judged = tuple(name for name in names if not context.missing(parse(name)[0].needs))
-        return cls(context, own.seen_before(part), judged, users, known)
+        hidden = own.seen_before(part).with_cols(np.asarray(banned, np.int64))
+        return cls(context, hidden, judged, users, known)
 
     @property
     def depth(self) -> int:

@@ -188,10 +188,14 @@ class Factors(Displayed):
         single = np.isscalar(users) or isinstance(users, str)
         wanted = as_id_array([users] if single else users, "user", distinct=False)
         numbers, scores = self.rank(k, exclude=exclude, users=id_positions(wanted, self.user_ids, "user"))
-        missing = -1 if self.item_ids.dtype.kind == "i" else None
-        ids = self.item_ids[numbers]
-        ids[numbers < 0] = missing
+        ids = self.ids_of(numbers)
         return (ids[0], scores[0]) if single else (ids, scores)
+
+    def ids_of(self, items: NDArray[Any]) -> NDArray[Any]:
+        """Return the ids of item numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""
+        ids: NDArray[Any] = self.item_ids[items]
+        ids[items < 0] = -1 if self.item_ids.dtype.kind == "i" else None
+        return ids
 
     def save(self, path: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
         """Write the vectors to ``path`` (safetensors), and ids and settings to the same name with .json.

@@ -26,9 +26,9 @@ from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs._event_log import STEPS
 from recprism.runs._installation import examine
 from recprism.runs.jobs.diversify import effect
-from recprism.runs.jobs.train import scenario_of
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 SHOWN_BUDGET = 0.05  # an audit shows who would pay at this budget, if none was requested
 

@@ -128,8 +128,6 @@ def _diversified(run: Run, config: RunConfig) -> str:
 def _search(run: Run, asked: DiversifyConfig) -> str:
     if asked.within is not None:
         return _within(run, asked.within)
-    if not run.is_diversified():
-        return "Begun and not ended: `recprism search --resume RUN`."
     found = run.diversified()
     rewarded = None if found.search is None else found.search.reward_on
     facts = {"goal": found.goal, "moved": f"{found.side} vectors", "reward from": rewarded}
@@ -140,14 +138,15 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
 def _within(run: Run, asked: BudgetConfig) -> str:
     kept = run.certificate()
     if kept is None:
-        return "A budget was given and nothing found yet: `recprism diversify RUN --budget SHARE --overwrite`."
+        again = "recprism diversify RUN --budget SHARE --overwrite"
+        return f"The certificate is missing: make the result again with `{again}`."
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
     constraints = asked.constraints.model_dump(exclude_defaults=True)
     scope = carried_over(kept["certificate"].get("part"))
-    said = (scope, kept["compiled"]) if kept["compiled"] else ("The vectors stay as they are.",)
-    return _table({**facts, **constraints}) + "\n\n" + "\n\n".join((kept["certificate"]["sentence"], *said))
+    said = (kept["certificate"]["sentence"], scope, kept["compiled"])
+    return _table({**facts, **constraints}) + "\n\n" + "\n\n".join(said)
 
 
 def _limits(run: Run, config: RunConfig) -> str:
@@ -172,7 +171,7 @@ def _limits(run: Run, config: RunConfig) -> str:
 def _limits_of_change(run: Run, config: RunConfig) -> list[str]:
     if config.diversify is not None and config.diversify.within is not None:
         return ["The certificate holds for users like those it was measured on, and for these metrics only."]
-    search = run.diversified().search if run.is_diversified() else None
+    search = run.diversified().search
     if search is not None and search.reward_on == "test":
         return ["The search was rewarded on the test part: its accuracy there is too good."]
     return []

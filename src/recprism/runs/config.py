@@ -111,6 +111,8 @@ class ConstraintsConfig(_Strict):
     max_share: dict[str, AnyShare] = Field(default_factory=dict)
     tail_floor: AnyShare = 0.0
     per_user_diversity: bool = False
+    allow_violations: bool = False
+    """Whether lists that cannot keep a constraint are served nevertheless; banned items never are."""
 
 
 class BudgetConfig(_Strict):

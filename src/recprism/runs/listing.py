@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from recprism.errors import InputError, RecprismError
 from recprism.runs._event_log import STEPS
+from recprism.runs._run_parts.stage import SEARCH, stages
 from recprism.runs.run import Run
 
-State = Literal["begun", "trained", "searching", "not certified", "diversified", "broken"]
+State = Literal["begun", "trained", "searching", "diversified", "broken"]
 DEFAULT = "runs"
 
 
@@ -24,7 +25,7 @@ class ListedResult:
     Attributes:
         run: The path of the run.
         name: The name of the result; None for the unnamed one.
-        state: "begun" has no trained model yet, "searching" no end of the search yet.
+        state: "begun" has no trained model yet; "searching" has no result yet, and a search that has not ended.
         model: The name of the model.
         data: The named data set, or the file, that it was trained on.
         goal: The metric that was raised; None if nothing was diversified.
@@ -80,9 +81,10 @@ def _run_paths(folder: Path) -> Iterator[Path]:
 
 def _rows(path: Path) -> Iterator[ListedResult]:
     run = Run(path)
-    for name in (None, *run.results()):
+    searched = {it.name.removeprefix(f"{SEARCH}.") for it in stages(path) if it.name.startswith(f"{SEARCH}.")}
+    for name in (None, *sorted({*run.results(), *searched})):
         try:
-            yield _row(Run.open(path, name))
+            yield _row(Run.open(path).named(name))
         except Exception as problem:  # a broken run must not hide the others
             said = str(problem) if isinstance(problem, RecprismError) else f"{path}: cannot be read ({problem!r})"
             yield ListedResult(str(path), name, "broken", reason=said)
@@ -91,7 +93,8 @@ def _rows(path: Path) -> Iterator[ListedResult]:
 def _row(run: Run) -> ListedResult:
     run.require_whole()
     config, certified = run.config, run.certificate()
-    asked = config.diversify
+    searching = None if run.is_diversified() else run.unfinished(SEARCH)
+    asked = (searching or run).config.diversify
     within = None if asked is None else asked.within
     goal = None
     if asked is not None:
@@ -99,7 +102,7 @@ def _row(run: Run) -> ListedResult:
     return ListedResult(
         str(run.path),
         run.result,
-        _state(run, certified is not None),
+        _state(run, searching),
         config.model.name,
         config.data.source,
         goal,
@@ -109,14 +112,12 @@ def _row(run: Run) -> ListedResult:
     )
 
 
-def _state(run: Run, has_certificate: bool) -> State:
+def _state(run: Run, searching: Run | None) -> State:
     if not run.has_factors():
         return "begun"
-    if run.config.diversify is None:
-        return "trained"
-    if run.is_diversified():
-        return "diversified"
-    return "not certified" if has_certificate else "searching"
+    if searching is not None:
+        return "searching"
+    return "diversified" if run.is_diversified() else "trained"
 
 
 def _losses(certified: Mapping[str, Any] | None) -> dict[str, float]:

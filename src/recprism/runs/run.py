@@ -5,7 +5,7 @@ events.jsonl           what happened, one object a line
 split.parquet          user_id, item_id, part
 items.parquet          item_id and attributes
 subtopics.parquet      item_id, subtopic, weight
-*.checkpoint.safetensors  where an interrupted training or search resumes (deleted when it ends)
+.training/, .search/   an unfinished training or search, with its checkpoint; its files move to the run when it ends
 factors.safetensors    user and item vectors, with factors.json for ids and settings
 delta.safetensors      the change of the vectors
 result.json            how it was found, if within a budget
@@ -21,20 +21,23 @@ live.safetensors       user vectors for lists that take all known interactions a
 recommendations.live.parquet  such lists
 results/NAME/          the same files of a named result, from delta.safetensors on, and
     result.toml        what was asked of it
+
+A command that replaces files makes the new ones in a folder inside the run and moves them at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from recprism.data._bound import noted_in_tensors, require_bound
 from recprism.data._files import is_left_over, readable
 from recprism.errors import InputError
 from recprism.runs._lock import LOCK, held, unchanged
-from recprism.runs._run_parts.folder import ASKED, RESULTS
+from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.results import OF_RESULT, RunResults
+from recprism.runs._run_parts.stage import RESULT, SEARCH, TRAINING, begin, commit, complete, discard, file_names, tidy
 from recprism.runs.config import RunConfig, is_config, read_config, write_config
 
 STATE = (
@@ -67,7 +70,7 @@ class Run(RunResults):
         Args:
             path: A new or empty folder.
             config: What is asked of the run.
-            overwrite: Replace a run that exists there.
+            overwrite: Replace a run that exists there. It stays as it is until :meth:`commit`.
 
         Raises:
             InputError: If the folder holds a run that may not be replaced, or other files.
@@ -75,8 +78,10 @@ class Run(RunResults):
         run = cls(path)
         run.require_free(overwrite=overwrite)
         with held(run.path):
-            run._clear()
-            write_config(run.path / "config.toml", config)
+            tidy(run.path)
+            if (run.path / "config.toml").exists():
+                run = run.staged(TRAINING)
+            write_config(run.folder / "config.toml", config)
         return run
 
     @classmethod
@@ -87,12 +92,58 @@ class Run(RunResults):
             InputError: If there is no such run or result.
         """
         run = cls(path, result)
+        complete(run.path)
         read_config(run.path / "config.toml")
         if result is not None and result not in run.results():
             there = ", ".join(run.results())
             known = f"there are {there}" if there else f"make it with `recprism diversify {run.argument} --budget 5%`"
             raise InputError(f"{run.path}: has no result named {result}; {known}")
         return run
+
+    def staged(self, work: str = RESULT) -> Run:
+        """Return a copy of this run to change. The run itself changes with :meth:`commit`, all at once.
+
+        Args:
+            work: What the copy is for; earlier work of the same kind is deleted. A training starts without files.
+        """
+        complete(self.path)
+        found = self._at(work)
+        begin(self.path, found.folder, empty=work == TRAINING)
+        return found
+
+    def unfinished(self, work: str) -> Run | None:
+        """Return the copy with an unfinished training, or the unfinished search of this result; None without one."""
+        found = self._at(work)
+        return found if (found.folder / "config.toml").exists() else None
+
+    def _at(self, work: str) -> Run:
+        name = f"{work}.{self.result}" if work == SEARCH and self.result is not None else work
+        found = Run(self.path, self.result, folder=self.path / name)
+        found.sinks = self.sinks
+        return found
+
+    def commit(self) -> None:
+        """Make the run what this copy is, and this object the run; nothing happens if it is no copy."""
+        if self.folder != self.path:
+            with held(self.path):
+                commit(self.path, self.folder)
+            self.folder = self.path
+
+    def discard(self) -> None:
+        """Delete this copy; the run stays as it is."""
+        if self.folder != self.path:
+            discard(self.folder)
+
+    @contextmanager
+    def discarded_on_failure(self) -> Iterator[None]:
+        """Delete this copy if the block fails, unless ``--resume`` can continue the work in it."""
+        try:
+            yield
+        except BaseException as failure:
+            begun = isinstance(failure, KeyboardInterrupt) or any(self.folder.rglob("*.checkpoint.safetensors"))
+            if self.folder.name == RESULT or not begun:
+                self.discard()
+            raise
 
     def named(self, result: str | None) -> Run:
         """Return another result of the same run, which need not exist yet; None is the unnamed one."""
@@ -114,6 +165,20 @@ class Run(RunResults):
         elif self.path.exists() and any(it.name != LOCK and not is_left_over(it) for it in self.path.iterdir()):
             raise InputError(f"{self.path}: is not empty and holds no run; name an empty or new directory")
 
+    def require_undiversified(self, *, overwrite: bool = False) -> None:
+        """Refuse a second result of the same name, unless it may replace the first."""
+        if overwrite:
+            return
+        what = "" if self.result is None else f" named {self.result}"
+        other = "use --overwrite, another --name or another run"
+        if self.config.diversify is not None:
+            raise InputError(f"{self.path}: already has a result{what}; {other}")
+        if self.unfinished(SEARCH) is not None:
+            again = f"recprism search --resume {self.argument}"
+            raise InputError(
+                f"{self.path}: has an unfinished search for a result{what}; continue it with `{again}`, or {other}"
+            )
+
     def require_whole(self) -> None:
         """Refuse vectors that are damaged, or that were made from other files; the vectors are not loaded."""
         from safetensors import safe_open
@@ -133,22 +198,9 @@ class Run(RunResults):
     def replaced(self, *, everything: bool = False) -> list[str]:
         """Return the files, relative to the run, that an overwritten result or (``everything``) run loses."""
         if everything:
-            inside = (*self.path.glob("*"), *self.path.glob(f"{RESULTS}/*/*"))
-            found = [file for file in inside if file.is_file() and file.name != LOCK]
-        else:
-            names = OF_RESULT if self.config.diversify is not None else ()
-            found = [self.file(name) for name in names if self.file(name).exists()]
-        return sorted(str(file.relative_to(self.path)) for file in found)
-
-    def _clear(self) -> None:
-        """Delete files before those that they were made from: what is left at any moment belongs together."""
-        first_made = [ASKED, *(f"{name}.parquet" for name in ("subtopics", "items", "split")), "config.toml"]
-        files = [self.path / name for name in self.replaced(everything=True)]
-        for file in sorted(files, key=lambda it: first_made.index(it.name) if it.name in first_made else -1):
-            file.unlink()
-        for folder in (*self.path.glob(f"{RESULTS}/*/"), self.path / RESULTS):
-            with suppress(OSError):  # it does not exist, or holds files of another program
-                folder.rmdir()
+            return list(file_names(self.path))
+        names = OF_RESULT if self.config.diversify is not None else ()
+        return sorted(str(self.file(name).relative_to(self.path)) for name in names if self.file(name).exists())
 
     def unchanged(self) -> AbstractContextManager[Callable[[], AbstractContextManager[None]]]:
         """Require that what is read within the block is of one state.

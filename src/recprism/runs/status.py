@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from recprism.runs._event_log import STEPS
+from recprism.runs._run_parts.stage import SEARCH, TRAINING
 from recprism.runs.run import Run
 
 Doing = Literal["nothing", "training", "searching", "stopped"]
@@ -44,8 +45,7 @@ def run_status(run: Run, now: float | None = None) -> RunStatus:
 
     Stability: provisional.
     """
-    events = run.events()
-    steps = _last_steps(events)
+    steps = _last_steps((run.unfinished(TRAINING) or run.unfinished(SEARCH) or run).events())
     if not steps:
         return RunStatus("nothing")
     last, pace = steps[-1], _pace(steps)

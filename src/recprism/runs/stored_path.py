@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,50 +12,14 @@ from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
 from recprism.budget.diversified import served_lists
 from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.errors import BusyError, StorageError
-from recprism.runs._lock import held
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 METRICS = (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
 OF_LABELS = (COST, "recall@10")
 OF_SUBTOPICS = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
-FORMAT = 3
-
-
-class RunPaths:
-    """The lists of paths in ``path.GOAL.safetensors``; lists of other vectors or data are not read.
-
-    Args:
-        run: A trained run.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._made_from = run.fingerprint()  # before anything is read for a path
-
-    def read(self, goal: str, kind: str) -> dict[float, Lists]:
-        """Return trade-off -> ``(n_users, k)`` lists."""
-        lists = self._stored(goal)
-        start = f"{kind}."
-        return {
-            float(name.removeprefix(start)): array.astype(np.int64)
-            for name, array in lists.items()
-            if name.startswith(start)
-        }
-
-    def write(self, goal: str, kind: str, lists: Mapping[float, Lists]) -> None:
-        """Add lists to the file of a goal. A run that is read-only stays as it is."""
-        stored = self._stored(goal)
-        new = {f"{kind}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
-        if not new.keys() <= stored.keys():
-            with suppress(BusyError, StorageError), held(self._run.path):
-                self._run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
-
-    def _stored(self, goal: str) -> dict[str, NDArray[np.int32]]:
-        found = self._run.load_path(goal)
-        return found[0] if found is not None and found[1].get("format") == FORMAT else {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +77,11 @@ class StoredPath:
 
 
 def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) -> StoredPath:
-    """Return the path of a run. Its lists are read if they are stored for the same vectors, else made and stored."""
-    scenario = Scenario(run.factors(), run.split(), run.subtopics(), store=RunPaths(run))
-    return make_path(scenario, goal, on_step=on_step)
+    """Return the path of a run, under the constraints of its result.
+
+    Its lists are read if they are stored for the same vectors and constraints, else made and stored.
+    """
+    return make_path(scenario_of(run), goal, on_step=on_step)
 
 
 def make_path(

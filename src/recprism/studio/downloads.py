@@ -13,7 +13,6 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
 from recprism.budget.diversified import served_at
-from recprism.budget.scenario import Scenario
 from recprism.models import Factors
 from recprism.runs.jobs.train import lists_to_frame
 from recprism.runs.run import Run
@@ -23,7 +22,7 @@ from recprism.studio.view import View
 def lists_file(view: View, goal: str, point: int) -> FileResponse:
     """Return a CSV with user_id, item_id, rank and score."""
     factors = _vectors(view, goal, point)
-    items, scores = factors.rank(10, exclude=view.seen)
+    items, scores = view.scenario.rank(factors, 10)
     folder = _folder()
     path = folder / f"lists-{goal}-{point}.csv"
     lists_to_frame(factors, np.arange(factors.n_users), items, scores).write_csv(path)
@@ -31,9 +30,11 @@ def lists_file(view: View, goal: str, point: int) -> FileResponse:
 
 
 def vectors_file(view: View, goal: str, point: int) -> FileResponse:
-    """Return a zip of factors.safetensors and factors.json; ``Factors.load`` reads the unpacked files."""
+    """Return a zip of factors.safetensors and factors.json, which ``Factors.load`` reads; banned items are left out."""
     folder = _folder()
-    _vectors(view, goal, point).save(folder / "factors.safetensors")
+    banned = view.scenario.constraints.get("banned", [])
+    vectors = _vectors(view, goal, point)
+    vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), banned)).save(folder / "factors.safetensors")
     path = folder / f"vectors-{goal}-{point}.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("factors.safetensors", "factors.json"):
@@ -60,8 +61,7 @@ def _vectors(view: View, goal: str, point: int) -> Factors:
     trade_off = view.path(goal).trade_offs[point]
     if not trade_off:
         return view.factors
-    scenario = Scenario(view.factors, view.split, view.subtopics, "test")
-    return served_at(scenario, goal, trade_off)[0].perturbation.applied_to(view.factors)
+    return served_at(view.scenario, goal, trade_off)[0].perturbation.applied_to(view.factors)
 
 
 def _folder() -> Path:

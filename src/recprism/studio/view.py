@@ -16,6 +16,7 @@ from recprism.models import Factors
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas
 
@@ -26,9 +27,9 @@ class View:
     """The data of a ready run, and its answers."""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
-        self.factors, self.split, self.subtopics = run.factors(), run.split(), run.subtopics()
-        self.seen = self.split.seen_before("test")
+        self.run, self.scenario = run, scenario_of(run)
+        self.factors, self.split, self.subtopics = self.scenario.factors, self.scenario.split, self.scenario.subtopics
+        self.seen = self.scenario.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
         self.paths: dict[str, StoredPath] = {}
         self._ids: list[int | str] = self.factors.user_ids.tolist()
@@ -122,7 +123,7 @@ class View:
     def lists_of(self, user: str, factors: Factors) -> schemas.ListsAnswer:
         """Return a user's current list and the list of other vectors."""
         row = np.array([self.user_row(user)])
-        before, after = (it.rank(10, exclude=self.seen, users=row)[0][0] for it in (self.factors, factors))
+        before, after = (self.scenario.rank(it, 10, users=row)[0][0] for it in (self.factors, factors))
         return self._before_and_after(int(row[0]), before, after)
 
     @cached_property

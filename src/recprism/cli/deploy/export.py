@@ -122,9 +122,17 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
             f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
             "graphs and codebooks of the old vectors do not fit."
         )
+    banned = len(made.constraints.get("banned", []))
+    rest = made.constraints.keys() - {"banned", "per_user_diversity", "allow_violations"}
+    bound = []
+    if banned:
+        bound.append(f"{banned:,} banned items are not in the items' file: delete them from an index that stays.")
+    if rest:
+        names = ", ".join(sorted(rest))
+        bound.append(f"Vectors cannot hold {names}: apply the constraints in export.json when you serve.")
     live = () if made.live is None else made.live.sentences()
     facts = {**asdict(made), "live": None if made.live is None else made.live.to_dict()}
-    return facts, [f"{made.users} and {made.items} -> {folder}", index, *live]
+    return facts, [f"{made.users} and {made.items} -> {folder}", index, *bound, *live]
 
 
 def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:

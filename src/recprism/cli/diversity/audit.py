@@ -111,8 +111,8 @@ def audit(
     from recprism.budget.path import check_goal
     from recprism.parallel import executor_named
     from recprism.runs.jobs.list_files import SideFiles
-    from recprism.runs.jobs.train import scenario_of
     from recprism.runs.run import Run
+    from recprism.runs.scenario import scenario_of
 
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
     if target.is_file():

@@ -90,6 +90,14 @@ def diversify(
             rich_help_panel=CONSTRAINTS,
         ),
     ] = False,
+    allow_violations: Annotated[
+        bool,
+        typer.Option(
+            "--allow-violations",
+            help="Keep the result even if some lists cannot keep a constraint; banned items never appear.",
+            rich_help_panel=CONSTRAINTS,
+        ),
+    ] = False,
     metrics: Metrics = None,
     name: NewName = None,
     overwrite: OverwriteResult = False,
@@ -100,6 +108,10 @@ def diversify(
 
     The command finds the most diverse vectors whose loss of NDCG@10 stays within the budget. Held-out interactions
     certify the loss. The table also shows what two random changes of the same size and the most popular items reach.
+
+    Constraints belong to the result: all its lists keep them, whatever their length, and so do the base lists that the
+    loss is measured against. If nothing is certified, or a constraint cannot be kept, the run stays as it is and the
+    exit code is 1.
 
     Several goals are joined by +, as in sc+ilad. The paper's bandit has no budget: run it with `recprism search`.
 
@@ -135,6 +147,7 @@ def diversify(
             max_share=shares_by_name(max_share, "--max-share"),
             tail_floor=tail_floor,
             per_user_diversity=per_user_diversity,
+            allow_violations=allow_violations,
         ),
     )
     run, sink = result_to_make(run_directory, name, overwrite), mlflow_sink(mlflow)

@@ -27,7 +27,7 @@ from recprism.cli._output import (
     print_title,
     say,
     say_categories,
-    say_removed,
+    say_replaced,
 )
 from recprism.cli._values import category_columns, column_map
 from recprism.cli.model.train import WITHOUT_CATEGORIES
@@ -107,7 +107,7 @@ def import_vectors(
 
     Run(output).require_free(overwrite=overwrite)
     if overwrite:
-        say_removed(output, Run(output).replaced(everything=True))
+        say_replaced(output, Run(output).replaced(everything=True))
     run = make_run(
         output,
         user_vectors,

@@ -41,6 +41,10 @@ def recommend(
         ),
     ] = None,
     base: Base = False,
+    allow_violations: Annotated[
+        bool,
+        typer.Option("--allow-violations", help="Write lists that cannot keep a constraint of the result, too."),
+    ] = False,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -71,9 +75,12 @@ def recommend(
     with run.unchanged() as saving:
         if live:
             with progress_of_steps() as on_step:
-                lists, figures = recommend_live(run, k, users=wanted, base=base, on_step=on_step)
+                lists, figures = recommend_live(
+                    run, k, users=wanted, base=base, allow_violations=allow_violations, on_step=on_step
+                )
         else:
-            lists = recommend(run, k, part=part_named(part or "test"), users=wanted, base=base)
+            where = part_named(part or "test")
+            lists = recommend(run, k, part=where, users=wanted, base=base, allow_violations=allow_violations)
         if wanted is None and output is None:
             with saving():
                 kept = run.save_recommendations(lists, live=live)

@@ -35,7 +35,7 @@ from recprism.cli._output import (
     progress_bar,
     say,
     say_categories,
-    say_removed,
+    say_replaced,
 )
 from recprism.cli._values import data_config, mlflow_sink, refuse_others, run_config, typed_values
 
@@ -108,7 +108,6 @@ def train(
     - `recprism train --resume runs/gcn`
     """
     from recprism.runs._lock import held
-    from recprism.runs.run import Run
     from recprism.runs.sinks import followed
 
     sink = mlflow_sink(mlflow)
@@ -118,7 +117,7 @@ def train(
             ("resume", "mlflow", "as_json"),
             "is for a new run, and --resume continues one with its own settings",
         )
-        run = Run.open(resume)
+        run = _interrupted(resume)
     else:
         chosen = data_config(
             data,
@@ -161,6 +160,22 @@ def train(
     next_step(f"recprism audit {run.path}", f"recprism evaluate {run.path}")
 
 
+def _interrupted(path: Path) -> Run:
+    """Return the training to continue: one that replaces a run, or that of a run without a model."""
+    from recprism.errors import InputError
+    from recprism.runs._run_parts.stage import TRAINING
+    from recprism.runs.run import Run
+
+    run = Run.open(path)
+    unfinished = run.unfinished(TRAINING)
+    if unfinished is None and run.has_factors():
+        raise InputError(
+            f"{path}: its model is trained, and no training was interrupted; train again with "
+            f"`recprism train -o {path} --overwrite`"
+        )
+    return unfinished or run
+
+
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
     """Make a new run with its data, and print what the data hold."""
     from recprism.runs.jobs.train import start
@@ -168,7 +183,7 @@ def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
 
     Run(path).require_free(overwrite=overwrite)
     if overwrite:
-        say_removed(path, Run(path).replaced(everything=True))
+        say_replaced(path, Run(path).replaced(everything=True))
 
     def show(dataset: Dataset, split: Split) -> None:
         subtopics = dataset.subtopics

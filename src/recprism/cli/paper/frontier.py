@@ -44,8 +44,8 @@ def frontier(
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.tuning import RIVALS, possible_rivals
     from recprism.parallel import executor_named
-    from recprism.runs.jobs.train import scenario_of
     from recprism.runs.run import Run
+    from recprism.runs.scenario import scenario_of
 
     goal = check_goal(goal)
     run = Run.open(run_directory)

@@ -104,7 +104,7 @@ def search(
     from recprism.parallel import executor_named
     from recprism.runs._lock import held
     from recprism.runs.config import DiversifyConfig
-    from recprism.runs.jobs.diversify import effect, require_goals
+    from recprism.runs.jobs.diversify import begin_search, effect, interrupted_search, require_goals
     from recprism.runs.jobs.train import metric_names
     from recprism.runs.neighbours import neighbours_of
     from recprism.runs.run import Run
@@ -121,7 +121,7 @@ def search(
             ("resume", "executor", "metrics", "name", "mlflow", "as_json"),
             "is for a new search, and --resume continues one with its own settings",
         )
-        run = Run.open(resume or Path(), name)
+        run = interrupted_search(Run.open(resume or Path()).named(name))
     else:
         run = result_to_make(run_directory, name, overwrite)
         options = {"accuracy": accuracy, "relevance": relevance, "shards": shards}
@@ -132,10 +132,10 @@ def search(
         require_goals(model, run)
         run.factors()
         asked = DiversifyConfig(preset=preset, settings=chosen)
-    with held(run.path), followed(run, sink):
-        if asked is not None:
-            run.set_diversify(asked, overwrite=overwrite)
-        model = _search_with_progress(run, workers)
+    with held(run.path):
+        run = run if asked is None else begin_search(run, asked, overwrite=overwrite)
+        with followed(run, sink):
+            model = _search_with_progress(run, workers)
     with progress_of_steps() as on_step:
         found, overlap = effect(run, names, on_step=on_step), neighbours_of(run)
     if as_json:
@@ -170,7 +170,7 @@ def _goal_name(goal: str) -> str:
 
 def _search_with_progress(run: Run, executor: Executor) -> CMB:
     from recprism.cmb import CMB
-    from recprism.runs.jobs.diversify import diversify as search_in
+    from recprism.runs.jobs.diversify import search as search_in
 
     wanted = run.config.diversify
     total = CMB.preset(wanted.preset, **wanted.settings).iterations if wanted else 0

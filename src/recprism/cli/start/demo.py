@@ -55,7 +55,8 @@ def demo(
     """
     from recprism.budget.audit import COST, cost_of_diversity
     from recprism.runs.jobs.diversify import diversify_within
-    from recprism.runs.jobs.train import evaluate_run, recommend, scenario_of
+    from recprism.runs.jobs.train import evaluate_run, recommend
+    from recprism.runs.scenario import scenario_of
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
     run = start_run(output, RunConfig(seed=seed, device=device, model=ModelConfig(name=model)), overwrite=True)

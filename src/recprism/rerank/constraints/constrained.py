@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.shares import share, shares
-from recprism.errors import InputError
+from recprism.errors import ConstraintError, InputError
 from recprism.metrics.catalogue import tail_items
 from recprism.rerank._arrays import as_tensor
 from recprism.rerank._pool import Pool
@@ -45,6 +45,8 @@ class Violation:
         lists: Number of lists that violate it.
         places: Number of places too many or too few, over all lists.
         worst: The same in the worst list; for the floor of the tail, over all lists.
+        example: The user of the first list that violates it: an id, or a row number if ids are unknown. None if it
+            holds, and for the floor of the tail.
 
     Stability: provisional.
     """
@@ -53,6 +55,7 @@ class Violation:
     lists: int
     places: float
     worst: float
+    example: int | str | None = None
 
     def sentence(self) -> str:
         """Describe the violation in words."""
@@ -89,6 +92,20 @@ class Violations:
             return f"{whole} in all {self.n_lists} lists."
         return " ".join(row.sentence() for row in self.rows if row.places)
 
+    def require_none(self) -> None:
+        """Refuse violated constraints.
+
+        Raises:
+            ConstraintError: It names the first violated constraint, the number of lists and one of them.
+        """
+        broken = next((row for row in self.rows if row.places), None)
+        if broken is not None:
+            example = "" if broken.example is None else f", such as that of user {broken.example}"
+            raise ConstraintError(
+                f"{broken.constraint} cannot be kept in {broken.lists:,} of {self.n_lists:,} lists{example}; relax the "
+                "constraint, or accept such lists with --allow-violations"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the violations for JSON."""
         return {"n_lists": self.n_lists, "constraints": [asdict(row) for row in self.rows]}
@@ -117,6 +134,7 @@ class Constrained:
             so among the users of one step.
         popularity: Training interactions per item, (n_items,).
         names: Names of the subtopics, such as ``dataset.subtopics.names``.
+        item_ids: Ids of the items, for messages; row numbers by default.
 
     Raises:
         InputError: The constraints contradict each other, or a value is out of range.
@@ -133,6 +151,7 @@ class Constrained:
     per_user_diversity: ArrayLike | str | None = None
     popularity: ArrayLike | None = None
     names: Sequence[str] | None = None
+    item_ids: Sequence[Any] | NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tail_floor", share(self.tail_floor, "tail_floor"))
@@ -152,7 +171,7 @@ class Constrained:
         pinned = pinned_items(self.pinned)
         both = np.intersect1d(pinned[pinned >= 0], np.asarray(self.banned, np.int64))
         if len(both):
-            raise InputError(f"item {int(both[0])} is pinned and banned; choose one of the two")
+            raise InputError(f"item {self._item(int(both[0]))} is pinned and banned; choose one of the two")
 
     def __call__(
         self, candidates: ArrayLike | Tensor, scores: ArrayLike | Tensor, k: int, *, features: Features | None = None
@@ -171,27 +190,36 @@ class Constrained:
         lists = with_pins(items, pins)
         return torch.from_numpy(lists).to(candidates.device) if isinstance(candidates, Tensor) else lists
 
-    def report(self, lists: ArrayLike | Tensor, *, features: Features | None = None) -> Violations:
+    def report(
+        self, lists: ArrayLike | Tensor, *, features: Features | None = None, user_ids: ArrayLike | None = None
+    ) -> Violations:
         """Measure how far lists violate the constraints.
 
         Args:
             lists: Item numbers, (n_users, k), from any source; -1 in empty places.
             features: The subtopics of the items, if shares are constrained.
+            user_ids: Ids of the users, for messages; row numbers by default.
         """
+        ids = None if user_ids is None else np.asarray(user_ids)
         items = np.asarray(lists.cpu() if isinstance(lists, Tensor) else lists, np.int64)
         real = items >= 0
         rows = []
         if len(self.banned):
-            rows.append(_violation("banned items", np.isin(items, np.asarray(self.banned)).sum(1)))
-        if len(pinned_items(self.pinned)):
+            rows.append(_violation("banned items", np.isin(items, np.asarray(self.banned)).sum(1), ids))
+        if isinstance(self.pinned, Mapping):
+            rows += [
+                _violation(f"item {self._item(item)} at place {place}", items[:, place - 1] != item, ids)
+                for place, item in self.pinned.items()
+            ]
+        elif len(pinned_items(self.pinned)):
             pins = self._pins(len(items), items.shape[1])
-            rows.append(_violation("pinned items", ((pins >= 0) & (pins != items)).sum(1)))
+            rows.append(_violation("pinned items", ((pins >= 0) & (pins != items)).sum(1), ids))
         low, high = self._shares
         for word, sign, limits in (("at least", 1, low), ("at most", -1, high)):
             for column, part in limits.items():
                 count = (self._has(column, features)[items] & real).sum(1)
                 over = sign * (whole_places(part, real.sum(1), up=sign > 0) - count)
-                rows.append(_violation(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0)))
+                rows.append(_violation(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0), ids))
         if self.tail_floor > 0:
             there = int(self._in_tail(items).sum())
             missing = max(0, int(whole_places(self.tail_floor, np.array(real.sum()), up=True)) - there)
@@ -331,6 +359,9 @@ class Constrained:
             raise InputError(f"there is no subtopic {subtopic!r} among {', '.join(self.names)}")
         return list(self.names).index(subtopic)
 
+    def _item(self, number: int) -> str:
+        return str(number if self.item_ids is None else self.item_ids[number])
+
     def _name(self, column: int) -> str:
         return f"subtopic {column}" if self.names is None else self.names[column]
 
@@ -359,10 +390,13 @@ def _of_users(features: Features, users: Tensor) -> Features:
     return some
 
 
-def _violation(constraint: str, places: NDArray[Any]) -> Violation:
+def _violation(constraint: str, places: NDArray[Any], ids: NDArray[Any] | None) -> Violation:
+    broken = np.flatnonzero(places)
+    first = None if not len(broken) else int(broken[0])
     return Violation(
         constraint=constraint,
-        lists=int((places > 0).sum()),
+        lists=len(broken),
         places=float(places.sum()),
         worst=float(places.max(initial=0)),
+        example=first if first is None or ids is None else ids[first : first + 1].tolist()[0],
     )

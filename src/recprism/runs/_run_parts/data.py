@@ -34,17 +34,17 @@ class RunData(RunFolder):
         made_from = {"split.parquet": hash_of(parts.getvalue())}
         self._files.write_table("items", dataset.attributes, made_from)
         self._files.write_table("subtopics", subtopics_table(dataset.subtopics, split.item_ids), made_from)
-        with atomic_path(self.path / "split.parquet") as temporary:
+        with atomic_path(self.folder / "split.parquet") as temporary:
             temporary.write_bytes(parts.getvalue())
 
     def has_data(self) -> bool:
         """Whether the data are written; the split is the last file of them."""
-        return (self.path / "split.parquet").exists()
+        return (self.folder / "split.parquet").exists()
 
     def split(self) -> Split:
         """Return the interactions, divided into parts."""
         frame = self._files.read_table("split")
-        return split_from_table(frame, self.path / "split.parquet", self.config.split.model_dump())
+        return split_from_table(frame, self.folder / "split.parquet", self.config.split.model_dump())
 
     def subtopics(self) -> Subtopics:
         """Return the subtopics of the items."""
@@ -84,17 +84,17 @@ class RunData(RunFolder):
 
     def save_factors(self, factors: Factors) -> None:
         """Write the trained vectors, bound to the split."""
-        factors.save(self.path / "factors.safetensors", made_from=self._files.hashes("split.parquet"))
+        factors.save(self.folder / "factors.safetensors", made_from=self._files.hashes("split.parquet"))
 
     def has_factors(self) -> bool:
         """Whether the run has a trained model."""
-        return (self.path / "factors.safetensors").exists()
+        return (self.folder / "factors.safetensors").exists()
 
     def factors(self) -> Factors:
         """Return the vectors of the trained model."""
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
-        require_rights(self.path / "factors.safetensors")
-        path, now = self.path / "factors.safetensors", self._files.hashes("split.parquet")
+        require_rights(self.folder / "factors.safetensors")
+        path, now = self.folder / "factors.safetensors", self._files.hashes("split.parquet")
         require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
         return Factors.load(path)

@@ -12,6 +12,7 @@ from typing import Any
 from recprism.errors import InputError
 from recprism.runs._bound_files import BoundFiles
 from recprism.runs._event_log import append_event, read_events
+from recprism.runs._run_parts.stage import TRAINING
 from recprism.runs.config import RunConfig, read_config
 from recprism.runs.sinks import FailSafeSink
 
@@ -31,19 +32,21 @@ class RunFolder:
     Args:
         path: The run directory.
         result: The name of a result; None is the unnamed one.
+        folder: Where the files are: the run directory by default, or a stage inside it (see ``stage``).
     """
 
-    def __init__(self, path: str | Path, result: str | None = None) -> None:
+    def __init__(self, path: str | Path, result: str | None = None, *, folder: Path | None = None) -> None:
         if result is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", result):
             raise InputError(f"a result is named by letters, digits, - and _, not {result!r}")
         self.path, self.result = Path(path), result
+        self.folder = self.path if folder is None else folder
         self._files = BoundFiles(self.file, self.argument)
         self.sinks: list[FailSafeSink] = []
 
     def file(self, name: str) -> Path:
         """Return the path of a file: in the run's folder if all results share it, else in the result's folder."""
         is_shared = self.result is None or name in SHARED or name.startswith("path.")
-        return (self.path if is_shared else self.path / RESULTS / str(self.result)) / name
+        return (self.folder if is_shared else self.folder / RESULTS / str(self.result)) / name
 
     @property
     def argument(self) -> str:
@@ -53,12 +56,12 @@ class RunFolder:
 
     def results(self) -> list[str]:
         """Return the names of the named results, sorted."""
-        return sorted(file.parent.name for file in self.path.glob(f"{RESULTS}/*/{ASKED}"))
+        return sorted(file.parent.name for file in self.folder.glob(f"{RESULTS}/*/{ASKED}"))
 
     @property
     def config(self) -> RunConfig:
         """What was asked of the run and of this result."""
-        found = read_config(self.path / "config.toml")
+        found = read_config(self.folder / "config.toml")
         if self.result is None:
             return found
         asked = self.file(ASKED)
@@ -72,7 +75,7 @@ class RunFolder:
         """Append one line to events.jsonl and notify the sinks."""
         of = {} if self.result is None else {"result": self.result}
         event = {"time": round(time.time(), 3), "event": kind, **of, **facts}
-        append_event(self.path / "events.jsonl", event)
+        append_event(self.folder / "events.jsonl", event)
         for sink in self.sinks:
             sink.notify("event", event)
 
@@ -87,8 +90,9 @@ class RunFolder:
             of = event.get("result")
             return of == self.result or (of is None and event.get("event") not in OF_SEARCH)
 
-        return [event for event in read_events(self.path / "events.jsonl", without) if is_own(event)]
+        logs = dict.fromkeys((self.folder,) if self.folder.name == TRAINING else (self.path, self.folder))
+        return [event for log in logs for event in read_events(log / "events.jsonl", without) if is_own(event)]
 
     def has_events(self) -> bool:
         """Whether anything was noted."""
-        return (self.path / "events.jsonl").exists()
+        return (self.folder / "events.jsonl").exists()

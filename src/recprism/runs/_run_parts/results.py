@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from recprism.budget.diversified import Diversified
 from recprism.data._files import require_rights, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.runs._result_files import read_result, write_result
+from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import RunData
 from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.lists import TRAINED, RunLists
-from recprism.runs.config import DiversifyConfig, read_config, write_config
+from recprism.runs._run_parts.result_files import read_result, write_result
+from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config, write_config
 
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
@@ -27,18 +29,9 @@ OF_RESULT = (
 class RunResults(RunData, RunLists):
     """Reads and writes one result of a run."""
 
-    def require_undiversified(self, *, overwrite: bool = False) -> None:
-        """Refuse a second result of the same name, unless it may replace the first."""
-        asked = self.config.diversify
-        if asked is not None and not overwrite:
-            what = "a result" if self.result is None else f"a result named {self.result}"
-            stopped = asked.within is None and not self.is_diversified()
-            resume = f"continue it with `recprism search --resume {self.argument}`, or " if stopped else ""
-            raise InputError(f"{self.path}: already has {what}; {resume}use --overwrite, another --name or another run")
-
     def require_only_result(self) -> None:
         """Refuse to turn the vectors onto other axes if other results are changes of these vectors."""
-        unnamed = [] if read_config(self.path / "config.toml").diversify is None else ["the unnamed one"]
+        unnamed = [] if read_config(self.folder / "config.toml").diversify is None else ["the unnamed one"]
         others = [it for it in (*unnamed, *self.results()) if it != (self.result or "the unnamed one")]
         if others:
             raise InputError(
@@ -46,17 +39,15 @@ class RunResults(RunData, RunLists):
                 "train into another run, or train again with --overwrite"
             )
 
-    def set_diversify(self, config: DiversifyConfig, *, overwrite: bool = False) -> None:
-        """Note what is about to be searched for, and delete the result that it replaces."""
-        self.require_undiversified(overwrite=overwrite)
-        require_rights(self.path / "events.jsonl", write=True)  # before anything is deleted
+    def set_diversify(self, config: DiversifyConfig) -> None:
+        """Note what is asked, and delete the result that it replaces."""
         if self.config.diversify is not None or self.result is not None:
             self.drop_checkpoint("search")
             for name in OF_RESULT:
                 self.file(name).unlink(missing_ok=True)
         asked = self.config.model_copy(update={"diversify": config})
         if self.result is None:
-            write_config(self.path / "config.toml", asked)
+            write_config(self.folder / "config.toml", asked)
         else:
             write_config(self.file(ASKED), asked, only={"diversify"})
 
@@ -69,28 +60,43 @@ class RunResults(RunData, RunLists):
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes("split.parquet")
         self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
         if found.search is None:
-            write_result(found, folder, self.path, made_from)
+            write_result(found, folder, self.folder, made_from)
         else:
-            found.search.save(folder, made_from=made_from, base_folder=self.path)
+            found.search.save(folder, made_from=made_from, base_folder=self.folder)
         if measured is not None and before != self._files.hashes("factors.safetensors"):
             self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
 
     def is_diversified(self) -> bool:
-        """Whether there is a change of the vectors."""
-        return self.file("delta.safetensors").exists()
+        """Whether there is a change of the vectors.
+
+        Raises:
+            InputError: If there was one, and its file is gone: the base would pass for the result.
+        """
+        change = self.file("delta.safetensors")
+        if change.exists():
+            return True
+        asked = self.config.diversify
+        is_certified = asked is not None and asked.within is not None
+        if is_certified or any(self.file(name).exists() for name in ("result.json", "cmb.json")):
+            raise InputError(
+                f"{change}: is missing, and the result of {self.argument} needs it; put it back, or make the result "
+                "again with --overwrite"
+            )
+        return False
 
     def diversified(self) -> Diversified:
         """Return the result, however it was found."""
         if not self.is_diversified():
-            asked = self.config.diversify
-            if asked is not None and asked.within is not None:
-                raise InputError(
-                    f"{self.path}: no change was certified; try a larger budget, `recprism diversify {self.argument} "
-                    "--budget 10% --overwrite`"
-                )
             raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
-        return read_result(self.file("delta.safetensors").parent, self.path, self.certificate())
+        found = read_result(self.file("delta.safetensors").parent, self.folder, self.certificate())
+        return replace(found, constraints=numbered(self.constraints, found.base))
+
+    @property
+    def constraints(self) -> ConstraintsConfig:
+        """What all lists of the result keep; nothing without a budget."""
+        asked = self.config.diversify
+        return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
 
     def served_factors(self, *, base: bool = False) -> Factors:
         """Return the vectors that the run serves; with ``base``, those of the trained model."""

@@ -14,4 +14,3 @@ from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
 from recprism.runs.jobs.train import evaluate_run as evaluate_run
 from recprism.runs.jobs.train import metric_names as metric_names
 from recprism.runs.jobs.train import recommend as recommend
-from recprism.runs.jobs.train import scenario_of as scenario_of

@@ -11,21 +11,19 @@ from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.diversified import Diversified, within_budget
 from recprism.cmb import CMB, Progress, Step
 from recprism.cmb._executor import Executor
-from recprism.cmb.cmb import evaluate_factors
 from recprism.cmb.controls import control_perturbations
-from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics import Comparison, Context, Evaluation, compare
-from recprism.models import Factors
+from recprism.metrics import Comparison, Evaluation, compare, deepest_cut, evaluate
 from recprism.models.perturbation import Perturbation
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
-from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig
-from recprism.runs.jobs.train import scenario_of
+from recprism.runs._run_parts.stage import SEARCH
+from recprism.runs.config import BudgetConfig, DiversifyConfig
 from recprism.runs.neighbours import overlap_of
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +46,50 @@ class Effect:
 
 
 @writing
+def begin_search(run: Run, asked: DiversifyConfig, *, overwrite: bool = False) -> Run:
+    """Return a copy of the run in which :func:`search` can begin; the run itself does not change.
+
+    Args:
+        run: A trained run.
+        asked: The settings of the search.
+        overwrite: Replace the result that is there when the search has ended.
+
+    Raises:
+        InputError: If the run has a result, or an unfinished search for it, that may not be replaced.
+    """
+    run.require_undiversified(overwrite=overwrite)
+    staged = run.staged(SEARCH)
+    with staged.discarded_on_failure():
+        staged.set_diversify(asked)
+    return staged
+
+
+def interrupted_search(run: Run) -> Run:
+    """Return the copy of the run in which an interrupted search continues.
+
+    Raises:
+        InputError: If there is none, or if the model of the run has changed since it began.
+    """
+    staged = run.unfinished(SEARCH)
+    if staged is None:
+        raise InputError(
+            f"{run.path}: no search was interrupted in this run; start one with `recprism search {run.argument}`"
+        )
+    if staged.fingerprint() != run.fingerprint():
+        raise InputError(
+            f"{run.path}: its model has changed since the search began; start the search again with "
+            f"`recprism search {run.argument} --overwrite`"
+        )
+    return staged
+
+
+@writing
 @phase("searching", __name__)
-def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, executor: Executor | None = None) -> CMB:
+def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor: Executor | None = None) -> CMB:
     """Search with players as the run's configuration says, from the checkpoint of an interrupted search or the start.
 
     Args:
-        run: A trained run whose configuration has the settings.
+        run: From :func:`begin_search` or :func:`interrupted_search`. At the end, it becomes the run.
         on_step: Called after every iteration.
         executor: Where the users are ranked; this process by default.
 
@@ -63,31 +99,35 @@ def diversify(run: Run, on_step: Callable[[Step], None] | None = None, *, execut
     wanted = run.config.diversify
     if wanted is None:
         raise InputError(f"{run.path}: no search was started in this run; run `recprism search {run.argument}`")
-    model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
-    stored = run.load_checkpoint("search")
-    resume = None
-    if stored is not None:
-        resume = Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("checkpoint_key"))
+    with run.discarded_on_failure():
+        model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
+        stored = run.load_checkpoint("search")
+        resume = None
+        if stored is not None:
+            resume = Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("checkpoint_key"))
 
-    def follow(progress: Progress) -> None:
-        facts = {"steps": progress.to_json(), "checkpoint_key": dict(progress.checkpoint_key)}
-        run.save_checkpoint(progress.arrays, facts, "search")
-        step = progress.steps[-1]
-        sampled = {} if step.users is None else {"error": step.error, "users": step.users}
-        run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled)
-        if on_step is not None:
-            on_step(step)
+        def follow(progress: Progress) -> None:
+            facts = {"steps": progress.to_json(), "checkpoint_key": dict(progress.checkpoint_key)}
+            run.save_checkpoint(progress.arrays, facts, "search")
+            step = progress.steps[-1]
+            sampled = {} if step.users is None else {"error": step.error, "users": step.users}
+            run.event(
+                "step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled
+            )
+            if on_step is not None:
+                on_step(step)
 
-    model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume, executor=executor)
-    run.save_result(Diversified.of_search(model))
-    run.drop_checkpoint("search")
-    run.event(
-        "diversified",
-        iterations=len(model.history_),
-        converged=model.converged_,
-        neighbours=overlap_of(model.base_, model.delta_).to_dict(),
-    )
-    write_card(run, about=BEFORE)
+        model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume, executor=executor)
+        run.save_result(Diversified.of_search(model))
+        run.drop_checkpoint("search")
+        run.event(
+            "diversified",
+            iterations=len(model.history_),
+            converged=model.converged_,
+            neighbours=overlap_of(model.base_, model.delta_).to_dict(),
+        )
+        write_card(run, about=BEFORE)
+        run.commit()
     return model
 
 
@@ -97,7 +137,8 @@ def diversify_within(
 ) -> Diversified:
     """Find the most diverse vectors within the budgets, certify them on held-out labels, and write them into the run.
 
-    The run does not change before they are found.
+    The run does not change before they are found. If nothing is certified, or if a constraint is violated without
+    ``asked.allow_violations``, it does not change at all.
 
     Args:
         run: A trained run.
@@ -107,52 +148,60 @@ def diversify_within(
 
     Raises:
         InputError: If the run has a result that may not be replaced, or no labels that certify.
+        ConstraintError: If the lists cannot keep a constraint.
 
     Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
-    scenario, factors = scenario_of(run), run.factors()
     kept = within_budget(
-        scenario,
+        scenario_of(run, constraints=asked.constraints),
         asked.goal,
         asked.budgets,
         side=asked.side,
-        constraints=constraints_of(asked.constraints, factors),
         confidence=asked.confidence,
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    keep_result(run, asked, kept, kept.to_dict(), overwrite)
+    keep_result(run, asked, kept, kept.to_dict())
     return kept
 
 
 @phase("writing the result", __name__)
-def keep_result(
-    run: Run, asked: BudgetConfig, kept: Diversified, certificate: Mapping[str, Any], overwrite: bool
-) -> None:
-    """Write a result and its certificate into the run.
+def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: Mapping[str, Any]) -> None:
+    """Replace the run's result by another one and its certificate; without a change, the run stays as it is.
 
     Args:
         run: The run.
         asked: Goal, budgets and constraints.
         kept: What was found.
         certificate: What certificate.json holds.
-        overwrite: Replace the result that is there.
+
+    Raises:
+        ConstraintError: If the lists violate a constraint, and ``asked`` does not allow it.
     """
-    run.set_diversify(DiversifyConfig(within=asked), overwrite=overwrite)
-    if kept.is_changed:
-        run.save_result(kept)
-    run.save_certificate(certificate)
-    run.event(
-        "diversified within a budget",
-        goal=kept.goal,
-        trade_off=kept.trade_off,
-        side=kept.side,
-        certificate=None if kept.certificate is None else kept.certificate.figures(),
-        neighbours=overlap_of(kept.base, kept.change).to_dict() if kept.is_changed else None,
-        **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
-    )
-    write_card(run, about=BEFORE if kept.is_changed else None)
+    if not kept.is_changed:
+        return
+    if kept.violations is not None and not asked.constraints.allow_violations:
+        kept.violations.require_none()
+    staged = run.staged()
+    with staged.discarded_on_failure():
+        staged.set_diversify(DiversifyConfig(within=asked))
+        staged.save_result(kept)
+        staged.save_certificate(certificate)
+        staged.event(
+            "diversified within a budget",
+            goal=kept.goal,
+            trade_off=kept.trade_off,
+            side=kept.side,
+            certificate=None if kept.certificate is None else kept.certificate.figures(),
+            neighbours=overlap_of(kept.base, kept.change).to_dict(),
+            **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
+        )
+        write_card(staged, about=BEFORE)
+        staged.commit()
+    unfinished = run.unfinished(SEARCH)
+    if unfinished is not None:  # it would replace this result
+        unfinished.discard()
 
 
 def require_goals(model: CMB, run: Run) -> None:
@@ -163,23 +212,6 @@ def require_goals(model: CMB, run: Run) -> None:
             f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "
             "--goal ilad or catalogue_coverage, or make the run again with --items FILE --subtopic-column NAME"
         )
-
-
-def constraints_of(asked: ConstraintsConfig, factors: Factors) -> dict[str, Any]:
-    """Return settings of ``Constrained``: ids become item numbers, and unset constraints are left out."""
-
-    def number(item: int | str) -> int:
-        return int(id_positions(as_id_array([item], "item"), factors.item_ids, "item")[0])
-
-    found = {
-        "banned": [number(item) for item in asked.banned],
-        "pinned": {int(place): number(item) for place, item in asked.pinned.items()},
-        "min_share": asked.min_share,
-        "max_share": asked.max_share,
-        "tail_floor": asked.tail_floor,
-        "per_user_diversity": "history" if asked.per_user_diversity else None,
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 @phase("measuring the effect", __name__)
@@ -200,16 +232,15 @@ def effect(
         controls: Whether to measure the permuted change, noise of its size, and popularity, too.
         on_step: Receives the progress.
     """
-    found, split = run.diversified(), run.split()
-    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=found.base.item)
-    seen = split.seen_before(part)
+    found, scenario = run.diversified(), scenario_of(run, part)
 
     max_step = CMB().max_step if found.search is None else found.search.max_step
     others = control_perturbations(found.base, found.change, max_step, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 
     def judge(perturbation: Perturbation) -> Evaluation:
-        judged = evaluate_factors(perturbation.applied_to(found.base), context, seen, metrics)
+        lists = scenario.rank(perturbation.applied_to(found.base), deepest_cut(metrics))[0]
+        judged = evaluate(lists, scenario.context, metrics, users=found.base.user_ids)
         step()
         return judged
 
@@ -217,5 +248,5 @@ def effect(
     if not controls:
         return Effect(before, after, compare(before, after), {})
     judged = {name: judge(it) for name, it in others.items()}
-    judged[POPULARITY] = judged_popularity(split, part, context, metrics)
+    judged[POPULARITY] = judged_popularity(scenario.split, part, scenario.context, metrics)
     return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in judged.items()})

@@ -98,7 +98,8 @@ def erase_run(
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
         change = refitted(found, split, subtopics, rows)
-    judge = Evaluator.on(split, part, found.base, subtopics, tuple(dict.fromkeys((wanted, *METRICS))), users)
+    names = tuple(dict.fromkeys((wanted, *METRICS)))
+    judge = Evaluator.on(split, part, found.base, subtopics, names, users, found.banned)
     learn = partial(learned_promotion, found.base, split, subtopics, rows)
     return run_erasure(
         change,

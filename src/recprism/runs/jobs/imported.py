@@ -77,11 +77,13 @@ def write_run(
     Run(path).require_free(overwrite=overwrite)
     with held(path):
         run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
-        run.save_data(dataset, split)
-        run.event("data", name=dataset.name, **dataset.stats())
-        run.save_factors(aligned(factors, split))
-        run.event("imported", model=factors.settings.get("model"), **facts)
-        write_card(run)
+        with run.discarded_on_failure():
+            run.save_data(dataset, split)
+            run.event("data", name=dataset.name, **dataset.stats())
+            run.save_factors(aligned(factors, split))
+            run.event("imported", model=factors.settings.get("model"), **facts)
+            write_card(run)
+            run.commit()
     return run
 
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
-from recprism.budget.scenario import Scenario
+from recprism.budget.scenario import Lists, Scenario
 from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError
-from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
+from recprism.metrics import PAPER_METRICS, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models._settings import choose_device
 from recprism.models.registry import Model
@@ -29,7 +29,7 @@ from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs._dataset import open_data
 from recprism.runs.run import Run
-from recprism.runs.stored_path import RunPaths
+from recprism.runs.scenario import scenario_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,8 @@ def start(
 ) -> Run:
     """Load and split data into a new run; nothing is written before data and model are known to work.
 
+    A run that is replaced stays as it is until :func:`train` has ended.
+
     Args:
         path: The run directory to make.
         config: What is asked of the run.
@@ -55,7 +57,8 @@ def start(
     Run(path).require_free(overwrite=overwrite)
     with held(path):
         run = Run.create(path, config, overwrite=overwrite)
-        _keep_data(run, dataset, split)
+        with run.discarded_on_failure():
+            _keep_data(run, dataset, split)
     if on_data is not None:
         on_data(dataset, split)
     return run
@@ -90,23 +93,25 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
         if on_epoch is not None:
             on_epoch(epoch)
 
-    if not run.has_data():  # it was stopped before they were written
-        _keep_data(run, *divided(config))
-    split = run.split()
-    factors = _model_for(config, split).fit(
-        split,
-        seed=config.seed,
-        device=config.device,
-        progress=follow,
-        checkpoint=run.save_checkpoint,
-        resume=run.load_checkpoint(),
-    )
-    if config.model.metric == COSINE:
-        factors = factors.on_sphere()
-    run.save_factors(factors)
-    run.drop_checkpoint()
-    run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
-    write_card(run)
+    with run.discarded_on_failure():
+        if not run.has_data():  # it was stopped before they were written
+            _keep_data(run, *divided(config))
+        split = run.split()
+        factors = _model_for(config, split).fit(
+            split,
+            seed=config.seed,
+            device=config.device,
+            progress=follow,
+            checkpoint=run.save_checkpoint,
+            resume=run.load_checkpoint(),
+        )
+        if config.model.metric == COSINE:
+            factors = factors.on_sphere()
+        run.save_factors(factors)
+        run.drop_checkpoint()
+        run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
+        write_card(run)
+        run.commit()
     return factors
 
 
@@ -120,23 +125,17 @@ def _model_for(config: RunConfig, split: Split) -> Model:
     return make_model(config.model.name, config.model.preset, **settings, patience=None)
 
 
-def scenario_of(run: Run, part: Part = "test") -> Scenario:
-    """Return the scenario of a run's trained model, from which audits and searches start.
-
-    Args:
-        run: A trained run.
-        part: The part that judges.
-
-    Stability: provisional.
-    """
-    return Scenario(run.factors(), run.split(), run.subtopics(), part, store=RunPaths(run))
-
-
 @phase("ranking", __name__)
 def recommend(
-    run: Run, k: int, *, part: Part = "test", users: Sequence[Any] | None = None, base: bool = False
+    run: Run,
+    k: int,
+    *,
+    part: Part = "test",
+    users: Sequence[Any] | None = None,
+    base: bool = False,
+    allow_violations: bool = False,
 ) -> pl.DataFrame:
-    """Return the lists of a run without the items seen before ``part``.
+    """Return the lists of a run without the items seen before ``part``, under the constraints of its result.
 
     Args:
         run: A trained run.
@@ -144,16 +143,47 @@ def recommend(
         part: The part that judges.
         users: Ids of the users; all of them by default.
         base: Use the trained model, also if the run is diversified.
+        allow_violations: Return lists that cannot keep a constraint, too.
 
     Returns:
         A long table user_id, item_id, rank (from 1), score.
 
+    Raises:
+        ConstraintError: If a list cannot keep a constraint, and neither the run nor the argument allows it.
+
     Stability: provisional.
     """
-    factors, split = run.served_factors(base=base), run.split()
+    factors = run.served_factors(base=base)
     rows = rows_of(factors, users)
-    items, scores = factors.rank(k, exclude=split.seen_before(part), users=rows)
+    items, scores = ranked(run, scenario_of(run, part), factors, k, rows, allow_violations=allow_violations)
     return lists_to_frame(factors, rows, items, scores)
+
+
+def ranked(
+    run: Run, scenario: Scenario, factors: Factors, k: int, rows: NDArray[Any], *, allow_violations: bool
+) -> tuple[Lists, NDArray[np.float32]]:
+    """Rank as a run serves.
+
+    Args:
+        run: The run, which may allow violations.
+        scenario: Its history and constraints.
+        factors: The vectors.
+        k: Length of the lists.
+        rows: ``(n,)`` row numbers of the users.
+        allow_violations: Return lists that cannot keep a constraint, too.
+
+    Returns:
+        ``(n, k)`` item numbers and scores.
+    """
+    whole = len(rows) == factors.n_users
+    items, scores = scenario.rank(factors, k, users=None if whole else rows)
+    if whole:
+        items, scores = items[rows], scores[rows]
+    if not allow_violations and not run.constraints.allow_violations:
+        found = scenario.violations(items, users=rows)
+        if found is not None:
+            found.require_none()
+    return items, scores
 
 
 def rows_of(factors: Factors, users: Sequence[Any] | None) -> NDArray[np.int64]:
@@ -210,15 +240,15 @@ def evaluate_run(
     """
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
-        factors, split = run.served_factors(base=base), run.split()
+        factors, scenario = run.served_factors(base=base), scenario_of(run, part)
         if any("relevant" in parse(name)[0].needs for name in metrics or ()):
-            split.require_labels(part, "accuracy")
-        items, _ = factors.rank(deepest_cut(metrics), exclude=split.seen_before(part))
+            scenario.split.require_labels(part, "accuracy")
+        items, _ = scenario.rank(factors, deepest_cut(metrics))
         step()
-        context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=run.factors().item)
+        context = scenario.context
         result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
         step()
-        result = with_popularity(result, split, part, context)
+        result = with_popularity(result, scenario.split, part, context)
         step()
         if bootstrap:
             whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
