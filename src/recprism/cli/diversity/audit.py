@@ -126,6 +126,8 @@ def audit(
         "is for a file of lists, and this is a run",
     )
     scenario = scenario_of(Run.open(target))
+    if scenario.constraints:
+        say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
     goals = default_goals(scenario.subtopics) if goal is None else [check_goal(it) for it in comma_words([goal])]

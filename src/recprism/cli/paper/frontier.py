@@ -44,6 +44,7 @@ def frontier(
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.tuning import RIVALS, possible_rivals
     from recprism.parallel import executor_named
+    from recprism.runs.config import ConstraintsConfig
     from recprism.runs.run import Run
     from recprism.runs.scenario import scenario_of
 
@@ -54,7 +55,8 @@ def frontier(
     for name in chosen:
         if name not in RIVALS:
             raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")
-    validation, test = (scenario_of(run, part) for part in ("validation", "test"))
+    free = ConstraintsConfig()  # rivals do not keep the constraints of a result
+    validation, test = (scenario_of(run, part, constraints=free) for part in ("validation", "test"))
     with progress_bar() as progress:
         task = progress.add_task("tuning", total=len(chosen) + 1, note="")
         fronts = fronts_of(

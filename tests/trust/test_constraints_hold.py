@@ -1,0 +1,220 @@
+"""Constraints belong to a result: every list of the run keeps them, whoever asks and however long it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recprism import api
+from recprism.deploy.export import load_export
+from recprism.errors import ConstraintError, InputError
+from recprism.models import Factors
+from recprism.runs.config import BudgetConfig, ConstraintsConfig
+from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+from recprism.runs.stored_path import stored_path
+from recprism.studio.downloads import lists_file, vectors_file
+from recprism.studio.view import View
+
+pytestmark = pytest.mark.slow
+Call = Callable[..., int]
+
+
+def most_shown(run: Run, n: int = 3) -> list[int]:
+    """The ids of the items that most base lists show."""
+    lists = scenario_of(run).base_lists
+    counts = np.bincount(lists.ravel(), minlength=run.factors().n_items)
+    return [int(it) for it in run.factors().item_ids[np.argsort(-counts)[:n]]]
+
+
+def asked(run: Run, side: str = "user") -> BudgetConfig:
+    constraints = ConstraintsConfig(banned=most_shown(run))
+    return BudgetConfig(budgets={"ndcg@10": 0.3}, side=side, constraints=constraints)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["user", "item"])
+def banning(request: pytest.FixtureRequest, trained_run: Callable[..., Run]) -> Run:
+    """A run whose result bans the items that are shown most."""
+    run = trained_run(3, 16)
+    assert diversify_within(run, asked(run, request.param)).is_changed
+    return run
+
+
+def banned_in(run: Run, frame: pl.DataFrame) -> int:
+    return int(frame["item_id"].is_in(run.constraints.banned).sum())
+
+
+RECOMMENDED = ("-k 10", "-k 20", "-k 20 --part validation", "-k 30 --live", "-k 20 --base", "-k 20 --live --base")
+
+
+@pytest.mark.parametrize("options", RECOMMENDED)
+def test_a_banned_item_is_in_no_list(banning: Run, call: Call, tmp_path: Path, options: str) -> None:
+    assert call("recommend", banning.path, *options.split(), "-o", tmp_path / "lists.parquet") == 0
+    lists = pl.read_parquet(tmp_path / "lists.parquet")
+    assert lists["rank"].max() == int(options.split()[1])
+    assert banned_in(banning, lists) == 0
+
+
+def test_a_banned_item_is_in_no_interleaved_list(banning: Run, call: Call, tmp_path: Path) -> None:
+    for live in ((), ("--live",)):
+        out = tmp_path / f"mixed{len(live)}.parquet"
+        assert call("interleave", banning.path, "-k", "20", *live, "-o", out) == 0
+        assert banned_in(banning, pl.read_parquet(out)) == 0
+
+
+@pytest.mark.parametrize("options", ["--to npz", "--to parquet", "--to csv --part test", "--to npz --alpha 0.5"])
+def test_a_banned_item_is_in_no_export(
+    banning: Run, call: Call, tmp_path: Path, options: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert call("export", banning.path, *options.split(), "-o", out) == 0
+    assert "3 banned items are not in the items' file" in capsys.readouterr().out
+    vectors = load_export(out)
+    banned = banning.constraints.banned
+    assert not set(vectors.item_ids.tolist()) & set(banned)
+    assert vectors.n_items == banning.factors().n_items - len(banned)
+    expected = json.loads((out / "expected.json").read_text(encoding="utf-8"))
+    assert not {item for lists in expected.values() for one in lists for item in one["items"]} & set(banned)
+    assert json.loads((out / "export.json").read_text(encoding="utf-8"))["constraints"] == {"banned": banned}
+
+
+def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path) -> None:
+    view = View(banning)
+    view.paths["subtopic_coverage"] = stored_path(banning, "subtopic_coverage")
+    banned = [view.item_row(str(item)) for item in banning.constraints.banned]
+    path = view.path("subtopic_coverage")
+    assert not np.isin(path.lists, banned).any(), "the slider shows the lists of every point"
+    assert not np.isin([entry.id for entry in view.lists_of("1", view.served).after], banning.constraints.banned).any()
+    for point in (0, 3):
+        lists = pl.read_csv(lists_file(view, "subtopic_coverage", point).path)
+        assert banned_in(banning, lists) == 0
+        with zipfile.ZipFile(vectors_file(view, "subtopic_coverage", point).path) as archive:
+            archive.extractall(tmp_path / str(point))
+        vectors = Factors.load(tmp_path / str(point) / "factors.safetensors")
+        assert not set(vectors.item_ids.tolist()) & set(banning.constraints.banned)
+
+
+def test_a_banned_item_is_in_no_explained_list(banning: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = [int(user) for user in banning.factors().user_ids[:5]]
+    for user in ids:
+        assert call("explain", banning.path, "--user", user, "--json") == 0
+        said = json.loads(capsys.readouterr().out)
+        shown = {row["item"] for row in said["list"]} if "list" in said else set()
+        text = json.dumps(said)
+        assert not shown & set(banning.constraints.banned)
+        assert all(f'"item": {item},' not in text for item in banning.constraints.banned)
+
+
+def test_the_loss_counts_from_lists_under_the_same_constraints(
+    trained_run: Callable[..., Run], call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Banning the best items costs accuracy, which is reported apart and spends nothing of the budget."""
+    run = trained_run(3, 16)
+    words = ",".join(str(item) for item in most_shown(run, 20))
+    assert call("diversify", run.path, "--budget", "5%", "--ban", words, "-m", "ndcg@10", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["constraint_costs"]["ndcg@10"] > 0.05
+    assert said["certificate"]["last"] is not None
+    scenario = scenario_of(run, "validation")
+    free = scenario.under(None)
+    means = [np.nanmean(it.judge(it.base_lists, ("ndcg@10",))["ndcg@10"]) for it in (free, scenario)]
+    assert said["constraint_costs"]["ndcg@10"] == pytest.approx(1 - means[1] / means[0])
+    assert said["change"]["rows"][0]["a"] == pytest.approx(
+        np.nanmean(scenario_of(run).judge(scenario_of(run).base_lists, ("ndcg@10",))["ndcg@10"])
+    )
+
+
+def test_what_is_served_is_what_was_certified(banning: Run) -> None:
+    """The lists of the served vectors on the certifying part are those that were tested."""
+    found, scenario = banning.diversified(), scenario_of(banning)
+    assert found.banned == sorted(found.banned) and len(found.banned) == 3
+    lists = scenario.rank(found.factors, 10)[0]
+    np.testing.assert_array_equal(lists, scenario.rank(found.factors, 20)[0][:, :10])
+    assert not np.isin(lists, found.banned).any()
+
+
+# -- pins, shares and floors ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(trained_run: Callable[..., Run], tmp_path: Path) -> Run:
+    shutil.copytree(trained_run(3, 16).path, tmp_path / "run")
+    return Run.open(tmp_path / "run")
+
+
+def rarest(run: Run) -> int:
+    """An item that fewest users have."""
+    split = run.split()
+    return int(split.item_ids[np.argmin(split.live().train.col_counts)])
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_pins_and_shares_hold_at_every_length_or_the_command_fails(
+    run: Run, call: Call, tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = rarest(run)
+    words = ("--budget", "0.5", "--side", side, "--pin", f"2={item}", "--max-share", "Drama=40%", "-m", "ndcg@10")
+    assert call("diversify", run.path, *words) == 1
+    said = capsys.readouterr().err
+    assert f"item {item} at place 2 cannot be kept in " in said
+    assert "such as that of user " in said and "--allow-violations" in said
+    assert run.config.diversify is None
+    assert call("diversify", run.path, *words, "--allow-violations") == 0
+    genres = {row["item_id"]: row["genres"] for row in run.items().to_dicts()}
+    taken = run.split().live().train
+    having = {run.split().user_ids[row] for row in taken.row_of_entry[run.split().item_ids[taken.indices] == item]}
+    for k in (2, 5, 10, 20):
+        assert call("recommend", run.path, "-k", k, "--live", "-o", tmp_path / "lists.parquet") == 0
+        lists = pl.read_parquet(tmp_path / "lists.parquet")
+        second = lists.filter(pl.col("rank") == 2)
+        assert (second.filter(~pl.col("user_id").is_in(list(having)))["item_id"] == item).all()
+        drama = lists.with_columns(drama=pl.col("item_id").replace_strict(genres).str.contains("Drama"))
+        assert (drama.group_by("user_id").agg(pl.col("drama").sum())["drama"] <= int(0.4 * k)).all()
+
+
+def test_a_list_that_cannot_keep_a_constraint_fails_unless_it_is_allowed(run: Run, call: Call) -> None:
+    constraints = ConstraintsConfig(min_share={"Comedy": 0.5})
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=constraints)).is_changed
+    assert call("recommend", run.path, "-k", "10", "--users", "1") == 0
+    assert call("recommend", run.path, "-k", "1900", "--users", "1") == 1
+    assert call("recommend", run.path, "-k", "1900", "--users", "1", "--allow-violations") == 0
+
+
+def test_what_is_pinned_and_banned_is_named_by_its_id(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("diversify", run.path, "--budget", "10%", "--pin", "1=318", "--ban", "318") == 2
+    assert "item 318 is pinned and banned; choose one of the two" in capsys.readouterr().err
+
+
+def test_the_floor_of_the_tail_holds_over_all_lists_at_every_length(run: Run) -> None:
+    constraints = ConstraintsConfig(tail_floor=0.2)
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.9}, constraints=constraints)).is_changed
+    scenario, factors = scenario_of(run), run.served_factors()
+    for k in (5, 10, 20):
+        found = scenario.violations(scenario.rank(factors, k)[0])
+        assert found is not None and found.none
+    some = np.array([3, 7])
+    np.testing.assert_array_equal(scenario.rank(factors, 10, users=some)[0], scenario.rank(factors, 10)[0][some])
+
+
+def test_constraints_hold_in_python_too(run: Run) -> None:
+    case = scenario_of(run)
+    number = int(np.flatnonzero(case.factors.item_ids == most_shown(run, 1)[0])[0])
+    found = api.diversify(case, "subtopic_coverage", "30%", constraints={"banned": [number]})
+    users = case.factors.user_ids[:50]
+    items, scores = found.recommend(users, 20)
+    assert not (items == case.factors.item_ids[number]).any()
+    assert (np.diff(scores, axis=1) <= 0).all()
+    with pytest.raises(InputError, match="is pinned and banned"):
+        api.diversify(case, constraints={"banned": [number], "pinned": {1: number}})
+    impossible = api.diversify(case, "subtopic_coverage", "90%", constraints={"min_share": {"IMAX": 0.9}})
+    if impossible.found.violations is not None and impossible.found.is_changed:
+        with pytest.raises(ConstraintError):
+            impossible.found.violations.require_none()
