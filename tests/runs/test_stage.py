@@ -63,10 +63,10 @@ def test_a_copy_changes_nothing_before_it_is_committed(run: Run) -> None:
 
 def test_a_copy_that_is_discarded_leaves_the_run_byte_for_byte(run: Run) -> None:
     before = contents(run.path)
-    with pytest.raises(InputError), (staged := changed(run)).discarded_on_failure():
+    with pytest.raises(InputError), changed(run).discarded_on_failure():
         raise InputError("refused")
     assert contents(run.path) == before
-    assert not staged.folder.exists()
+    assert not stages(run.path)
 
 
 @pytest.mark.parametrize("work", [RESULT, TRAINING])

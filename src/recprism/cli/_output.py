@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recprism.data.progress import ProgressCallback
-from recprism.errors import BusyError
+from recprism.errors import BusyError, StorageError
 
 if TYPE_CHECKING:
     from recprism.data._categories import CategorySummary
@@ -70,12 +70,12 @@ def complain(text: str) -> None:
 
 
 @contextmanager
-def unless_busy() -> Iterator[None]:
-    """Let a result be shown that cannot be stored because another process writes into the run; say so."""
+def if_storable() -> Iterator[None]:
+    """Let a result be shown that cannot be stored: another process writes into the run, or it is read-only; say so."""
     try:
         yield
-    except BusyError as busy:
-        say(f"not kept: {busy}")
+    except (BusyError, StorageError) as problem:
+        say(f"not kept: {problem}")
 
 
 def say_replaced(where: object, names: Sequence[str]) -> None:

@@ -116,6 +116,16 @@ class Run(RunResults):
         found = self._at(work)
         return found if (found.folder / "config.toml").exists() else None
 
+    def under_way(self) -> Run:
+        """Return the copy with the unfinished training or search of this run; the run itself without one."""
+        return self.unfinished(TRAINING) or self.unfinished(SEARCH) or self
+
+    def keep_for(self, work: str) -> None:
+        """Keep this copy as unfinished work, which :meth:`unfinished` finds; it replaces earlier work of this kind."""
+        place = self._at(work).folder
+        discard(place)
+        self.folder = self.folder.rename(place)
+
     def _at(self, work: str) -> Run:
         name = f"{work}.{self.result}" if work == SEARCH and self.result is not None else work
         found = Run(self.path, self.result, folder=self.path / name)
@@ -130,9 +140,10 @@ class Run(RunResults):
             self.folder = self.path
 
     def discard(self) -> None:
-        """Delete this copy; the run stays as it is."""
+        """Delete this copy, and make this object the run, which stays as it is."""
         if self.folder != self.path:
             discard(self.folder)
+            self.folder = self.path
 
     @contextmanager
     def discarded_on_failure(self) -> Iterator[None]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from recprism.runs._event_log import STEPS
-from recprism.runs._run_parts.stage import SEARCH, TRAINING
 from recprism.runs.run import Run
 
 Doing = Literal["nothing", "training", "searching", "stopped"]
@@ -45,7 +44,7 @@ def run_status(run: Run, now: float | None = None) -> RunStatus:
 
     Stability: provisional.
     """
-    steps = _last_steps((run.unfinished(TRAINING) or run.unfinished(SEARCH) or run).events())
+    steps = _last_steps(run.under_way().events())
     if not steps:
         return RunStatus("nothing")
     last, pace = steps[-1], _pace(steps)

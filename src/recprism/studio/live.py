@@ -24,7 +24,7 @@ async def follow(run: Run, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator
     """
     sent, last = 0, ""
     while not await gone():
-        events = run.events()
+        events = run.under_way().events()
         if len(events) < sent:  # the run was started again
             sent = 0
         for event in events[max(sent, len(events) - REMEMBERED) :]:

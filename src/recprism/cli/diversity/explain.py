@@ -9,6 +9,7 @@ import typer
 
 from recprism.cli._options import AsJson, DiversifiedRun, Draws, OwnGoal, Part, ResultName, Seed
 from recprism.cli._output import (
+    if_storable,
     next_step,
     print_json,
     print_sentence,
@@ -16,7 +17,6 @@ from recprism.cli._output import (
     print_title,
     progress_of_steps,
     say,
-    unless_busy,
 )
 from recprism.cli._values import refuse_others
 from recprism.data.shares import percent
@@ -92,7 +92,7 @@ def explain(
                 on_step=on_step,
             )
         if not single:
-            with unless_busy(), saving():
+            with if_storable(), saving():
                 path = run.save_explanation({**found.explanation.to_dict(), "part": part, **found.kept})
     if single:
         view = _view(found, user, item, top)

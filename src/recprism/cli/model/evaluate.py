@@ -25,6 +25,7 @@ from recprism.cli._options import (
     TrainTable,
 )
 from recprism.cli._output import (
+    if_storable,
     next_step,
     print_json,
     print_sentence,
@@ -33,7 +34,6 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
     say_categories,
-    unless_busy,
 )
 from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, refuse_given, refuse_others
 from recprism.errors import InputError
@@ -154,7 +154,7 @@ def evaluate(
                 result = evaluate_run(
                     ours, names, part=where, bootstrap=bootstrap, base=base, seed=seed, on_step=on_step
                 )
-            with unless_busy(), saving():
+            with if_storable(), saving():
                 ours.save_metrics(result.to_frame(), base=base)
     elif run is not None:
         refuse_given(files, "is for a file of lists without --run")

@@ -48,9 +48,6 @@ def commit(run: Path, stage: Path) -> None:
     names = list(_staged(stage))
     if began is None:
         moved, gone = names, [name for name in file_names(run) if name not in names]
-        for other in stages(run):
-            if other != stage:  # made for the vectors that are replaced
-                discard(other)
     else:
         moved = [name for name in names if name == EVENTS or began.get(name) != _stat(stage / name)]
         gone = [name for name in began if name not in names]
@@ -58,6 +55,8 @@ def commit(run: Path, stage: Path) -> None:
             _put_before(stage / EVENTS, (run / EVENTS).read_bytes())
     write_text(stage / COMMIT, json.dumps({"gone": gone, "moved": moved}))
     _roll_forward(run, stage)
+    for other in stages(run) if began is None else ():
+        discard(other)  # made for the vectors that were replaced
 
 
 def discard(stage: Path) -> None:

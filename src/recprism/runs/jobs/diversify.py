@@ -58,9 +58,10 @@ def begin_search(run: Run, asked: DiversifyConfig, *, overwrite: bool = False) -
         InputError: If the run has a result, or an unfinished search for it, that may not be replaced.
     """
     run.require_undiversified(overwrite=overwrite)
-    staged = run.staged(SEARCH)
+    staged = run.staged()
     with staged.discarded_on_failure():
         staged.set_diversify(asked)
+        staged.keep_for(SEARCH)
     return staged
 
 

@@ -19,7 +19,7 @@ from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
-from recprism.errors import BusyError, InputError
+from recprism.errors import BusyError, InputError, StorageError
 from recprism.metrics import PAPER_METRICS, Evaluation, deepest_cut, evaluate, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models._settings import choose_device
@@ -252,7 +252,7 @@ def evaluate_run(
         step()
         if bootstrap:
             whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
-            with suppress(BusyError), saving():  # the process that holds the lock writes the card
+            with suppress(BusyError, StorageError), saving():  # the process that holds the lock writes the card
                 write_card(run, result.to_frame(), f"The {whose}, judged on the {part} part.")
     return result
 

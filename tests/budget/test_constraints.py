@@ -1,0 +1,103 @@
+"""Any vectors, any history, any constraints: the lists of a scenario keep what can be kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recprism.budget.path import lists_at
+from recprism.budget.scenario import Scenario
+from recprism.data import Incidence
+from recprism.data.split import Split
+from recprism.data.subtopics import Subtopics
+from recprism.models import Factors
+
+ITEMS, USERS = 30, 8
+
+
+def world(seed: int) -> tuple[Factors, Split, Subtopics]:
+    generator = np.random.default_rng(seed)
+    user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
+    factors = Factors.from_arrays(user, item, user_ids=np.arange(100, 100 + USERS), item_ids=np.arange(ITEMS) * 10)
+    parts = [
+        Incidence.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
+        for share in (0.2, 0.0, 0.1)
+    ]
+    split = Split(*parts, factors.user_ids, factors.item_ids)
+    names = np.array(["a", "b", "c"], dtype=object)
+    of_item, of_topic = np.nonzero(generator.random((ITEMS, 3)) < 0.5)
+    return factors, split, Subtopics.from_pairs(of_item, names[of_topic], ITEMS)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    banned=st.sets(st.integers(0, 14), max_size=5),
+    pinned=st.dictionaries(st.integers(1, 6), st.integers(15, ITEMS - 1), max_size=3),
+    most=st.sampled_from([None, 0.3, 0.6]),
+    k=st.integers(1, 12),
+)
+def test_lists_keep_constraints_at_every_length(
+    seed: int, banned: set[int], pinned: dict[int, int], most: float | None, k: int
+) -> None:
+    factors, split, subtopics = world(seed)
+    pinned = dict(zip(pinned, dict.fromkeys(pinned.values()), strict=False))  # an item has one place
+    shares = {} if most is None or "a" not in subtopics.names else {"a": most}
+    constraints = {"banned": sorted(banned), "pinned": pinned, "max_share": shares}
+    scenario = Scenario(factors, split, subtopics, "test", 6, constraints=constraints)
+    items, scores = scenario.rank(factors, k)
+    assert items.shape == scores.shape == (USERS, k)
+    assert not np.isin(items, sorted(banned)).any()
+    assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in items)
+    seen = scenario.seen.dense()
+    shown, who = items[items >= 0], np.nonzero(items >= 0)[0]
+    assert not seen[who, shown].any()
+    for place, item in pinned.items():
+        if place <= k:
+            assert (items[~seen[:, item], place - 1] == item).all()
+    found = scenario.violations(items)
+    assert (found is None) == (not banned and not shares and not any(place <= k for place in pinned))
+    some = np.array([5, 2])
+    np.testing.assert_array_equal(scenario.rank(factors, k, users=some)[0], items[some])
+
+
+@given(seed=st.integers(0, 1000), banned=st.sets(st.integers(0, ITEMS - 1), max_size=5))
+def test_without_constraints_and_with_bans_alone_lists_are_exact(seed: int, banned: set[int]) -> None:
+    factors, split, subtopics = world(seed)
+    scenario = Scenario(factors, split, subtopics, "test", 6, constraints={"banned": sorted(banned)})
+    scores = (factors.user @ factors.item.T).astype(np.float64)
+    scores[scenario.seen.dense()] = -np.inf
+    scores[:, sorted(banned)] = -np.inf
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :6]
+    wanted = np.where(np.take_along_axis(scores, order, 1) > -np.inf, order, -1)
+    np.testing.assert_array_equal(scenario.base_lists, wanted)
+    free = scenario.under(None)
+    assert free.constraints == {}
+    assert not np.isin(lists_at(scenario, "ilad", 0.3), sorted(banned)).any()
+
+
+def test_lists_of_other_constraints_are_stored_apart() -> None:
+    kept: dict[tuple[str, str], dict[float, np.ndarray]] = {}
+
+    class Store:
+        def read(self, goal: str, kind: str) -> dict[float, np.ndarray]:
+            return kept.get((goal, kind), {})
+
+        def write(self, goal: str, kind: str, lists: dict[float, np.ndarray]) -> None:
+            kept[goal, kind] = dict(lists)
+
+    factors, split, subtopics = world(0)
+    for banned in ([], [3], [4]):
+        scenario = Scenario(factors, split, subtopics, "test", 6, store=Store(), constraints={"banned": banned})
+        lists_at(scenario, "ilad", 0.3)
+        scenario.keep_lists("ilad")
+    assert len(kept) == 3
+
+
+def test_empty_constraints_are_none() -> None:
+    factors, split, subtopics = world(0)
+    nothing = {"banned": [], "pinned": {}, "min_share": {}, "tail_floor": 0.0, "per_user_diversity": None}
+    assert Scenario(factors, split, subtopics, "test", 6, constraints=nothing).constraints == {}
+    with pytest.raises(ValueError, match="item 70 is pinned and banned"):
+        Scenario(factors, split, subtopics, "test", 6, constraints={"banned": [7], "pinned": {1: 7}})
