@@ -101,24 +101,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
     if wanted is None:
         raise InputError(f"{run.path}: no search was started in this run; run `recprism search {run.argument}`")
     with run.discarded_on_failure():
-        model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
-        stored = run.load_checkpoint("search")
-        resume = None
-        if stored is not None:
-            resume = Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("checkpoint_key"))
-
-        def follow(progress: Progress) -> None:
-            facts = {"steps": progress.to_json(), "checkpoint_key": dict(progress.checkpoint_key)}
-            run.save_checkpoint(progress.arrays, facts, "search")
-            step = progress.steps[-1]
-            sampled = {} if step.users is None else {"error": step.error, "users": step.users}
-            run.event(
-                "step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled
-            )
-            if on_step is not None:
-                on_step(step)
-
-        model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume, executor=executor)
+        model = _fitted(run, wanted, on_step, executor)
         run.save_result(Diversified.of_search(model))
         run.drop_checkpoint("search")
         run.event(
@@ -130,6 +113,27 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
         write_card(run, about=BEFORE)
         run.commit()
     return model
+
+
+def _fitted(
+    run: Run, wanted: DiversifyConfig, on_step: Callable[[Step], None] | None, executor: Executor | None
+) -> CMB:
+    """Search, and keep a checkpoint of every step in the run."""
+    model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
+    stored, resume = run.load_checkpoint("search"), None
+    if stored is not None:
+        resume = Progress.from_json(stored[1]["steps"], stored[0], stored[1].get("checkpoint_key"))
+
+    def follow(progress: Progress) -> None:
+        facts = {"steps": progress.to_json(), "checkpoint_key": dict(progress.checkpoint_key)}
+        run.save_checkpoint(progress.arrays, facts, "search")
+        step = progress.steps[-1]
+        sampled = {} if step.users is None else {"error": step.error, "users": step.users}
+        run.event("step", done=step.iteration + 1, total=model.iterations, psi=step.psi, reward=step.reward, **sampled)
+        if on_step is not None:
+            on_step(step)
+
+    return model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume, executor=executor)
 
 
 @writing

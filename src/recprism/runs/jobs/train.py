@@ -175,14 +175,13 @@ def ranked(
     Returns:
         ``(n, k)`` item numbers and scores.
     """
-    whole = len(rows) == factors.n_users
+    whole = np.array_equal(rows, np.arange(factors.n_users))
     items, scores = scenario.rank(factors, k, users=None if whole else rows)
-    if whole:
-        items, scores = items[rows], scores[rows]
-    if not allow_violations and not run.constraints.allow_violations:
-        found = scenario.violations(items, users=rows)
-        if found is not None:
+    found = scenario.violations(items, users=None if whole else rows)
+    if found is not None and not found.none:
+        if not allow_violations and not run.constraints.allow_violations:
             found.require_none()
+        log.warning("%s", found.sentence())
     return items, scores
 
 
