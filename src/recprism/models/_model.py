@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from recprism._version import __version__
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, OneOf, Rule, Whole
 from recprism.data._memory import require_room
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -21,9 +22,6 @@ from recprism.models._sampling import Triples
 from recprism.models._settings import (
     NamedSettings,
     choose_device,
-    require_choice,
-    require_count,
-    require_number,
     seed_number,
     training_data,
 )
@@ -76,18 +74,20 @@ class PairwiseModel(NamedSettings, ABC):
 
     spectral_power: ClassVar[float]
 
-    def __post_init__(self) -> None:
-        for name in ("dim", "epochs", "batch_size", "negatives"):
-            require_count(name, getattr(self, name))
-        if self.patience is not None:
-            require_count("patience", self.patience)
-        require_number("learning_rate", self.learning_rate, above_zero=True)
-        require_number("weight_decay", self.weight_decay)
-        require_number("start_scale", self.start_scale, above_zero=True)
-        require_choice("loss", self.loss, ("mean", "sum"))
-        require_choice("start", self.start, STARTS)
-        require_choice("negatives_avoid", self.negatives_avoid, ("train", "all"))
-        require_choice("fixed_negatives", self.fixed_negatives, (True, False))
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "dim": COUNT,
+        "epochs": COUNT,
+        "patience": Whole(1, none="to train all epochs"),
+        "learning_rate": POSITIVE,
+        "weight_decay": AMOUNT,
+        "batch_size": COUNT,
+        "negatives": COUNT,
+        "fixed_negatives": OneOf((True, False)),
+        "negatives_avoid": OneOf(("train", "all")),
+        "loss": OneOf(("mean", "sum")),
+        "start": OneOf(tuple(STARTS)),
+        "start_scale": POSITIVE,
+    }
 
     def fit(
         self,

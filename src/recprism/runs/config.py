@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
+from recprism.data._checks import LARGEST_SEED
 from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, share
 from recprism.errors import InputError
@@ -145,7 +146,7 @@ class RunConfig(_Strict):
     Stability: provisional.
     """
 
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     device: str = "auto"
     data: DataConfig = DataConfig()
     split: SplitConfig = SplitConfig()

@@ -12,13 +12,12 @@ import numpy as np
 import torch
 
 from recprism._version import __version__
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models._breakdown import breakdown, vector_of
 from recprism.models._settings import (
     NamedSettings,
-    require_count,
-    require_number,
     seed_number,
     training_data,
 )
@@ -48,11 +47,7 @@ class ImplicitALS(NamedSettings):
     name: ClassVar[str] = "als"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
-    def __post_init__(self) -> None:
-        require_count("dim", self.dim)
-        require_count("epochs", self.epochs)
-        require_number("regularization", self.regularization)
-        require_number("alpha", self.alpha, above_zero=True)
+    rules: ClassVar[Mapping[str, Rule]] = {"dim": COUNT, "epochs": COUNT, "regularization": AMOUNT, "alpha": POSITIVE}
 
     def fit(
         self,
