@@ -151,7 +151,9 @@ def _pins_of_users(scenario: Scenario, constraints: Constraints) -> Constraints:
     """Write pins for each user, without items that the user has seen: these are never shown again."""
     if not isinstance(constraints.get("pinned"), Mapping):
         return constraints
-    pinned = np.full((scenario.factors.n_users, max(constraints["pinned"])), -1, np.int64)
+    if max(constraints["pinned"], default=0) > scenario.k:
+        raise InputError(f"an item is pinned beyond place {scenario.k}, where the lists end")
+    pinned = np.full((scenario.factors.n_users, max(constraints["pinned"], default=0)), -1, np.int64)
     for place, item in constraints["pinned"].items():
         has_seen = np.zeros(scenario.factors.n_users, bool)
         has_seen[scenario.seen.row_of_entry[scenario.seen.indices == item]] = True

@@ -116,15 +116,10 @@ class PairwiseModel(NamedSettings, ABC):
         Raises:
             InputError: There is no validation part for early stopping, or the checkpoint is of another training.
         """
-        if self.patience is not None and not len(split.validation):
-            raise InputError(
-                "early stopping needs a validation part and this split has none; "
-                "set patience to None to train all epochs, or hold out some interactions"
-            )
+        self.require_fit(split, device=device)
         place = choose_device(device)
         number = seed_number(seed, resume)
         generator = torch.Generator(place).manual_seed(number)
-        self._require_room(split, place)
         with torch.no_grad():
             graph = Graph.of(split.train, place)
             smooth = self._smoothing(graph)
@@ -137,9 +132,36 @@ class PairwiseModel(NamedSettings, ABC):
             facts = {**self._outcome(training), "seed": number, "device": place.type, "version": __version__}
             return self._factors(split, smooth(training.best), facts)
 
+    def require_fit(self, split: Split, *, device: str | torch.device = "auto") -> None:
+        """Raise an error if ``fit`` cannot work on this split, before anything is computed.
+
+        Args:
+            split: Training and validation interactions.
+            device: As that of ``fit``.
+
+        Raises:
+            InputError: There is no validation part for early stopping, no training part, or no such device.
+            TooLargeError: The vectors or the negatives do not fit into memory.
+        """
+        if not len(split.train):
+            raise InputError("the training part has no interactions; hold out fewer, or give more data")
+        if self.patience is not None and not len(split.validation):
+            raise InputError(
+                "early stopping needs a validation part and this split has none; "
+                "set patience to None to train all epochs (--set patience=none), or hold out some interactions"
+            )
+        self._require_room(split, choose_device(device))
+
     def _require_room(self, split: Split, device: torch.device) -> None:
-        """Check memory for parameters, best so far, two moments, two gradients and a checkpoint."""
+        """Check memory for parameters, best so far, two moments, two gradients and a checkpoint, and for negatives."""
         rows = split.n_users + split.n_items
+        drawn = len(split.train) if self.fixed_negatives else min(self.batch_size, len(split.train))
+        require_room(
+            8 * drawn * self.negatives,
+            f"{self.negatives:,} negatives for each of {drawn:,} positives",
+            lambda free: f"at most negatives={free // (8 * drawn):,} fits",
+            device=str(device),
+        )
         require_room(
             7 * 4 * rows * self.dim,
             f"training {rows:,} vectors of {self.dim:,} factors",
