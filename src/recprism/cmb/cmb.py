@@ -16,7 +16,7 @@ from recprism.cmb._learning import Learned, learn, learn_from_scores
 from recprism.cmb._settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.space import Scorer
-from recprism.data._checks import LARGEST, Real
+from recprism.data._checks import LARGEST, Real, Whole
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -245,7 +245,8 @@ def adjust_factors(
     amounts = torch.ones(item.shape[1], device=item.device)
     for factor, amount in dial.items():
         Real(-LARGEST).read(f"the amount of factor {factor}", amount)
-        if isinstance(factor, str) or not 0 <= factor < len(amounts):
+        Whole(0).read("the number of a factor", factor)
+        if factor >= len(amounts):
             raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
         amounts[factor] = amount
     factors = Perturbation(item * amounts, change.user).applied_to(base)

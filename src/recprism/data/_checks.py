@@ -69,7 +69,7 @@ class Real:
     below: bool = False
     none: str = ""
 
-    def read(self, name: str, value: Any) -> float | None:
+    def read(self, name: str, value: Any) -> Any:
         if value is None and self.none:
             return None
         if not _is_number(value) or not self._allows(value):
