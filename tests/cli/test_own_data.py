@@ -71,11 +71,39 @@ def test_train_with_every_split(shop: Path, tmp_path: Path, method: str, about: 
     assert ("no categories" in found.err) == (not about)
 
 
-def test_a_setting_without_a_value_is_one_sentence(shop: Path, recprism: Recprism) -> None:
-    found = recprism("train", "--data", "orders.csv", *COLUMNS, "--set", "patience=null", "-o", "null")
+@pytest.mark.parametrize("word", ["none", "None", "null"])
+def test_a_setting_can_be_none(shop: Path, tmp_path: Path, ok: Recprism, word: str) -> None:
+    ok("train", "--data", "orders.csv", *COLUMNS, *QUICK, "--set", f"patience={word}", "-o", tmp_path / "run")
+    assert Run(tmp_path / "run").config.model.settings["patience"] is None
+    assert Run(tmp_path / "run").factors().settings["patience"] is None
+
+
+def test_a_setting_that_cannot_be_none(shop: Path, recprism: Recprism) -> None:
+    found = recprism("train", "--data", "orders.csv", *COLUMNS, "--set", "dim=none", "-o", "null")
     assert found.code == 2
-    assert "patience is null, which a run cannot keep; omit the setting" in found.err
+    assert "dim is None; pass a whole number of at least 1" in found.err
     assert not Path("null").exists()
+
+
+LATE = {
+    "dim": (["--set", "dim=1000000000"], "factors need"),
+    "negatives": (["--set", "negatives=1000000000000"], "negatives for each of"),
+    "early stopping": (["--split", "paper", "--set", "patience=2"], "--set patience=none"),
+    "seed": (["--seed", "99999999999999999999"], "--seed"),
+    "rate": (["--set", "learning_rate=NaN"], "learning_rate is nan; pass a number above 0"),
+    "text": (["--set", "epochs=abc"], "epochs is 'abc'; pass a whole number"),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(
+    shop: Path, recprism: Recprism, what: str
+) -> None:
+    options, message = LATE[what]
+    found = recprism("train", "--data", "orders.csv", *COLUMNS, "-o", "late", *options)
+    assert found.code == 2
+    assert message in found.err
+    assert not Path("late").exists()
 
 
 COMMANDS: dict[str, list[list[str]]] = {

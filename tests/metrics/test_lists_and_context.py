@@ -92,10 +92,10 @@ def test_hits_and_lengths(world: Context, items: NDArray[np.int64]) -> None:
             r"disagree on the number of items \(relevant: 3, vectors: 4",
         ),
         ({"vectors": np.ones(3)}, r"vectors must have shape \(n_items, d\)"),
-        ({"vectors": [[np.nan]]}, "not finite"),
+        ({"vectors": [[np.nan]]}, "item vectors hold NaN"),
         ({"popularity": [[1, 2]]}, "popularity must be"),
         ({"popularity": [1, -2]}, "none below 0"),
-        ({"subtopics": [[1, -1]]}, "weights must be finite and above 0"),
+        ({"subtopics": [[1, -1]]}, "weights of subtopics hold -1"),
         ({"subtopics": np.eye(2), "user_subtopics": np.ones((3, 5), bool)}, "one column per subtopic, 2"),
         (
             {"subtopics": np.eye(2), "relevant": np.eye(2), "user_subtopics": np.ones((3, 2), bool)},

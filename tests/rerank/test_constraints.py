@@ -169,7 +169,7 @@ class TestReport:
         ({"min_share": {"war": 0.5}, "names": ("love",)}, "there is no subtopic 'war' among love"),
         ({"min_share": {7: 0.5}}, "there is no subtopic 7; the features have columns 0 to 1"),
         ({"banned": [-1]}, "banned or pinned is item -1; items go from 0 to 5"),
-        ({"k": 0}, "k must be a whole number above 0"),
+        ({"k": 0}, "k is .+; pass a whole number of at least 1"),
         ({"tail_floor": 0.5, "popularity": [1, 2]}, "popularity has 2 items and there is an item 5"),
         ({"per_user_diversity": "much"}, "per_user_diversity must be"),
         ({"per_user_diversity": [2.0]}, "per_user_diversity must be one number from 0 to 1 for each of 1 users"),

@@ -90,6 +90,15 @@ train -o new --data a.csv --split half
 train -o new --data a.csv --metric euclid
 train -o new --data a.csv --device tpu
 train -o new --data a.csv --seed abc
+train -o new --data a.csv --seed -1
+train -o new --data a.csv --seed 99999999999999999999
+train -o new --data a.csv --set dim=none
+train -o new --data a.csv --set epochs=abc
+train -o new --data a.csv --set learning_rate=nan
+train -o new --data a.csv --set start=random
+train -o new --data a.csv --split paper --set patience=2
+train -o new --data a.csv --subtopics negative.csv
+train -o new --data huge.csv
 train --resume nowhere
 train --resume run --model als
 train --nope
@@ -100,6 +109,8 @@ recommend nowhere
 recommend untrained
 recommend run -k 0
 recommend run --users 999
+recommend run --users 99999999999999999999
+recommend run --users \u00b2
 recommend run -o lists.doc
 recommend run --live --part test
 recommend run --name cautious
@@ -118,10 +129,13 @@ evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
 evaluate lists.csv --items nocolumn.csv
 evaluate run --against nowhere
+evaluate run --seed -1
+evaluate badseed
 Vectors of your own
 import --user-vectors u.npy --item-vectors wide.npy -o made
 import --user-vectors pickled.npy --item-vectors i.npy -o made
 import --user-vectors nan.npy --item-vectors i.npy -o made
+import --user-vectors u.npy --item-vectors huge.npy -o made
 import --user-vectors u.txt --item-vectors i.npy -o made
 import --user-vectors u.npy --item-vectors i.npy --item-ids s.csv -o made
 import --user-vectors u.npy --item-vectors i.npy --item-bias u.npy -o made
@@ -154,6 +168,10 @@ diversify run --budget 0.1 --goal beauty
 diversify run --budget 0.1 --side both
 diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
+diversify run --budget 0.1 --ban 99999999999999999999
+diversify run --budget 0.1 --ban \u00b2
+diversify run --budget 0.1 --pin \u00b2=5
+diversify run --budget 0.1 --pin 99999999999999999999=5
 diversify run --budget 0.1 --pin top=5
 diversify run --budget 0.1 --min-share k0=most
 diversify run --budget 0.1 --guard sc=1% --guard sc=2%
@@ -167,6 +185,9 @@ search run --budget 0.1
 search run --preset best
 search run --preset paper --relevance 0.5
 search run --set iterations=0
+search run --set iterations=abc
+search run --set rate=nan
+search run --set k=100000
 search run --goal ilad --set diversity=sc
 search --resume run
 search --resume run --goal ilad
@@ -178,10 +199,12 @@ frontier run --rivals magic
 compare --grid ml-1m
 adjust run -f 0=0
 adjust found -f one=0
+adjust found -f 0=nan
 explain run
 explain found --axes nice
 explain found --goal beauty
 explain found --user 1 --draws 99
+explain found --user 99999999999999999999
 erase run
 check found
 check found --min-gain sc=5
@@ -245,6 +268,8 @@ def folder_of_files(folder: Path) -> None:
         "norank.csv": "user_id,item_id\n1,2\n",
         "lists.csv": "user_id,item_id,rank\n1,2,1\n1,3,2\n",
         "u.txt": "1 2 3\n",
+        "negative.csv": "item_id,subtopic,weight\n1,k0,-1\n2,k1,2\n",
+        "huge.csv": "user_id,item_id,rating\n1,2,1e300\n1,3,4\n",
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -256,6 +281,7 @@ def folder_of_files(folder: Path) -> None:
     np.save(folder / "i.npy", vectors[:20])
     np.save(folder / "wide.npy", np.hstack([vectors, vectors])[:20])
     np.save(folder / "nan.npy", np.where(vectors > 2, np.nan, vectors) if (vectors > 2).any() else vectors * np.nan)
+    np.save(folder / "huge.npy", np.full((20, 4), 1e300))
     np.save(folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
     (folder / "other").mkdir()
     (folder / "other" / "notes.txt").write_text("mine", encoding="utf-8")
@@ -282,7 +308,7 @@ def _runs(folder: Path) -> None:
     bare = load_files(folder / "a.csv")
     plain.save_data(bare, bare.split(seed=0))
     plain.save_factors(BPRMF(epochs=1, dim=4).fit(bare.split(seed=0), seed=0, device="cpu"))
-    for copy in ("found", "damaged", "badconfig", "mixed", "nometa"):
+    for copy in ("found", "damaged", "badconfig", "badseed", "mixed", "nometa"):
         shutil.copytree(folder / "run", folder / copy)
     found = Run.open(folder / "found")
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
@@ -291,6 +317,8 @@ def _runs(folder: Path) -> None:
     whole = (folder / "run" / "factors.safetensors").read_bytes()
     (folder / "damaged" / "factors.safetensors").write_bytes(whole[: len(whole) // 2])
     (folder / "badconfig" / "config.toml").write_text("seed = nothing", encoding="utf-8")
+    asked = (folder / "run" / "config.toml").read_text(encoding="utf-8")
+    (folder / "badseed" / "config.toml").write_text(asked.replace("seed = 0", "seed = -1"), encoding="utf-8")
     shutil.copy(folder / "second" / "factors.safetensors", folder / "mixed" / "factors.safetensors")
     (folder / "nometa" / "factors.json").unlink()
 
@@ -312,9 +340,18 @@ BPRMF(loss="hinge")
 LightGCN(layers=-1)
 CMB(diversity="beauty").require_known_goals()
 CMB(iterations=0)
+CMB(rate=float("nan"))
+CMB(seed=-1)
+BPRMF(dim=10**20)
 load_dataset("netflix")
 load_files("nothing.csv")
 evaluate([[0, 1]])
+evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["ndcg@2"], seed=10**20)
+Context(relevant=[[float("nan"), 0]])
+Context(relevant=[[-1, 0]])
+Context(relevant=np.ma.masked_array([[1, 0]], mask=[[0, 1]]))
+Factors.from_arrays([[1]], [[1]], user_ids=[None])
+Factors.from_arrays([[1e300]], [[1]])
 evaluate([[0, 9]], Context(relevant=[[1, 0]]), ["ndcg@2"])
 evaluate([[0, 0]], Context(relevant=[[1, 0]]), ["ndcg@2"])
 evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["ndcg@5"])
@@ -332,6 +369,7 @@ def in_python(line: str) -> Row:
     from recprism.runs.run import Run
 
     names = {"BPRMF": BPRMF, "CMB": CMB, "Factors": Factors, "LightGCN": LightGCN, "evaluate": evaluate}
+    names |= {"np": np}
     names |= {"load_dataset": load_dataset, "load_files": load_files, "Context": Context, "Run": Run}
     try:
         eval(line, names)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from recprism.data._categories import CategoryColumns, read_categories
+from recprism.data._checks import require_real
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import NAMED, load_dataset, load_files
 from recprism.data.frames import as_polars, interactions_from_frame
@@ -119,9 +120,24 @@ def from_arrays(
     Stability: provisional.
     """
     given = {"user_id": users, "item_id": items, "rating": ratings, "timestamp": timestamps}
-    columns = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    columns = {name: _column(values, name) for name, values in given.items() if values is not None}
     lengths = {name: values.shape for name, values in columns.items()}
     if len({*lengths.values()}) != 1 or any(len(shape) != 1 for shape in lengths.values()):
         raise InputError(f"arrays of interactions have the shapes {lengths}; pass one-dimensional ones of one length")
-    frame = pl.DataFrame({name: pl.Series(values.tolist()) for name, values in columns.items()})
+    frame = pl.DataFrame({name: _series(values, name) for name, values in columns.items()})
     return from_frames(frame, categories=categories, name="arrays", preparation=preparation)
+
+
+def _column(values: ArrayLike, name: str) -> NDArray[Any]:
+    require_real(values, f"values of {name}")
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        raise InputError(f"values of {name} are lists of different lengths; pass a plain list") from None
+
+
+def _series(values: NDArray[Any], name: str) -> pl.Series:
+    try:
+        return pl.Series(values.tolist())
+    except (TypeError, OverflowError):
+        raise InputError(f"values of {name} are of several types; pass numbers or text") from None

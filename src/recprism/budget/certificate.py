@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
+from recprism.data._checks import random_generator
 from recprism.data.shares import CONFIDENCE, Share, percent, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
@@ -287,7 +288,7 @@ def betting_test(base: Array, new: Array, alpha: float = 0.05, seed: int = 0) ->
         alpha: The level that the bets are sized for.
         seed: Of the order of the users.
     """
-    order = np.random.default_rng(seed).permutation(len(base))
+    order = random_generator(seed).permutation(len(base))
     base, new = base[order], new[order]
     squares = np.cumsum(np.append(IMAGINED_CHANGE**2, (new - base) ** 2))[:-1]
     spread = squares / np.arange(1, len(base) + 1)

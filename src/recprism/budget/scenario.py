@@ -85,6 +85,9 @@ class Scenario(Displayed):
         self.seen = split.seen_before(part)
         self._store = store
         self._computed: dict[Any, Any] = {}
+        pinned = self.constraints.get("pinned")
+        if isinstance(pinned, Mapping) and max(pinned) > k:
+            raise InputError(f"an item is pinned beyond place {k}, where the lists end")
         self.constrained(Optimal(trade_off=0.0))  # contradictions are refused before any work
 
     def on(self, part: Part) -> Scenario:

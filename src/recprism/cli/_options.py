@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.data._checks import LARGEST_SEED
 from recprism.data.shares import Share, share
 from recprism.errors import InputError
 
@@ -72,7 +73,7 @@ TrainedRun = Annotated[Path, run_argument("A run made by `recprism train` or `re
 DiversifiedRun = Annotated[Path, run_argument("A run that `diversify`, `refit` or `search` has changed.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of tables.")]
-Seed = Annotated[int, typer.Option(help="The same seed and device give the same bits.")]
+Seed = Annotated[int, typer.Option(help="The same seed and device give the same bits.", min=0, max=LARGEST_SEED)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 ExecutorName = Annotated[
     str, typer.Option(help="local, or ray: on a Ray cluster, that of RAY_ADDRESS or one started here (extra [ray]).")

@@ -148,7 +148,7 @@ def key_values(words: list[str], option: str) -> dict[str, str]:
 
 
 def typed_values(words: list[str] | None, option: str) -> dict[str, Any]:
-    """Read words such as ``dim=64`` with numbers, true and false as values; anything else is text."""
+    """Read words such as ``dim=64`` with numbers, true, false and none as values; anything else is text."""
     return {name: _typed(value) for name, value in key_values(words or [], option).items()}
 
 
@@ -175,6 +175,8 @@ def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> di
 
 
 def _typed(value: str) -> Any:
+    if value.lower() == "none":
+        return None
     try:
         return json.loads(value)
     except ValueError:

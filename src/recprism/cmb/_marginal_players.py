@@ -7,9 +7,9 @@ the calling process. The players of a user live with the shard of the user, as a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Keep
 from recprism.cmb.search_loop import sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
-from recprism.errors import InputError
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule, check_settings
 from recprism.metrics._decomposable import Sums
 from recprism.ranking._threads import one_thread
 
@@ -46,12 +46,10 @@ class DualAveragingSettings:
     price: float = 0.0
     keep: Keep = "last"
 
+    rules: ClassVar[Mapping[str, Rule]] = {"iterations": COUNT, "k": COUNT, "rate": POSITIVE, "price": AMOUNT}
+
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.k < 1 or self.rate <= 0 or self.price < 0:
-            raise InputError(
-                f"iterations={self.iterations}, k={self.k} and rate={self.rate} must be above 0, "
-                f"price={self.price} not below"
-            )
+        check_settings(self, self.rules)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.data._checks import Whole, random_generator
 from recprism.errors import InputError
 
 UsersPerStep = int | Literal["auto"] | None
@@ -53,16 +54,14 @@ class Sampling:
 
     def rows(self, iteration: int) -> NDArray[np.int64]:
         """Row numbers of the users of an iteration, ascending; all users are equally likely."""
-        generator = np.random.default_rng([self.seed, iteration])
+        generator = random_generator(self.seed, iteration)
         return np.sort(generator.choice(self.n_users, self.size_at(iteration), replace=False, shuffle=False))
 
 
 def require_users_per_step(users: object) -> None:
     """Raise an error for a wrong value of the setting ``users_per_step``."""
-    if users is None or users == "auto":
-        return
-    if not isinstance(users, int) or users < FEWEST:
-        raise InputError(f"users_per_step is a number of users, at least {FEWEST}, None or 'auto'; got {users!r}")
+    if not isinstance(users, str) or users != "auto":
+        Whole(FEWEST, none="for all users, or 'auto'").read("users_per_step", users)
 
 
 def sampling_for(

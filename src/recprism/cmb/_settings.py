@@ -10,11 +10,13 @@ from recprism.cmb._marginal_players import DualAveragingSettings
 from recprism.cmb._sampling import UsersPerStep, require_users_per_step
 from recprism.cmb.credit import CREDITS
 from recprism.cmb.credit.marginal import MarginalCredit
-from recprism.cmb.objective import Goals, MetricLike, Objective, name_of
+from recprism.cmb.objective import Goals, MetricLike, Objective, name_of, require_goals
 from recprism.cmb.players._memory import Ties
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Keep, SearchSettings
+from recprism.cmb.players.policies import UCB, EpsilonGreedy
 from recprism.cmb.space import Scaling, Side
+from recprism.data._checks import POSITIVE, SEED, OneOf, Rule, Several, Whole, check_settings
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Metric
@@ -111,22 +113,15 @@ class CMBSettings:
     users_per_step: UsersPerStep = "auto"
 
     def __post_init__(self) -> None:
-        _ = self.objective, self.arms  # each validates its settings
-        if self.credit not in CREDITS:
-            raise InputError(f"credit is {' or '.join(CREDITS)}, not {self.credit!r}")
+        require_goals(self.objective.goals)
+        check_settings(self, RULES)
+        require_users_per_step(self.users_per_step)
         if self.credit == "marginal":
             self._require_marginal_settings()
-        _ = self.search_settings
-        if self.policy not in POLICY_SETTINGS:
-            raise InputError(f"unknown policy {self.policy!r}; choose one of {', '.join(POLICY_SETTINGS)}")
-        require_users_per_step(self.users_per_step)
-        if self.shards is not None and self.shards < 1:
-            raise InputError(f"shards is a number of parts, at least 1; got {self.shards}")
         if self.policy == "gradient" and self.shards not in (None, 1):
             raise InputError("policy='gradient' follows one gradient of all lists; drop shards")
 
     def _require_marginal_settings(self) -> None:
-        _ = self.marginal_credit, self.dual_averaging_settings  # each validates its settings
         if self.accuracy is not None:
             raise InputError(
                 "marginal credit keeps accuracy by the base scores (relevance=...); "
@@ -161,6 +156,30 @@ class CMBSettings:
     def search_settings(self) -> SearchSettings:
         """The settings of the search with shared credit."""
         return SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
+
+
+RULES: dict[str, Rule] = {
+    **Objective.rules,
+    **SearchSettings.rules,
+    **EpsilonGreedy.rules,
+    **UCB.rules,
+    "credit": OneOf(tuple(CREDITS)),
+    "relevance": MarginalCredit.rules["accuracy"],
+    "candidates": MarginalCredit.rules["candidates"],
+    "width": MarginalCredit.rules["width"],
+    "reward_on": OneOf(("train", "validation", "test")),
+    "rate": DualAveragingSettings.rules["rate"],
+    "policy": OneOf(tuple(POLICY_SETTINGS)),
+    "learning_rate": POSITIVE,
+    "max_step": Arms.rules["max_step"],
+    "n_arms": Arms.rules["count"],
+    "scaling": OneOf(("global", "factor")),
+    "side": OneOf(("item", "user", "both")),
+    "only": Several(Whole(0), none="for all factors"),
+    "seed": SEED,
+    "shards": Whole(1, none="for the default of the executor"),
+}
+"""What each setting may be; ``users_per_step``, ``device`` and the metrics have checks of their own."""
 
 
 def plain_settings(asked: CMBSettings) -> dict[str, Any]:

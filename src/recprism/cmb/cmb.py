@@ -16,6 +16,7 @@ from recprism.cmb._learning import Learned, learn, learn_from_scores
 from recprism.cmb._settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.space import Scorer
+from recprism.data._checks import LARGEST, Real, Whole
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -71,7 +72,7 @@ class CMB(CMBSettings):
         Returns:
             This CMB.
         """
-        self._require_choice(split.n_items)
+        self.require_items(split.n_items)
         learned = learn(self, factors, split, subtopics, follow, resume, executor or LocalExecutor())
         return self._hold(learned, factors)
 
@@ -96,13 +97,8 @@ class CMB(CMBSettings):
         Returns:
             This CMB.
         """
-        self._require_choice(split.n_items)
+        self.require_items(split.n_items)
         return self._hold(learn_from_scores(self, scorer, split, subtopics, follow, resume))
-
-    def _require_choice(self, n_items: int) -> None:
-        """Refuse lists that show every item: then there is nothing to choose."""
-        if self.k >= n_items:
-            raise InputError(f"k is {self.k:,}, and {n_items:,} items leave no choice for such lists; lower k")
 
     def _hold(self, learned: Learned, base: Factors | None = None) -> CMB:
         self.delta_, self.history_, self.converged_ = learned.delta, learned.history, learned.converged
@@ -113,6 +109,11 @@ class CMB(CMBSettings):
     def require_known_goals(self) -> None:
         """Raise an error for unknown metrics, before a search starts or a file is replaced."""
         _ = self.objective.needs
+
+    def require_items(self, n_items: int) -> None:
+        """Raise an error if the lists would hold the whole catalogue, so that no change could show."""
+        if self.k >= n_items:
+            raise InputError(f"k is {self.k} and there are {n_items} items; pass a k below the number of items")
 
     # -- using --------------------------------------------------------------------------------------------------------
 
@@ -243,7 +244,9 @@ def adjust_factors(
         raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
     amounts = torch.ones(item.shape[1], device=item.device)
     for factor, amount in dial.items():
-        if not 0 <= factor < len(amounts):
+        Real(-LARGEST).read(f"the amount of factor {factor}", amount)
+        Whole(0).read("the number of a factor", factor)
+        if factor >= len(amounts):
             raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
         amounts[factor] = amount
     factors = Perturbation(item * amounts, change.user).applied_to(base)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
+from recprism.data._checks import require_seed
 from recprism.errors import InputError
 from recprism.models import Factors, Perturbation
 
@@ -27,7 +28,7 @@ def permuted(delta: Tensor, seed: int, within: str = "all") -> Tensor:
     """
     if within not in SHUFFLES:
         raise InputError(f"values are shuffled within {', '.join(SHUFFLES)}, not {within!r}")
-    order = chance.draws(chance.stream(seed, 0), delta.numel(), delta.device).view(delta.shape)
+    order = chance.draws(chance.stream(require_seed(seed), 0), delta.numel(), delta.device).view(delta.shape)
     return SHUFFLES[within](delta, order)
 
 
@@ -43,7 +44,7 @@ def noise(shape: tuple[int, int], max_step: float, seed: int, share: float = 0.1
     Stability: provisional.
     """
     n = shape[0] * shape[1]
-    chosen = chance.share(chance.draws(chance.stream(seed, 0), n)) < chance.threshold(share)
+    chosen = chance.share(chance.draws(chance.stream(require_seed(seed), 0), n)) < chance.threshold(share)
     uniform = chance.share(chance.draws(chance.stream(seed, 1), n)).to(torch.float64) / 2**31 - 1
     return torch.where(chosen, uniform * max_step, 0.0).to(torch.float32).view(shape)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from recprism.cmb._metric_parts import AtCut, OwnMetric, join, part_of, value_of
 from recprism.cmb._sampling import mean_and_error
+from recprism.data._checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric, parse
 from recprism.metrics._decomposable import Sums
@@ -43,15 +44,11 @@ class Objective:
     lambda2: float = 0.9
     penalty: Literal["sum", "mean"] = "sum"
 
+    rules: ClassVar[Mapping[str, Rule]] = {"lambda1": AMOUNT, "lambda2": WEIGHT, "penalty": OneOf(("sum", "mean"))}
+
     def __post_init__(self) -> None:
-        if not self.goals or any(weight < 0 for weight in self.goals.values()):
-            raise InputError("diversity needs at least one metric, each with a weight from 0 up")
-        if self.lambda1 < 0:
-            raise InputError(f"lambda1 is a price and cannot be negative; got {self.lambda1}")
-        if not 0 <= self.lambda2 <= 1:
-            raise InputError(f"lambda2 weighs accuracy against diversity, from 0 to 1; got {self.lambda2}")
-        if self.penalty not in ("sum", "mean"):
-            raise InputError(f"penalty is 'sum' or 'mean', not {self.penalty!r}")
+        require_goals(self.goals)
+        check_settings(self, self.rules)
 
     @property
     def goals(self) -> Mapping[MetricLike, float]:
@@ -148,6 +145,16 @@ def resolve(metric: MetricLike) -> OwnMetric:
         return metric
     known, k = parse(metric)
     return known if k is None else AtCut(known, k)
+
+
+def require_goals(goals: Mapping[MetricLike, float]) -> None:
+    """Raise an error unless there is a goal, every goal is a metric, and every weight is a number from 0 up."""
+    if not goals:
+        raise InputError("diversity needs at least one metric, each with a weight from 0 up")
+    for goal, weight in goals.items():
+        if not isinstance(goal, (str, Metric)) and not callable(goal):
+            raise InputError(f"diversity is {goal!r}; name a metric, or pass a function of lists and context")
+        AMOUNT.read(f"the weight of {name_of(goal)}", weight)
 
 
 def name_of(metric: MetricLike) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import require_unmasked
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,13 +21,21 @@ if TYPE_CHECKING:
 
 WHOLE_FLOAT = r"^(-?(?:0|[1-9][0-9]*))\.0+$"  # 7.0, as tables with missing values write whole numbers; not 007.0
 
+MISSING = ("", "nan", "NaT", "<NA>")  # missing values of numpy and pandas as text
+
 
 def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     """Return ``(n,)`` int64 or str objects; ``side`` names the ids in errors."""
-    array = np.asarray(ids)
+    require_unmasked(ids, f"{side} ids")
+    try:
+        array = np.asarray(ids)
+    except ValueError:  # lists of different lengths
+        raise InputError(f"{side} ids are lists of different lengths; a plain list is needed") from None
     if array.ndim != 1:
         raise InputError(f"{side} ids have shape {array.shape}; a plain list is needed")
-    if array.dtype.kind in "OUSf" and any(one in (None, "") or str(one) == "nan" for one in array.tolist()):
+    if array.dtype.kind not in "OUSiuf":
+        raise InputError(f"{side} ids are of the type {array.dtype}; ids are whole numbers or text")
+    if array.dtype.kind in "OUSf" and any(one is None or str(one) in MISSING for one in array.tolist()):
         raise InputError(f"{side} ids: one is missing (None, NaN or empty); every row needs an id")
     array = array.astype(np.int64) if _is_whole(array) else _texts(array)
     if distinct:
@@ -59,7 +68,7 @@ def canonical_ids(column: pl.Series) -> pl.Series:
     """Return a column of ids as Int64 if every id is a plain whole number (no 007, no +7), else as String."""
     import polars as pl
 
-    if column.dtype.is_signed_integer():
+    if column.dtype.is_signed_integer() and column.dtype != pl.Int128:
         return column.cast(pl.Int64)
     text = column.cast(pl.String).str.replace(WHOLE_FLOAT, "${1}")
     as_integers = text.cast(pl.Int64, strict=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data._ids import find_ids, show
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions, drop_duplicates
@@ -94,7 +95,7 @@ def split_labels(
     Raises:
         InputError: ``set_aside`` is not a share, or is given together with ``held_out``.
     """
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     set_aside = share(set_aside, "set_aside")
     if set_aside:
         if held_out is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.data._checks import LARGEST, float32_array
 from recprism.data._ids import (
     as_id_array,
     canonical_ids,
@@ -19,7 +20,6 @@ from recprism.data._ids import (
     show_names,
 )
 from recprism.data._readers.tables import ROW
-from recprism.data._real import require_real
 from recprism.data.interactions import Interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -70,7 +70,7 @@ def interactions_from_frame(frame: Any, columns: Columns | None = None, *, where
         raise InputError(f"{where}: no rows; at least one interaction is needed")
     user_ids, user = number_ids(interpret_ids(table, columns.user, where))
     item_ids, item = number_ids(interpret_ids(table, columns.item, where))
-    rating = numbers(table, columns.rating, where) if columns.rating in table.columns else None
+    rating = numbers(table, columns.rating, where, most=LARGEST) if columns.rating in table.columns else None
     timestamp = times(table, columns.timestamp, where) if columns.timestamp in table.columns else None
     return Interactions(
         user, item, user_ids, item_ids, None if rating is None else rating.astype(np.float32), timestamp
@@ -98,8 +98,7 @@ def interactions_from_csr(
     if not hasattr(matrix, "tocoo"):
         raise InputError(f"a SciPy sparse matrix is needed, got {type(matrix).__name__}")
     coo = matrix.tocoo()
-    require_real(coo.data, "the ratings of the matrix")
-    values = np.asarray(coo.data, np.float32)
+    values = float32_array(coo.data, "the ratings of the matrix")
     if not np.isfinite(values).all():
         raise InputError("the matrix holds NaN or infinity; ratings must be finite")
     ids = [
@@ -126,7 +125,7 @@ def subtopics_from_frame(
     names = table["subtopic"].cast(pl.String).filter(numbered.is_not_null())
     weights = None
     if "weight" in table.columns:
-        weights = numbers(table, "weight", where)[numbered.is_not_null().to_numpy()]
+        weights = numbers(table, "weight", where, most=LARGEST)[numbered.is_not_null().to_numpy()]
         if (weights < 0).any():
             raise InputError(f"{where}: a weight is negative ({weights.min():g}); weights must be 0 or more")
     return Subtopics.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
@@ -183,10 +182,11 @@ def require_column(table: pl.DataFrame, name: str, where: str) -> None:
 def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
     """Return a column of ids in the form of :mod:`recprism.data._ids`; a missing id raises an error."""
     column = table[name]
-    if column.dtype.is_nested():
+    if column.dtype.is_nested() or column.dtype.is_temporal() or column.dtype in (pl.Boolean, pl.Object, pl.Binary):
         raise InputError(f"{where}: {name} holds {column.dtype}; ids are whole numbers or text")
     _refuse_missing(table, column.is_null(), name, where, "is empty")
     if column.dtype.is_float():
+        _refuse_missing(table, column.is_nan(), name, where, "is empty")
         lost = (column.abs() >= 2**53).fill_null(False)
         _refuse_missing(table, lost, name, where, "was stored as a fraction and lost digits: save ids as text")
         whole = column.cast(pl.Int64, strict=False)
@@ -197,11 +197,14 @@ def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
     return canonical_ids(column)
 
 
-def numbers(table: pl.DataFrame, name: str, where: str) -> NDArray[np.float64]:
-    """Return a column of finite numbers; anything else raises an error."""
+def numbers(table: pl.DataFrame, name: str, where: str, *, most: float = np.inf) -> NDArray[np.float64]:
+    """Return a column of finite numbers below ``most`` in size; anything else raises an error."""
     column = table[name]
+    if column.dtype in (pl.Object, pl.Binary) or column.dtype.is_nested() or column.dtype.is_temporal():
+        raise InputError(f"{where}: {name} holds {column.dtype}; numbers are needed")
     values = column.cast(pl.Float64, strict=False)
     _refuse_missing(table, values.is_null() | ~values.is_finite(), name, where, "is not a finite number")
+    _refuse_missing(table, values.abs() >= most, name, where, f"is not below {most:g}")
     return values.to_numpy()
 
 
@@ -211,7 +214,7 @@ def times(table: pl.DataFrame, name: str, where: str) -> NDArray[np.int64]:
     if column.dtype.is_temporal():
         _refuse_missing(table, column.is_null(), name, where, "is empty")
         return column.cast(pl.Datetime("us")).dt.epoch("us").to_numpy()
-    return np.floor(numbers(table, name, where)).astype(np.int64)
+    return np.floor(numbers(table, name, where, most=2.0**63)).astype(np.int64)
 
 
 def _refuse_missing(table: pl.DataFrame, bad: pl.Series, name: str, where: str, problem: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import finite_array, whole_array
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Incidence:
     def from_pairs(cls, rows: NDArray[Any], cols: NDArray[Any], shape: tuple[int, int]) -> Incidence:
         """Build from parallel arrays of row and column numbers; duplicates are merged."""
         n_rows, n_cols = shape
-        rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
+        rows, cols = whole_array(rows, "row numbers"), whole_array(cols, "column numbers")
+        if rows.ndim != 1 or rows.shape != cols.shape:
+            raise InputError(f"row numbers have shape {rows.shape} and column numbers {cols.shape}; pass one per pair")
         _require_inside(rows, n_rows, "row")
         _require_inside(cols, n_cols, "column")
         keys = rows * max(n_cols, 1) + cols
@@ -48,15 +51,23 @@ class Incidence:
         return cls(indptr, (keys % max(n_cols, 1)).astype(np.int32), n_cols)
 
     @classmethod
-    def coerce(cls, matrix: Incidence | Any) -> Incidence:
-        """Convert a SciPy sparse matrix (its non-zero entries) or a dense 2-d array."""
+    def coerce(cls, matrix: Incidence | Any, name: str = "interactions") -> Incidence:
+        """Convert a SciPy sparse matrix (its non-zero entries) or a dense 2-d array.
+
+        Args:
+            matrix: Finite numbers of at least 0, or bool.
+            name: What errors call the numbers, in the plural.
+
+        Raises:
+            InputError: The matrix does not have two dimensions, or a number is negative or not finite.
+        """
         if isinstance(matrix, cls):
             return matrix
         if hasattr(matrix, "tocoo"):
             coo = matrix.tocoo()
-            stored = np.asarray(coo.data) != 0
+            stored = finite_array(coo.data, name, least=0) != 0
             return cls.from_pairs(coo.row[stored], coo.col[stored], coo.shape)
-        dense = np.asarray(matrix)
+        dense = finite_array(matrix, name, least=0)
         if dense.ndim != 2:
             raise InputError(
                 f"a users x items matrix needs two dimensions, got shape {dense.shape}; pass a SciPy CSR matrix"

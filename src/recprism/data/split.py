@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
+from recprism.data._checks import random_generator
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
 from recprism.data.shares import Share, share
@@ -98,7 +99,7 @@ class Split(Displayed):
         if len(self.validation):
             raise InputError("this split has a validation part already; there is nothing to carve")
         wanted = share(size, "validation", ends=False)
-        generator = np.random.default_rng(seed)
+        generator = random_generator(seed)
         user, item = self.train.row_of_entry, self.train.indices.astype(np.int64)
         everything = Interactions(user, item, user_ids=self.user_ids, item_ids=self.item_ids)
         rank, counts = rank_in_user(everything, generator.permutation(len(user)))
@@ -153,7 +154,7 @@ def split_interactions(
     if method not in METHODS:
         raise InputError(f"unknown split {method!r}; choose one of {', '.join(METHODS)}")
     ordered = in_canonical_order(interactions)
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     parts = METHODS[method](ordered, generator, **options)
     shape = (ordered.n_users, ordered.n_items)
     train, validation, test = (

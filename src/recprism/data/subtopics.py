@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import finite_array, float32_array, whole_array
 from recprism.data.incidence import Incidence
+from recprism.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +38,30 @@ class Subtopics:
         n_items: int,
         weights: NDArray[Any] | None = None,
     ) -> Subtopics:
-        """Build from parallel arrays; of a repeated pair, the last weight counts.
+        """Build from parallel arrays; of a repeated pair, the last weight counts, and a weight of 0 means no pair.
 
         Args:
             item: ``(n,)`` item numbers.
             subtopic: ``(n,)`` subtopic names.
             n_items: Number of items.
             weights: ``(n,)`` weights, or None for 1 each.
+
+        Raises:
+            InputError: An item number is outside the catalogue, or a weight is negative or not finite.
         """
         names, number = np.unique(np.asarray(subtopic, dtype=str), return_inverse=True)
-        item = np.asarray(item, np.int64)
+        item = whole_array(item, "item numbers")
         items = Incidence.from_pairs(item, number, (n_items, len(names)))
         aligned = None
         if weights is not None:
+            given = float32_array(finite_array(weights, "weights of subtopics", least=0), "weights of subtopics")
+            if given.shape != item.shape:
+                raise InputError(f"weights of subtopics have shape {given.shape}; pass {len(item)}, one per pair")
             aligned = np.ones(len(items), np.float32)
-            aligned[np.searchsorted(items.keys, item * len(names) + number)] = weights
+            aligned[np.searchsorted(items.keys, item * len(names) + number)] = given
+            if not aligned.all():
+                held = aligned > 0
+                return cls.from_pairs(items.row_of_entry[held], names[items.indices[held]], n_items, aligned[held])
         return cls(tuple(str(name) for name in names), items, aligned)
 
     def __len__(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data._ids import id_series
 from recprism.data._readers.tables import TableReader
 from recprism.data.frames import interpret_ids
@@ -101,7 +102,7 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
     found, scenario = run.diversified(), scenario_of(run, part, live=live)
     served = live_factors(run) if live else found.factors
     base, swapped = (scenario.rank(it, k)[0] for it in (found.base, served))
-    coins = np.random.default_rng(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
+    coins = random_generator(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
     user, place = np.nonzero(items >= 0)
     return pl.DataFrame(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import EVERYONE, SegmentTable, by_segment, exposure_by_segment, item_segments
+from recprism.data._checks import random_generator
 from recprism.deploy._served_lists import ServedLists
 from recprism.metrics import Context, evaluate
 from recprism.metrics._statistics import bootstrap_means, percentile_interval
@@ -182,7 +183,7 @@ def _row(day: str, segment: str, counts: NDArray[Any], sums: Array, terms: Terms
         return Retention(day, segment, 0, np.nan, np.nan, np.nan, None, None, None, terms.doubt(0) or NO_PROMISE)
     now, base, promised = (float(total) / lists for total in sums.sum(1))
     gains = np.stack([sums[0] - sums[1], sums[2] - sums[1]], axis=1)[present]
-    drawn = bootstrap_means(gains, terms.bootstrap, np.random.default_rng(terms.seed))
+    drawn = bootstrap_means(gains, terms.bootstrap, random_generator(terms.seed))
     low, high = percentile_interval(drawn[:, 1:], terms.level)
     if terms.better * (low[0] if terms.better > 0 else high[0]) <= 0:
         return Retention(day, segment, lists, base, promised, now, None, None, None, terms.doubt(lists) or NO_PROMISE)

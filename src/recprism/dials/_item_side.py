@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.dials._kernels import item_side as loops
 from recprism.dials._wanted import Wanted
 from recprism.dials.result import Pulls
@@ -47,7 +48,7 @@ class ItemAnswer:
 def solve(base: Factors, wanted: Wanted, *, price: float, seed: int, stages: Any = STAGES) -> ItemAnswer:
     """Sweep over the rows and keep the vectors that return the most list items."""
     rows = _rows(base, wanted)
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     unit = 1.0 / max(float(rows.strength.mean()), 1e-300) if len(rows.strength) else 1.0
     best = _Best(base, wanted)
     for most, width, sweeps in stages:

@@ -7,9 +7,10 @@ map, plus one hidden layer if ``hidden`` is above 0.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, SEED, Rule, Whole, check_settings
 from recprism.data._files import atomic_path
 from recprism.data.incidence import Incidence
 from recprism.dials._wanted import Wanted
@@ -61,15 +63,20 @@ class QueryAdapterSettings:
     rivals: int = 150
     seed: int = 0
 
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "hidden": Whole(0),
+        "ridge": AMOUNT,
+        "strength": AMOUNT,
+        "steps": COUNT,
+        "batch": COUNT,
+        "learning_rate": POSITIVE,
+        "temperature": POSITIVE,
+        "rivals": COUNT,
+        "seed": SEED,
+    }
+
     def __post_init__(self) -> None:
-        for name, least in (("hidden", 0), ("steps", 1), ("batch", 1), ("rivals", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} is {value!r}; pass a whole number of at least {least}")
-        for name, above in (("ridge", False), ("strength", False), ("learning_rate", True), ("temperature", True)):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < np.inf or (above and value == 0):
-                raise InputError(f"{name} is {value!r}; pass a number {'above 0' if above else 'of at least 0'}")
+        check_settings(self, self.rules)
 
 
 @dataclass(frozen=True, eq=False)

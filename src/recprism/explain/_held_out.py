@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.diversified import Diversified
 from recprism.cmb import CMB
+from recprism.data._checks import random_generator
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -30,7 +31,7 @@ def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, R
     """Return the rising row numbers of the users to learn on, and of those to judge on."""
     if not 0 < held_out < 1:
         raise InputError(f"{held_out} of the users cannot be held out; name a share between 0 and 1, such as 0.2")
-    order = np.random.default_rng([seed, n_users]).permutation(n_users)
+    order = random_generator(seed, n_users).permutation(n_users)
     n_judged = min(max(round(held_out * n_users), 1), n_users - 1)
     return np.sort(order[n_judged:]), np.sort(order[:n_judged])
 

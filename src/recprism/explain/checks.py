@@ -11,6 +11,7 @@ import numpy as np
 
 from recprism._log import phase
 from recprism.budget.diversified import Diversified
+from recprism.data._checks import random_generator
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -180,7 +181,7 @@ def stability(
     unknown = found.change.item is not None and not _can_be_repeated(found)
     if unknown or split.n_users < FEWEST_USERS or found.base.dim < 2:
         return None
-    mixed = np.random.default_rng([seed, split.n_users]).permutation(split.n_users)
+    mixed = random_generator(seed, split.n_users).permutation(split.n_users)
     groups = [np.sort(rows) for rows in np.array_split(mixed, GROUPS)]
     if _can_be_repeated(found):
         assert found.search is not None

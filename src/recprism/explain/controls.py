@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.explain.change import Change, Matrix, with_bias
@@ -198,7 +199,7 @@ def run_controls(
     total = len(_SHUFFLES) * draws + len(sources) * len(SCALES)
     tick = count_steps(on_step, "controls", total)
     shuffled = tuple(_shuffles(trial, within, draws, seed, tick) for within in _SHUFFLES)
-    bias = _best_promotion(trial, sources, np.random.default_rng(seed), tick)
+    bias = _best_promotion(trial, sources, random_generator(seed), tick)
     ends = (trial.base, trial.learned, trial.moved)
     return Controls(names[0], names[-1], *ends, shuffled, bias, upwards(objective), unseen)
 
@@ -228,7 +229,7 @@ class _Trial:
 
 
 def _shuffles(trial: _Trial, within: str, draws: int, seed: int, tick: Callable[[], None]) -> Shuffled:
-    generator = np.random.default_rng([seed, list(_SHUFFLES).index(within)])
+    generator = random_generator(seed, list(_SHUFFLES).index(within))
     found = []
     for _ in range(draws):
         sides = {name: _SHUFFLES[within](side, generator) for name, side in trial.change.sides.items()}

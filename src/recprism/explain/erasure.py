@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.explain.change import Change
@@ -219,7 +220,7 @@ def erase(
         return np.array([ends[n] if n in ends else point(by, which, draw, n) for n in counts])
 
     def point(by: By, which: Which, draw: int, n: int) -> Array:
-        chance = np.random.default_rng([seed, draw])  # a new generator per point keeps one order along the curve
+        chance = random_generator(seed, draw)  # a new generator per point keeps one order along the curve
         return np.array(list(evaluator.means(erased(change, which, by, n, chance).after).values()))
 
     wanted = [(by, which, draw) for by in BY for which in WHICH for draw in range(draws if which in BY_CHANCE else 1)]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from recprism.data._checks import random_generator
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
@@ -119,7 +120,7 @@ class Name:
 
 def halves(n_items: int, seed: int = 0) -> tuple[IntArray, IntArray]:
     """Return the item numbers of the learning half and of the test half, each in ascending order."""
-    mixed = np.random.default_rng([seed, n_items]).permutation(n_items)
+    mixed = random_generator(seed, n_items).permutation(n_items)
     return np.sort(mixed[: n_items // 2]), np.sort(mixed[n_items // 2 :])
 
 
@@ -183,7 +184,7 @@ def _strongest_by_chance(
     ranks: FloatArray, values: FloatArray, chosen: IntArray, signs: FloatArray, permutations: int, seed: int
 ) -> FloatArray:
     """(permutations,) the strongest tested correlation after the labels are permuted over the items."""
-    generator = np.random.default_rng([seed, permutations])
+    generator = random_generator(seed, permutations)
     strongest = np.empty(permutations)
     for draw in range(permutations):
         found = ranks.T @ values[generator.permutation(len(values))]

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recprism.data._checks import LARGEST, real_array, require_real
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -21,10 +22,20 @@ from recprism.errors import InputError
 ENTRIES_AT_ONCE = 1 << 20  # interactions whose subtopics are added together
 
 
-def as_tensor(values: Any, device: torch.device) -> Tensor:
-    """Move values to the device, if possible without a copy; arrays that torch cannot share are copied."""
-    if isinstance(values, np.ndarray):
-        values = np.require(values, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+def as_tensor(values: Any, device: torch.device, name: str = "values") -> Tensor:
+    """Move numbers to the device, if possible without a copy; arrays that torch cannot share are copied.
+
+    Args:
+        values: An array, nested lists or a tensor.
+        device: Where to.
+        name: What errors call the values, in the plural.
+
+    Raises:
+        InputError: The values are no real numbers.
+    """
+    require_real(values, name)
+    if not isinstance(values, Tensor):
+        values = np.require(real_array(values, name), requirements=["C_CONTIGUOUS", "WRITEABLE"])
     return torch.as_tensor(values, device=device)
 
 
@@ -168,8 +179,8 @@ class Vectors:
     @classmethod
     def of(cls, matrix: Tensor) -> Vectors:
         exact = matrix.detach().to(torch.float64)
-        if not bool(torch.isfinite(exact).all()):
-            raise InputError("item vectors hold values that are not finite; a cosine with them means nothing")
+        if not bool((exact.abs() < LARGEST).all()):
+            raise InputError(f"item vectors hold NaN, or numbers of {LARGEST:g} and more; a cosine needs finite ones")
         unit = torch.nn.functional.normalize(exact, dim=1, eps=torch.finfo(torch.float64).tiny)
         return cls(torch.nn.functional.pad(unit, (0, -unit.shape[1] % 16, 0, 1)).to(torch.float32))
 

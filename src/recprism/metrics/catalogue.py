@@ -61,9 +61,12 @@ def personalisation(weights: Tensor, n_lists: Tensor | int) -> Tensor:
     >>> weights = torch.tensor([1.0, 2.0, 1.0, 1.0, 1.0]) / 2**0.5  # the lists {0, 1}, {1, 2} and {3, 4}
     >>> round(personalisation(weights, 3).item(), 4)
     0.8333
+    >>> personalisation(torch.full((10,), 0.1) ** 0.5, 1).item()  # one list of ten items
+    nan
     """
     overlap = (weights.to(torch.float64) ** 2).sum() - n_lists
-    return 1 - overlap / (n_lists * (n_lists - 1))
+    pairs = torch.as_tensor(n_lists * (n_lists - 1), dtype=torch.float64, device=weights.device)
+    return 1 - overlap / torch.where(pairs > 0, pairs, torch.nan)  # rounding would make one list infinite, not NaN
 
 
 def tail_items(popularity: Tensor, head_share: float = 0.8) -> Tensor:

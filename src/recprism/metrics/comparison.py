@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from recprism._display import Displayed
+from recprism.data._checks import random_generator
 from recprism.errors import InputError
 from recprism.metrics._statistics import PAIRED_TESTS, Array, bootstrap_means, percentile_interval
 from recprism.metrics.evaluation import Evaluation, Score, frame_of, plain_row
@@ -132,7 +133,7 @@ def compare(
     paired = [name for name in names if name in a.values]
     tested: dict[str, _Tested] = {}
     if paired:
-        generator = np.random.default_rng(seed)
+        generator = random_generator(seed)
         differences = np.stack([b.values[name] - a.values[name] for name in paired], axis=1)
         p_values = PAIRED_TESTS[test](differences, flips, generator)
         low, high = percentile_interval(bootstrap_means(differences, bootstrap, generator), level)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.data._real import require_real
+from recprism.data._checks import LARGEST, float32_array, require_real
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -75,11 +75,17 @@ class Context:
         n_items: int | None = None,
         device: str | torch.device = "cpu",
     ) -> None:
-        relevant, train, subtopics = _incidence(relevant), _incidence(train), _as_subtopics(subtopics)
+        relevant, train = _incidence(relevant, "relevant"), _incidence(train, "train")
+        subtopics = _as_subtopics(subtopics)
         self.device = torch.device(device)
         vectors, attributes, popularity, user_subtopics = (
-            None if array is None else as_tensor(array, self.device)
-            for array in (vectors, attributes, popularity, user_subtopics)
+            None if array is None else _with_rows(as_tensor(array, self.device, name), name)
+            for name, array in {
+                "vectors": vectors,
+                "attributes": attributes,
+                "numbers of popularity": popularity,
+                "user_subtopics": user_subtopics,
+            }.items()
         )
         self.n_items = _agreed_size(
             n_items=n_items,
@@ -213,8 +219,7 @@ class Context:
     def _as_vectors(self, vectors: ArrayLike | Tensor | None, name: str) -> Vectors | None:
         if vectors is None:
             return None
-        matrix = as_tensor(vectors, self.device)
-        require_real(matrix, name)
+        matrix = as_tensor(vectors, self.device, name)
         if matrix.ndim != 2 or len(matrix) != self.n_items:
             raise InputError(
                 f"{name} must have shape (n_items, d) with n_items = {self.n_items}, got {tuple(matrix.shape)}"
@@ -222,17 +227,19 @@ class Context:
         return Vectors.of(matrix)
 
     def _as_counts(self, popularity: ArrayLike | Tensor) -> Tensor:
-        require_real(popularity, "numbers of popularity")
         counts = as_tensor(popularity, self.device).to(torch.float64)
-        if counts.ndim != 1 or bool((counts < 0).any()):
+        if counts.ndim != 1 or not bool(((counts >= 0) & (counts < LARGEST)).all()):
             raise InputError(
-                "popularity must be (n_items,) counts of training interactions, none below 0; "
-                f"got shape {tuple(counts.shape)}, smallest {float(counts.min())}"
+                "popularity must be (n_items,) finite counts of training interactions, none below 0; "
+                f"got shape {tuple(counts.shape)}, smallest {float(counts.min())}, largest {float(counts.max())}"
             )
         return counts
 
     def _as_gate(self, user_subtopics: ArrayLike | Tensor) -> Tensor:
-        gate = as_tensor(user_subtopics, self.device).bool()
+        amounts = as_tensor(user_subtopics, self.device)
+        if not bool(((amounts >= 0) & (amounts < torch.inf)).all()):
+            raise InputError("user_subtopics hold NaN, infinity or a negative number; pass bool, or numbers from 0 up")
+        gate = amounts.bool()
         if gate.ndim != 2 or gate.shape[1] != self.topics.n_cols:
             raise InputError(
                 f"user_subtopics must have one column per subtopic, {self.topics.n_cols}; got shape {tuple(gate.shape)}"
@@ -264,8 +271,14 @@ def subtopics_of_users(interactions: Incidence, subtopics: Subtopics) -> np.ndar
     return found
 
 
-def _incidence(matrix: Any) -> Incidence | None:
-    return None if matrix is None else Incidence.coerce(matrix)
+def _incidence(matrix: Any, name: str) -> Incidence | None:
+    return None if matrix is None else Incidence.coerce(matrix, f"the numbers of {name}")
+
+
+def _with_rows(array: Tensor, name: str) -> Tensor:
+    if not array.ndim:
+        raise InputError(f"{name} are one number; pass an array with one row per item or user")
+    return array
 
 
 def _as_subtopics(matrix: Any) -> Subtopics | None:
@@ -274,9 +287,10 @@ def _as_subtopics(matrix: Any) -> Subtopics | None:
         return matrix or None
     if isinstance(matrix, Incidence):
         return Subtopics(tuple(str(s) for s in range(matrix.n_cols)), matrix)
-    require_real(matrix, "weights of subtopics")
-    weights = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float32)
-    items = Incidence.coerce(weights)
+    name = "weights of subtopics"
+    require_real(matrix, name)
+    weights = float32_array(matrix.toarray() if hasattr(matrix, "toarray") else matrix, name)
+    items = Incidence.coerce(weights, name)
     return Subtopics(tuple(str(s) for s in range(items.n_cols)), items, weights[items.row_of_entry, items.indices])
 
 

@@ -41,7 +41,7 @@ class Lists:
     """
 
     def __init__(self, items: ArrayLike | Tensor, context: Context, *, check: bool = True) -> None:
-        full = as_tensor(items, context.device)
+        full = as_tensor(items, context.device, "the numbers of the lists")
         _require_list_shape(full, context)
         self.context = context
         self.k = full.shape[1]

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from recprism.data._checks import random_generator
 from recprism.data._ids import show
 from recprism.errors import InputError
 from recprism.metrics._statistics import bootstrap_means, percentile_interval
@@ -121,7 +122,7 @@ def evaluate(
     requests = [request for request in requests if request.name not in skipped]
     single, per_user = _computed(requests, lists)
     _require_no_infinity(single, per_user, None if users is None else ids)
-    intervals = _intervals(per_user, bootstrap, level, np.random.default_rng(seed))
+    intervals = _intervals(per_user, bootstrap, level, random_generator(seed))
     scores = tuple(_score(request, lists.n_users, single, per_user, intervals) for request in requests)
     return Evaluation(scores, per_user, ids, _notes(requests, scores, skipped), bootstrap, level)
 

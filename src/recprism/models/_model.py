@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from recprism._version import __version__
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, OneOf, Rule, Whole
 from recprism.data._memory import require_room
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -21,9 +22,6 @@ from recprism.models._sampling import Triples
 from recprism.models._settings import (
     NamedSettings,
     choose_device,
-    require_choice,
-    require_count,
-    require_number,
     seed_number,
     training_data,
 )
@@ -76,18 +74,20 @@ class PairwiseModel(NamedSettings, ABC):
 
     spectral_power: ClassVar[float]
 
-    def __post_init__(self) -> None:
-        for name in ("dim", "epochs", "batch_size", "negatives"):
-            require_count(name, getattr(self, name))
-        if self.patience is not None:
-            require_count("patience", self.patience)
-        require_number("learning_rate", self.learning_rate, above_zero=True)
-        require_number("weight_decay", self.weight_decay)
-        require_number("start_scale", self.start_scale, above_zero=True)
-        require_choice("loss", self.loss, ("mean", "sum"))
-        require_choice("start", self.start, STARTS)
-        require_choice("negatives_avoid", self.negatives_avoid, ("train", "all"))
-        require_choice("fixed_negatives", self.fixed_negatives, (True, False))
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "dim": COUNT,
+        "epochs": COUNT,
+        "patience": Whole(1, none="to train all epochs"),
+        "learning_rate": POSITIVE,
+        "weight_decay": AMOUNT,
+        "batch_size": COUNT,
+        "negatives": COUNT,
+        "fixed_negatives": OneOf((True, False)),
+        "negatives_avoid": OneOf(("train", "all")),
+        "loss": OneOf(("mean", "sum")),
+        "start": OneOf(tuple(STARTS)),
+        "start_scale": POSITIVE,
+    }
 
     def fit(
         self,
@@ -116,15 +116,10 @@ class PairwiseModel(NamedSettings, ABC):
         Raises:
             InputError: There is no validation part for early stopping, or the checkpoint is of another training.
         """
-        if self.patience is not None and not len(split.validation):
-            raise InputError(
-                "early stopping needs a validation part and this split has none; "
-                "set patience to None to train all epochs, or hold out some interactions"
-            )
+        self.require_fit(split, device=device)
         place = choose_device(device)
         number = seed_number(seed, resume)
         generator = torch.Generator(place).manual_seed(number)
-        self._require_room(split, place)
         with torch.no_grad():
             graph = Graph.of(split.train, place)
             smooth = self._smoothing(graph)
@@ -137,9 +132,36 @@ class PairwiseModel(NamedSettings, ABC):
             facts = {**self._outcome(training), "seed": number, "device": place.type, "version": __version__}
             return self._factors(split, smooth(training.best), facts)
 
+    def require_fit(self, split: Split, *, device: str | torch.device = "auto") -> None:
+        """Raise an error if ``fit`` cannot work on this split, before anything is computed.
+
+        Args:
+            split: Training and validation interactions.
+            device: As that of ``fit``.
+
+        Raises:
+            InputError: There is no validation part for early stopping, no training part, or no such device.
+            TooLargeError: The vectors or the negatives do not fit into memory.
+        """
+        if not len(split.train):
+            raise InputError("the training part has no interactions; hold out fewer, or give more data")
+        if self.patience is not None and not len(split.validation):
+            raise InputError(
+                "early stopping needs a validation part and this split has none; "
+                "set patience to None to train all epochs (--set patience=none), or hold out some interactions"
+            )
+        self._require_room(split, choose_device(device))
+
     def _require_room(self, split: Split, device: torch.device) -> None:
-        """Check memory for parameters, best so far, two moments, two gradients and a checkpoint."""
+        """Check memory for parameters, best so far, two moments, two gradients and a checkpoint, and for negatives."""
         rows = split.n_users + split.n_items
+        drawn = len(split.train) if self.fixed_negatives else min(self.batch_size, len(split.train))
+        require_room(
+            8 * drawn * self.negatives,
+            f"{self.negatives:,} negatives for each of {drawn:,} positives",
+            lambda free: f"at most negatives={free // (8 * drawn):,} fits",
+            device=str(device),
+        )
         require_room(
             7 * 4 * rows * self.dim,
             f"training {rows:,} vectors of {self.dim:,} factors",

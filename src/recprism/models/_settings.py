@@ -1,4 +1,4 @@
-"""Presets, checks, seeds and devices of model settings."""
+"""Presets, rules, seeds and devices of model settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
+from recprism.data._checks import LARGEST_SEED, Rule, check_settings, random_generator, require_seed
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.training import Checkpoint
@@ -21,6 +22,11 @@ class NamedSettings:
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    rules: ClassVar[Mapping[str, Rule]]
+    """What each setting may be."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, self.rules)
 
     @classmethod
     def preset(cls, preset: str = "default", **changes: Any) -> Self:
@@ -42,35 +48,13 @@ class NamedSettings:
         return cls(**{**cls.presets[preset], **changes})
 
 
-def require_count(name: str, value: Any, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} is {value!r}; pass a whole number of at least {least}")
-
-
-LARGEST = 1e37  # ten times as much still fits into float32
-
-
-def require_number(name: str, value: Any, *, above_zero: bool = False) -> None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
-    if not fits or (above_zero and value == 0):
-        least = "above 0" if above_zero else "of at least 0"
-        raise InputError(f"{name} is {value!r}; pass a number {least} and below {LARGEST:g}")
-
-
-def require_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} is {value!r}; choose one of {', '.join(map(str, choices))}")
-
-
 def seed_number(seed: int | np.random.Generator | None, resume: Checkpoint | None) -> int:
     """Return the seed as a number; with None, a resumed training uses the seed of the checkpoint."""
-    if isinstance(seed, (int, np.integer)):
-        if seed < 0:
-            raise InputError(f"seed is {seed}; pass a whole number of at least 0, a numpy Generator or None")
-        return int(seed)
+    if seed is not None and not isinstance(seed, np.random.Generator):
+        return require_seed(seed)
     if resume is not None and "seed" in resume[1].get("identity", {}):
         return int(resume[1]["identity"]["seed"])
-    return int(np.random.default_rng(seed).integers(2**63))
+    return int(random_generator(seed).integers(LARGEST_SEED, endpoint=True))
 
 
 def choose_device(device: str | torch.device) -> torch.device:

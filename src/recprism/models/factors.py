@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
 from recprism.data._bound import hash_of, note, noted_in_tensors, require_bound
+from recprism.data._checks import float32_array
 from recprism.data._files import atomic_path, readable, write_text
 from recprism.data._ids import as_id_array, id_positions, show
-from recprism.data._real import require_real
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.ranking import topk
@@ -259,14 +259,7 @@ class Factors(Displayed):
 
 
 def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArray:
-    require_real(values, f"{side} vectors")
-    try:
-        matrix = np.ascontiguousarray(values, np.float32)
-    except (TypeError, ValueError) as problem:  # text, rows of unequal length, values that are not numbers
-        said = str(problem).splitlines()[0]
-        raise InputError(
-            f"{side} vectors cannot be read as a matrix of numbers ({said}); give one row per {side}"
-        ) from None
+    matrix = float32_array(values, f"{side} vectors")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InputError(f"{side} vectors have shape {matrix.shape}; a matrix of one row per {side} is needed")
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
@@ -307,8 +300,7 @@ def _written(ids: NDArray[Any]) -> list[Any] | None:
 
 
 def _as_bias(values: ArrayLike, n_items: int) -> FloatArray:
-    require_real(values, "the numbers of item_bias")
-    bias = np.ascontiguousarray(values, np.float32)
+    bias = float32_array(values, "the numbers of item_bias")
     if bias.shape != (n_items,) or not np.isfinite(bias).all():
         raise InputError(f"item_bias has shape {bias.shape}; {n_items} finite numbers are needed, one per item")
     return bias

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism._version import __version__
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule, Whole
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -22,8 +23,6 @@ from recprism.models._sampling import Triples
 from recprism.models._settings import (
     NamedSettings,
     choose_device,
-    require_count,
-    require_number,
     seed_number,
     training_data,
 )
@@ -69,16 +68,16 @@ class FeatureModel(NamedSettings):
     name: ClassVar[str] = "features"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "negatives"):
-            require_count(name, getattr(self, name))
-        if self.patience is not None:
-            require_count("patience", self.patience)
-        if self.completion is not None:
-            require_number("completion", self.completion, above_zero=True)
-        require_number("learning_rate", self.learning_rate, above_zero=True)
-        require_number("weight_decay", self.weight_decay)
-        require_number("popularity", self.popularity)
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "epochs": COUNT,
+        "patience": Whole(1, none="to train all epochs"),
+        "learning_rate": POSITIVE,
+        "weight_decay": AMOUNT,
+        "batch_size": COUNT,
+        "negatives": COUNT,
+        "popularity": AMOUNT,
+        "completion": replace(POSITIVE, none="for no completion"),
+    }
 
     def fit(
         self,

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from recprism.data._checks import COUNT, POSITIVE, require_seed
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.models._sampling import NegativeSampler
-from recprism.models._settings import require_count, require_number
 from recprism.models.factors import Factors, FloatArray
 from recprism.ranking._threads import one_thread
 
@@ -57,8 +57,9 @@ def fold_in(
         raise InputError(
             f"the interactions have {taken.n_cols} items and the model {factors.n_items}; index both alike"
         )
-    require_number("weight_decay", weight_decay, above_zero=True)
-    require_count("negatives", negatives)
+    POSITIVE.read("weight_decay", weight_decay)
+    COUNT.read("negatives", negatives)
+    require_seed(seed)
     vectors = np.tile(factors.user.mean(0), (taken.n_rows, 1))
     useful = np.flatnonzero((taken.row_counts > 0) & (taken.row_counts < taken.n_cols))
     own, others = _pairs(taken, useful, negatives, seed)

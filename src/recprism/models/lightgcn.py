@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from recprism.data._checks import Rule, Whole
 from recprism.models._model import PairwiseModel, Smoothing
-from recprism.models._settings import require_count
 from recprism.models._sparse import Graph
 
 
@@ -54,9 +54,7 @@ class LightGCN(PairwiseModel):
         },
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("layers", self.layers, least=0)
+    rules: ClassVar[Mapping[str, Rule]] = {**PairwiseModel.rules, "layers": Whole(0)}
 
     def _smoothing(self, graph: Graph) -> Smoothing:
         return lambda parameters: graph.smooth(parameters, self.layers)

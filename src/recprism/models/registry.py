@@ -31,6 +31,9 @@ class Model(Protocol):
     ) -> Factors:
         """Train on ``split.train``."""
 
+    def require_fit(self, split: Split, *, device: str | torch.device = "auto") -> None:
+        """Raise the errors of ``fit`` that need no training: packages, memory, device, parts of the split."""
+
 
 class ModelClass(Protocol):
     """A class of models, which creates a model from a preset and changes."""

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.data._checks import real_array, require_real
 from recprism.data._memory import require_room
-from recprism.data._real import require_real
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError, MissingDependencyError
 
@@ -199,7 +199,7 @@ def _as_matrix(values: NDArray[Any] | Tensor, side: str, device: torch.device) -
         matrix = values.detach().to(torch.float32).contiguous()
     else:
         with np.errstate(over="ignore"):  # values that float32 cannot hold become infinite and are reported
-            array = np.ascontiguousarray(values, np.float32)
+            array = np.ascontiguousarray(real_array(values, f"{side} vectors"), np.float32)
         matrix = torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
     if matrix.ndim != 2:
         raise InputError(

@@ -7,8 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from recprism.data._real import require_real
-from recprism.errors import InputError
+from recprism.data._checks import real_array, require_real, whole_array
 
 NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64}
 
@@ -24,7 +23,5 @@ def as_tensor(values: ArrayLike | Tensor, name: str, device: torch.device, dtype
         values = values.detach()
         if values.device.type != "cpu" or values.dtype == torch.bfloat16:  # numpy has no bfloat16
             return values.to(device, dtype).contiguous()
-    try:
-        return torch.from_numpy(np.require(values, NUMPY_TYPES[dtype], ["C", "W"])).to(device)
-    except (TypeError, ValueError) as problem:  # text, objects, lists of different lengths
-        raise InputError(f"{name} cannot be read as an array of numbers: {problem}") from None
+    numbers = real_array(values, name) if dtype.is_floating_point else whole_array(values, name)
+    return torch.from_numpy(np.require(numbers, NUMPY_TYPES[dtype], ["C", "W"])).to(device)

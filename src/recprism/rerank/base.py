@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.errors import InputError
+from recprism.data._checks import COUNT, WEIGHT, OneOf, Rule, Whole, check_settings
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Directions, Features
 
@@ -32,9 +31,11 @@ class Reranker(ABC):
     trade_off: float = 0.5
     sort_back: bool = False
 
+    rules: ClassVar[Mapping[str, Rule]] = {"trade_off": WEIGHT, "sort_back": OneOf((True, False))}
+    """What each setting may be."""
+
     def __post_init__(self) -> None:
-        if not _is_number(self.trade_off) or not 0 <= self.trade_off <= 1:
-            raise InputError(f"trade_off must be a number from 0 (relevance) to 1 (diversity), not {self.trade_off!r}")
+        check_settings(self, self.rules)
 
     @overload
     def __call__(
@@ -100,9 +101,7 @@ class SimilarityReranker(Reranker):
 
     similarity: str = "vectors"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_of("similarity", self.similarity, ("vectors", "subtopics"))
+    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "similarity": OneOf(("vectors", "subtopics"))}
 
     def directions(self, features: Features) -> Directions:
         """Return the unit vectors of the items."""
@@ -119,42 +118,12 @@ class WindowedReranker(SimilarityReranker):
 
     window: int | None = 5
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_whole("window", self.window, "for the whole list", least=1)
+    rules: ClassVar[Mapping[str, Rule]] = {**SimilarityReranker.rules, "window": Whole(1, none="for the whole list")}
 
     def earlier(self, k: int) -> int:
         """Return how many of the latest items a candidate is compared with, in lists of length k."""
         return (k if self.window is None else min(k, self.window)) - 1
 
 
-def require_whole(setting: str, value: int | None, none_means: str, *, least: int = 0) -> None:
-    """Require a whole number of at least ``least``, or None."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-        raise InputError(f"{setting} must be a whole number from {least} up, or None {none_means}, not {value!r}")
-
-
-def require_between(setting: str, value: float, low: float, high: float, *, ends: bool = True) -> None:
-    """Require a number from ``low`` to ``high``; without ``ends``, strictly between."""
-    if not _is_number(value) or not (low <= value <= high if ends else low < value < high):
-        where = f"from {low} to {high}" if ends else f"above {low} and below {high}"
-        raise InputError(f"{setting} must be a number {where}, not {value!r}")
-
-
-def require_one_of(setting: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"{setting} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
-
-
 def _as_length(k: int) -> int:
-    try:
-        length = operator.index(k)
-    except TypeError:
-        length = 0
-    if length < 1:
-        raise InputError(f"k must be a whole number above 0, the length of the lists, not {k!r}")
-    return length
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value)
+    return int(COUNT.read("k", k) or 0)

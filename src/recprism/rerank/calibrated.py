@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from recprism.data._checks import Real, Rule
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank.base import Reranker, require_between
+from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
 
 
@@ -30,9 +33,7 @@ class Calibrated(Reranker):
 
     alpha: float = 0.01
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_between("alpha", self.alpha, 0, 1, ends=False)
+    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "alpha": Real(0, 1, above=True, below=True)}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         compiled = compiled_for(pool.device)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from recprism.data._checks import LARGEST_SEED, Rule, Whole, random_generator
 from recprism.rerank._choices import compiled_for
 from recprism.rerank._pool import Pool
-from recprism.rerank.base import Reranker, require_whole
+from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
+
+ORDER_SEED = Whole(0, LARGEST_SEED, none="for the order of the rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +34,7 @@ class ExposureAware(Reranker):
 
     seed: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_whole("seed", self.seed, "for the order of the rows")
+    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "seed": ORDER_SEED}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         return spread(pool, features, k, trade_off=float(self.trade_off), seed=self.seed)
@@ -56,7 +58,7 @@ def order_of_service(n_users: int, seed: int | None) -> Tensor:
     """Return the order in which users are served, (n_users,) int64: that of the rows, or random for a ``seed``."""
     if seed is None:
         return torch.arange(n_users)
-    return torch.from_numpy(np.random.default_rng(seed).permutation(n_users))
+    return torch.from_numpy(random_generator(seed).permutation(n_users))
 
 
 def plain_spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from recprism.data._checks import LARGEST
 from recprism.data._memory import require_room
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
@@ -165,8 +166,8 @@ class Features:
         numbers = as_tensor(values, name, self.device, torch.float64)
         if numbers.ndim != dims:
             raise InputError(f"{name} must have shape {shape}, got {tuple(numbers.shape)}")
-        if not bool(torch.isfinite(numbers).all()):
-            raise InputError(f"{name} holds values that are not finite; remove or replace them first")
+        if not bool((numbers.abs() < LARGEST).all()):
+            raise InputError(f"{name} holds values that are not finite, or {LARGEST:g} and more; replace them first")
         return numbers
 
     def _amounts(self, values: ArrayLike | Tensor, name: str, shape: str, dims: int) -> Tensor:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.data._checks import AMOUNT, Rule
 from recprism.errors import InputError
 from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics._operations import discounts, worth_of_repeats
@@ -21,7 +22,7 @@ from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
 from recprism.rerank._kernels.optimal import optimal
 from recprism.rerank._pool import Pool
-from recprism.rerank.base import Reranker, require_between
+from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
@@ -60,6 +61,8 @@ class Optimal(Reranker):
     goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"subtopic_coverage": 1.0}))
     history_weight: float = 0.0
 
+    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "history_weight": AMOUNT}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "goals", MappingProxyType({canonical(name): it for name, it in self.goals.items()}))
@@ -67,8 +70,7 @@ class Optimal(Reranker):
         if unknown or not self.goals:
             raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")
         for name, weight in self.goals.items():
-            require_between(f"the weight of goal {name!r}", weight, 0, math.inf)
-        require_between("history_weight", self.history_weight, 0, math.inf)
+            AMOUNT.read(f"the weight of goal {name!r}", weight)
         if {"ilad", "ilad_subtopics"} <= set(self.goals):
             raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
 

@@ -8,15 +8,18 @@ mirror descent, one step for each user, and a list is the k best of relevance - 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from recprism.data._checks import POSITIVE, WEIGHT, Rule
 from recprism.rerank._choices import TIE, compiled_for
 from recprism.rerank._pool import Pool
-from recprism.rerank.base import Reranker, require_between, require_whole
-from recprism.rerank.exposure import order_of_service
+from recprism.rerank.base import Reranker
+from recprism.rerank.exposure import ORDER_SEED, order_of_service
 from recprism.rerank.features import Features
 
 ENOUGH = 1e-14  # prices that exceed the allowance of 1 by less than this need no correction
@@ -57,13 +60,13 @@ class PMMF(Reranker):
     momentum: float = 0.9
     seed: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.capacity is not None:
-            require_between("capacity", self.capacity, 0, math.inf, ends=False)
-        require_between("step", self.step, 0, math.inf, ends=False)
-        require_between("momentum", self.momentum, 0, 1)
-        require_whole("seed", self.seed, "for the order of the rows")
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **Reranker.rules,
+        "capacity": replace(POSITIVE, none="for the number of providers"),
+        "step": POSITIVE,
+        "momentum": WEIGHT,
+        "seed": ORDER_SEED,
+    }
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         """Choose on the CPU, because serving one user after another does not suit a GPU."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
+from recprism.data._checks import OneOf, Rule, Whole
 from recprism.rerank._pool import Pool
-from recprism.rerank.base import Reranker, require_one_of, require_whole
-from recprism.rerank.exposure import spread
+from recprism.rerank.base import Reranker
+from recprism.rerank.exposure import ORDER_SEED, spread
 from recprism.rerank.features import Features
 from recprism.rerank.xquad import cover
 
@@ -35,11 +38,12 @@ class SlotFilling(Reranker):
     slots: int | None = None
     seed: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_of("fill", self.fill, ("coverage", "exposure"))
-        require_whole("seed", self.seed, "for the order of the rows")
-        require_whole("slots", self.slots, "to go by trade_off")
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **Reranker.rules,
+        "fill": OneOf(("coverage", "exposure")),
+        "slots": Whole(0, none="to go by trade_off"),
+        "seed": ORDER_SEED,
+    }
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         kept = k - min(k, math.floor(k * self.trade_off + 0.5) if self.slots is None else self.slots)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from recprism.data._checks import OneOf, Rule
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import WindowedReranker
@@ -33,6 +36,8 @@ class SSD(WindowedReranker):
     """
 
     bias: bool = True
+
+    rules: ClassVar[Mapping[str, Rule]] = {**WindowedReranker.rules, "bias": OneOf((True, False))}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         compiled = compiled_for(pool.device)

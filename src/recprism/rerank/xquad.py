@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from recprism.data._checks import OneOf, Rule
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
-from recprism.rerank.base import Reranker, require_one_of
+from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
 
 
@@ -30,9 +33,7 @@ class XQuAD(Reranker):
 
     intents: str = "user"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_of("intents", self.intents, ("user", "uniform"))
+    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "intents": OneOf(("user", "uniform"))}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         intents = features.uniform_intents if self.intents == "uniform" else features.intents(pool.n_users)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
+from recprism.data._checks import LARGEST_SEED
 from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, share
 from recprism.errors import InputError
@@ -21,6 +22,14 @@ def _share(low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> BeforeV
 
 AnyShare = Annotated[float, _share()]
 InnerShare = Annotated[float, _share(ends=False)]
+
+NONE = "none"  # how a file writes None, which TOML does not have
+Settings = Annotated[
+    dict[str, Any],
+    AfterValidator(lambda settings: {name: None if it == NONE else it for name, it in settings.items()}),
+    PlainSerializer(lambda settings: {name: NONE if it is None else it for name, it in settings.items()}),
+]
+"""Settings of a model or a search, by name."""
 
 
 class _Strict(BaseModel):
@@ -87,16 +96,7 @@ class ModelConfig(_Strict):
     preset: str = "default"
     metric: Literal["inner_product", "cosine"] = "inner_product"
     """How the index that serves the model searches. With cosine, item vectors are scaled to length 1."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("settings")
-    @classmethod
-    def _can_be_kept(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Refuse null, which TOML does not have."""
-        nothing = [name for name, value in settings.items() if value is None]
-        if nothing:
-            raise ValueError(f"{nothing[0]} is null, which a run cannot keep; omit the setting")
-        return settings
+    settings: Settings = Field(default_factory=dict)
 
 
 class ConstraintsConfig(_Strict):
@@ -137,7 +137,7 @@ class DiversifyConfig(_Strict):
     """
 
     preset: str = "default"
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
     within: BudgetConfig | None = None
 
 
@@ -147,7 +147,7 @@ class RunConfig(_Strict):
     Stability: provisional.
     """
 
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     device: str = "auto"
     data: DataConfig = DataConfig()
     split: SplitConfig = SplitConfig()

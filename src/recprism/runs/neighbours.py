@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data.incidence import Incidence
 from recprism.data.shares import percent
 from recprism.errors import InputError
@@ -128,7 +129,7 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
 
 def _drawn(n: int, seed: int) -> Items:
     most = max(1, MOST_SCORES // n)
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    return np.arange(n) if n <= most else np.sort(random_generator(seed).choice(n, most, replace=False))
 
 
 def _shares_kept(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from recprism.data._checks import random_generator
 from recprism.rerank import Features
 
 
@@ -73,7 +74,7 @@ def make_candidates(
         coarse: Draw from few values, so that there are ties, equal vectors and zero vectors.
         padded: Give users different numbers of candidates, some of them none.
     """
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     candidates = np.argsort(generator.random((n_users, n_items)), 1)[:, :n_candidates]
     scores: Any = generator.normal(size=candidates.shape)
     vectors = generator.normal(size=(n_items, dim))

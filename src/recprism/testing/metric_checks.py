@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.metrics import Context, Lists, Metric
 
 DEPTH = 20
@@ -127,7 +128,7 @@ def _check_bounds(metric: Metric, lists: Lists) -> None:
 
 @lru_cache(maxsize=64)
 def _variants(seed: int, depth: int) -> _Variants:
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     world = _random_world(generator, depth)
     n_users, n_items = world.relevant.shape
     users, cut = generator.permutation(n_users), int(generator.integers(1, depth + 1))

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
@@ -99,7 +100,7 @@ def make_planted(
             f"a planted world needs users, items, no more planted factors than factors, and users who take fewer than "
             f"a quarter of the items; got {n_users}, {n_items}, {n_planted} of {dim} and takes={takes:g}"
         )
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     user, _ = _with_homes(n_users, dim, n_planted, generator)
     item, home = _with_homes(n_items, dim, n_planted, generator)
     stretch = np.exp(STRETCH * generator.standard_normal((2, dim)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.rerank import Reranker
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
@@ -41,7 +42,7 @@ def check_reranker(
     Stability: provisional.
     """
     for seed in seeds:
-        generator = np.random.default_rng(seed)
+        generator = random_generator(seed)
         world = _random_world(generator, coarse=bool(generator.integers(2)))
         case = _Case(make, world, float(generator.choice(TRADE_OFFS)), int(generator.integers(1, 15)))
         _check_base_list(case)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data.interactions import Interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -61,7 +62,7 @@ class World:
 
     def model(self, noise: float = 0.3, *, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return user vectors, item vectors and item biases of a recommender: the true ones plus noise."""
-        generator = np.random.default_rng(seed)
+        generator = random_generator(seed)
         user, item, appeal = (
             true + noise * generator.standard_normal(true.shape) for true in (self.user, self.item, self.appeal)
         )
@@ -97,7 +98,7 @@ class World:
 
         from recprism.data.dataset import Dataset, Preparation
 
-        user, item = np.nonzero(self.labels(np.arange(self.n_users), np.random.default_rng(seed)))
+        user, item = np.nonzero(self.labels(np.arange(self.n_users), random_generator(seed)))
         taken = Interactions(user, item, _ids("u", self.n_users), _ids("i", self.n_items)).compact()
         kept = np.unique(item)
         attributes = pl.DataFrame({"item_id": taken.item_ids.tolist(), "appeal": self.appeal[kept]})
@@ -134,7 +135,7 @@ def make_world(
             f"a world needs users, items, subtopics and dimensions, and users who take fewer than a quarter of the "
             f"items; got {n_users}, {n_items}, {n_subtopics}, {dim} and takes={takes:g}"
         )
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     centres = generator.standard_normal((n_subtopics, dim))
     first, second = generator.integers(0, n_subtopics, (2, n_items))
     second = np.where(generator.random(n_items) < 0.3, second, first)

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.data._checks import random_generator
 from recprism.data._ids import number_ids
 from recprism.errors import InputError
 
@@ -90,7 +91,7 @@ def cooccurrence(mentions: pl.DataFrame) -> tuple[list[str], NDArray[np.float64]
 
 def spherical_kmeans(vectors: NDArray[np.float64], n_clusters: int, seed: int = 0) -> NDArray[np.int64]:
     """Cluster ``(n, d)`` unit rows: ``(n,)`` cluster numbers, the best of several starts. No cluster is empty."""
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     best, best_fit = np.zeros(len(vectors), np.int64), -np.inf
     for _ in range(RESTARTS):
         cluster, fit = _converge(vectors, vectors[_spread_start(vectors, n_clusters, generator)])

@@ -11,6 +11,7 @@ import typer
 from recprism.cli._options import AsJson, ResultName, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.cli._values import refuse_others
+from recprism.data._checks import LARGEST_SEED
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def export(
     hidden: Annotated[
         int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
     ] = 0,
-    seed: Annotated[int, typer.Option(help="With --adapter: the same seed gives the same bits.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="With --adapter: the same seed gives the same bits.", min=0, max=LARGEST_SEED)
+    ] = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:

@@ -161,7 +161,7 @@ def diversify(
 def _pins(words: list[str]) -> dict[str, int | str]:
     pairs = key_values(words, "--pin")
     for place in pairs:
-        if not place.isdigit() or int(place) < 1:
+        if not place.isdecimal() or int(place) < 1:
             raise InputError(f"--pin {place}={pairs[place]}: write PLACE=ITEM with 1 for the top place, as in 1=318")
     return {**pairs}
 

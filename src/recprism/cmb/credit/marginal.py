@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from recprism.cmb.credit.worth import ByExposure, worth_of
-from recprism.cmb.objective import MetricLike
-from recprism.errors import InputError
+from recprism.cmb.objective import MetricLike, require_goals
+from recprism.data._checks import COUNT, POSITIVE, WEIGHT, Rule, check_settings
 from recprism.metrics import Context
 
 PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix
@@ -35,13 +35,11 @@ class MarginalCredit:
     candidates: int = 40
     width: float = 1.0
 
+    rules: ClassVar[Mapping[str, Rule]] = {"accuracy": WEIGHT, "candidates": COUNT, "width": POSITIVE}
+
     def __post_init__(self) -> None:
-        if not self.goals or any(weight < 0 for weight in self.goals.values()):
-            raise InputError("marginal credit needs at least one goal, each with a weight from 0 up")
-        if not 0 <= self.accuracy <= 1:
-            raise InputError(f"accuracy is a weight from 0 to 1; got {self.accuracy}")
-        if self.candidates < 1 or self.width <= 0:
-            raise InputError(f"candidates={self.candidates} and width={self.width} must be above 0")
+        require_goals(self.goals)
+        check_settings(self, self.rules)
 
     @property
     def needs_exposure(self) -> bool:

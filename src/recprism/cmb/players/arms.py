@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from recprism.errors import InputError
+from recprism.data._checks import POSITIVE, Rule, Whole, check_settings
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,10 @@ class Arms:
     max_step: float = 0.3
     count: int = 61
 
+    rules: ClassVar[Mapping[str, Rule]] = {"max_step": POSITIVE, "count": Whole(2, 32_767)}
+
     def __post_init__(self) -> None:
-        if not 0 < self.max_step < float("inf"):
-            raise InputError(f"arms reach from -A to A and A is {self.max_step}; it must be above 0")
-        if not 2 <= self.count <= 32_767:
-            raise InputError(f"{self.count} arms per player; from 2 to 32,767 are possible")
+        check_settings(self, self.rules)
 
     @cached_property
     def values(self) -> Tensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from recprism.cmb.objective import Number
 from recprism.cmb.players._memory import Players, Ties
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import Policy
-from recprism.errors import InputError
+from recprism.data._checks import COUNT, OneOf, Rule, Whole, check_settings
 
 Keep = Literal["last", "greedy", "best"]
 
@@ -41,15 +41,16 @@ class SearchSettings:
     keep: Keep = "best"
     patience: int | None = None
 
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "iterations": COUNT,
+        "k": COUNT,
+        "ties": OneOf(("first", "random", "zero")),
+        "keep": OneOf(("last", "greedy", "best")),
+        "patience": Whole(1, none="to run all iterations"),
+    }
+
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.k < 1:
-            raise InputError(f"iterations={self.iterations} and k={self.k} must be at least 1")
-        if self.ties not in ("first", "random", "zero"):
-            raise InputError(f"ties is first, random or zero, not {self.ties!r}")
-        if self.keep not in ("last", "greedy", "best"):
-            raise InputError(f"keep is last, greedy or best, not {self.keep!r}")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience is a number of iterations, at least 1; got {self.patience}")
+        check_settings(self, self.rules)
 
 
 class Play:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
 from recprism.cmb.players._memory import Players
+from recprism.data._checks import AMOUNT, WEIGHT, Rule, check_settings
 from recprism.errors import InputError
 
 
@@ -43,9 +45,10 @@ class EpsilonGreedy:
 
     epsilon: float = 0.1
 
+    rules: ClassVar[Mapping[str, Rule]] = {"epsilon": WEIGHT}
+
     def __post_init__(self) -> None:
-        if not 0 <= self.epsilon <= 1:
-            raise InputError(f"epsilon is a probability, from 0 to 1; got {self.epsilon}")
+        check_settings(self, self.rules)
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
         """(n_players,) int64 arms; see :meth:`Policy.choose`."""
@@ -67,9 +70,10 @@ class UCB:
 
     confidence: float = 1.0
 
+    rules: ClassVar[Mapping[str, Rule]] = {"confidence": AMOUNT}
+
     def __post_init__(self) -> None:
-        if self.confidence < 0:
-            raise InputError(f"the confidence of UCB cannot be negative; got {self.confidence}")
+        check_settings(self, self.rules)
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
         """(n_players,) int64 arms; see :meth:`Policy.choose`."""

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 from recprism._version import __version__
+from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule
+from recprism.data._memory import require_room
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models._breakdown import breakdown, vector_of
 from recprism.models._settings import (
     NamedSettings,
-    require_count,
-    require_number,
     seed_number,
     training_data,
 )
@@ -48,11 +48,29 @@ class ImplicitALS(NamedSettings):
     name: ClassVar[str] = "als"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
-    def __post_init__(self) -> None:
-        require_count("dim", self.dim)
-        require_count("epochs", self.epochs)
-        require_number("regularization", self.regularization)
-        require_number("alpha", self.alpha, above_zero=True)
+    rules: ClassVar[Mapping[str, Rule]] = {"dim": COUNT, "epochs": COUNT, "regularization": AMOUNT, "alpha": POSITIVE}
+
+    def require_fit(self, split: Split, *, device: str | torch.device = "auto") -> None:
+        """Raise an error if ``fit`` cannot work on this split, before anything is computed.
+
+        Args:
+            split: Training interactions.
+            device: "auto" or "cpu".
+
+        Raises:
+            InputError: The device is not the CPU.
+            MissingDependencyError: ``implicit`` is not installed.
+            TooLargeError: The vectors do not fit into memory.
+        """
+        require_implicit()
+        if str(device) not in ("auto", "cpu"):
+            raise InputError(f"als is fitted on the cpu, not on {str(device)!r}; use device='auto'")
+        rows = split.n_users + split.n_items
+        require_room(
+            3 * 4 * rows * self.dim,  # the vectors, a copy for the checkpoint, and what is solved
+            f"training {rows:,} vectors of {self.dim:,} factors",
+            lambda free: f"at most dim={free // (12 * rows):,} fits",
+        )
 
     def fit(
         self,
@@ -81,9 +99,7 @@ class ImplicitALS(NamedSettings):
             InputError: The device is not the CPU, or the checkpoint is of another training.
             MissingDependencyError: ``implicit`` is not installed.
         """
-        require_implicit()
-        if str(device) not in ("auto", "cpu"):
-            raise InputError(f"als is fitted on the cpu, not on {str(device)!r}; use device='auto'")
+        self.require_fit(split, device=device)
         import implicit.cpu.als
         from scipy.sparse import csr_matrix
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from recprism.data._checks import require_real
 from recprism.data._files import readable
 from recprism.data._ids import canonical_ids
-from recprism.data._real import require_real
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 

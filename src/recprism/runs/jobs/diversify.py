@@ -212,6 +212,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
 def require_goals(model: CMB, run: Run) -> None:
     """Refuse unknown goals, and goals of categories if the run has none, before anything is written."""
     model.require_known_goals()
+    model.require_items(run.split().n_items)
     if "subtopics" in model.objective.needs and not len(run.subtopics()):
         raise InputError(
             f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "

@@ -54,6 +54,7 @@ def start(
     make_model(config.model.name, config.model.preset, **config.model.settings)
     choose_device(config.device)
     dataset, split = divided(config)
+    _model_for(config, split).require_fit(split, device=config.device)
     Run(path).require_free(overwrite=overwrite)
     with held(path):
         run = Run.create(path, config, overwrite=overwrite)
@@ -97,7 +98,10 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
         if not run.has_data():  # it was stopped before they were written
             _keep_data(run, *divided(config))
         split = run.split()
-        factors = _model_for(config, split).fit(
+        model = _model_for(config, split)
+        if not len(split.validation) and getattr(model, "patience", None) is None:
+            log.warning("the split has no validation part, so training runs all epochs")
+        factors = model.fit(
             split,
             seed=config.seed,
             device=config.device,
@@ -121,7 +125,6 @@ def _model_for(config: RunConfig, split: Split) -> Model:
     model = make_model(config.model.name, config.model.preset, **settings)
     if len(split.validation) or "patience" in settings or getattr(model, "patience", None) is None:
         return model
-    log.warning("the split has no validation part, so training runs all epochs")
     return make_model(config.model.name, config.model.preset, **settings, patience=None)
 
 
