@@ -71,6 +71,8 @@ train --data a.csv --items lists_in_text.csv --subtopic-column genres -o new
 train --data a.csv --items items.csv --subtopic-column tag_* -o new
 train --data a.csv --subtopic-separator "&" -o new
 train --data ml-latest-small --items items.csv -o new
+train --data a.csv --preset paper -o new
+train --data a.csv --subtopics s.csv --items items.csv --subtopic-column title -o new
 train --data a.csv --subtopics nothing.csv -o new
 train --data a.csv --subtopics a.csv -o new
 train --data a.csv --items items.csv --subtopic-column genre -o new
@@ -92,6 +94,8 @@ train -o new --data a.csv --device tpu
 train -o new --data a.csv --seed abc
 train --resume nowhere
 train --resume run --model als
+train --resume run --seed 0
+train --preset paper --min-user 5 --min-item 5 -o new
 train --nope
 train --modl als
 Lists and figures
@@ -114,6 +118,13 @@ evaluate lists.csv --held-out nothing.csv
 evaluate lists.csv --held-out strangers.csv
 evaluate lists.csv --column rank=place
 evaluate run --held-out lists.csv
+evaluate run --held-out nothing.csv
+evaluate run --against-name bold
+evaluate lists.csv --run run --subtopics s.csv
+evaluate lists.csv --part validation
+evaluate lists.csv --run run --missing drop
+evaluate lists.csv --catalogue-size 1
+evaluate run --base --name bold
 evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
 evaluate lists.csv --items nocolumn.csv
@@ -143,6 +154,7 @@ audit run --guard recall@20=2
 audit run --confidence 2
 audit --user-vectors u.npy
 audit lists.csv --goal sc
+audit run --held-out nothing.csv
 diversify
 diversify run
 diversify untrained --budget 0.1
@@ -170,6 +182,7 @@ search run --set iterations=0
 search run --goal ilad --set diversity=sc
 search --resume run
 search --resume run --goal ilad
+search run --resume run
 refit run
 refit run --like run
 refit run --like run --max-churn 20
@@ -182,7 +195,9 @@ explain run
 explain found --axes nice
 explain found --goal beauty
 explain found --user 1 --draws 99
+explain found --user 1 --item 1
 erase run
+erase found --json --curve
 check found
 check found --min-gain sc=5
 check found --max-ndcg-loss 1% --max-loss ndcg=2%
@@ -190,6 +205,7 @@ check run --max-ndcg-loss 0.1
 Reports, exports and serving
 report nowhere
 report found --draws 5
+report run --draws 99
 export run --to word
 export run --to npz -o other
 export run --to npz --metric cosine -o new
@@ -197,6 +213,7 @@ export run --alpha 2
 export run --part validation
 export run --adapter --part live
 export run --adapter --to npz
+export run --hidden 8
 runs nowhere
 serve run
 studio nowhere
@@ -207,6 +224,8 @@ experiment run
 interleave run
 interleave nowhere run
 interleave run -o mixed.csv --live --part test
+interleave lists.csv --clicks a.csv -k 20
+interleave run -o mixed.csv --column user_id=customer
 features nothing.json -o new
 reproduce --table 9
 data show netflix

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recprism.cli._help import Command, Group
+from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
 from recprism.cli.deploy import check, experiment, export, interleave, monitor, refit

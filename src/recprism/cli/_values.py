@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import typer
 from pydantic import ValidationError
 
 from recprism.data.shares import share
@@ -64,27 +63,6 @@ def run_config(**parts: Any) -> RunConfig:
         return RunConfig.model_validate(parts)
     except ValidationError as problem:
         raise InputError(in_one_sentence(problem)) from None
-
-
-def refuse_given(options: Mapping[str, Any], why: str) -> None:
-    """Refuse options that have no meaning here; None and empty values were not given."""
-    given = [name for name, value in options.items() if value]
-    if given:
-        raise InputError(f"{given[0]} {why}; omit it")
-
-
-def refuse_others(context: typer.Context, allowed: Sequence[str], why: str) -> None:
-    """Refuse every option on the command line except the allowed ones.
-
-    Args:
-        context: The command that runs.
-        allowed: Names of parameters.
-        why: The end of the sentence that begins with the option.
-    """
-    for param in context.command.params:
-        source = context.get_parameter_source(str(param.name))
-        if param.name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"{max(param.opts, key=len)} {why}; omit it")
 
 
 def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
-from recprism.cli._values import mlflow_sink, refuse_others, typed_values
+from recprism.cli._values import mlflow_sink, typed_values
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ DEFAULT_GOAL = "subtopic_coverage"
 
 
 def search(
-    context: typer.Context,
     run_directory: Annotated[Path | None, run_argument("A run made by `recprism train` or `recprism import`.")] = None,
     goal: Annotated[str | None, goal_option(DEFAULT_GOAL)] = None,
     accuracy: Annotated[
@@ -111,24 +110,17 @@ def search(
     from recprism.runs.sinks import followed
 
     names = metric_names(metrics)
-    if (run_directory is None) == (resume is None):
+    if run_directory is None and resume is None:
         raise InputError("name a run to search in, or --resume one that was interrupted")
     sink, workers = mlflow_sink(mlflow), executor_named(executor)
     asked: DiversifyConfig | None = None
     if run_directory is None:
-        refuse_others(
-            context,
-            ("resume", "executor", "metrics", "name", "mlflow", "as_json"),
-            "is for a new search, and --resume continues one with its own settings",
-        )
         run = Run.open(resume or Path(), name)
     else:
         run = result_to_make(run_directory, name, overwrite)
         options = {"accuracy": accuracy, "relevance": relevance, "shards": shards}
         chosen = _settings(goal, options, typed_values(settings, "--set"))
         model = CMB.preset(preset, **chosen)
-        if relevance is not None and model.credit != "marginal":
-            raise InputError("--relevance is for marginal credit, and this search has shared credit; omit it")
         require_goals(model, run)
         run.factors()
         asked = DiversifyConfig(preset=preset, settings=chosen)

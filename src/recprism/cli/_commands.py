@@ -1,4 +1,7 @@
-"""How ``--help`` shows commands: a flag by its name alone, without the type that other options have."""
+"""Our commands: what they refuse before any work, and how ``--help`` shows them.
+
+``--help`` shows a flag by its name alone, without the type that other options have.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,19 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from recprism.cli._modes import refuse_ignored
+
 
 class Command(TyperCommand):
     """A command of ours."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _with_plain_flags(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, unless an option was given that has no effect."""
+        refuse_ignored(ctx.command_path.partition(" ")[2], ctx)
+        return super().invoke(ctx)
 
 
 class Group(TyperGroup):
