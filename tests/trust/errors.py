@@ -79,6 +79,8 @@ train --data a.csv --items items.csv --subtopic-column genre -o new
 train --data a.csv --items nocolumn.csv -o new
 train --data a.csv --subtopic-column genre -o new
 train --data a.csv --threshold high -o new
+train --data a.csv --threshold nan -o new
+train --data a.csv --subtopics zero.csv -o new
 train --data a.csv --min-user 1000 -o new
 train -o run --data a.csv
 train -o a.csv --data a.csv
@@ -111,6 +113,7 @@ recommend run --name ../other
 evaluate nowhere
 evaluate run -m accuracy@10
 evaluate run -m ndcg@ten
+evaluate run -m ""
 evaluate run --part train
 evaluate twice.csv
 evaluate norank.csv
@@ -167,8 +170,12 @@ diversify run --budget 0.1 --side both
 diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
 diversify run --budget 0.1 --pin top=5
+diversify run --budget 0.1 --pin ²=5
+diversify run --budget 0.1 --pin 1=5 --pin 01=6
 diversify run --budget 0.1 --min-share k0=most
 diversify run --budget 0.1 --guard sc=1% --guard sc=2%
+diversify run --budget 0.1 --guard ndcg=50%
+diversify run --budget 0.1 --guard pc=5%
 diversify run --budget 0.1 --accuracy recall
 diversify run --budget 0.1 --name a/b
 search
@@ -187,10 +194,13 @@ refit run
 refit run --like run
 refit run --like run --max-churn 20
 frontier run --goal beauty
+frontier plain
 frontier run --rivals magic
 compare --grid ml-1m
 adjust run -f 0=0
 adjust found -f one=0
+adjust found -f 0=1 -f 00=2
+adjust found -f 0=nan
 explain run
 explain found --axes nice
 explain found --goal beauty
@@ -201,6 +211,8 @@ erase found --json --curve
 check found
 check found --min-gain sc=5
 check found --max-ndcg-loss 1% --max-loss ndcg=2%
+check found --max-ndcg-loss 5
+check found --max-ndcg-loss nan
 check run --max-ndcg-loss 0.1
 Reports, exports and serving
 report nowhere
@@ -220,7 +232,9 @@ studio nowhere
 studio run --port 99999
 monitor found nothing.csv
 monitor run lists.csv
+monitor found --lists lists.csv --floor nan
 experiment run
+experiment found --budget 1% --guard ndcg=50%
 interleave run
 interleave nowhere run
 interleave run -o mixed.csv --live --part test
@@ -247,6 +261,7 @@ def folder_of_files(folder: Path) -> None:
     texts = {
         "a.csv": "user_id,item_id\n" + rows,
         "s.csv": "item_id,subtopic\n" + "".join(f"{i},k{i % 3}\n" for i in range(20)),
+        "zero.csv": "item_id,subtopic,weight\n1,k0,1\n2,k0,0\n",
         "items.csv": "item_id,title\n" + "".join(f"{i},Film {i}\n" for i in range(20)),
         "empty.csv": "",
         "header.csv": "user_id,item_id\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from recprism.data._categories import CategoryColumns
     from recprism.runs.sinks import Sink
 
+NDCG = "ndcg@10"
 LIST_COLUMNS = ("user_id", "item_id", "rank", "subtopic", "weight")
 """The columns of files of lists and of the files that describe them."""
 
@@ -42,7 +44,7 @@ def data_config(
         subtopic_level: ``last`` or ``path``.
         **options: Further fields of the configuration; None means not given.
     """
-    names = _subtopic_names(subtopic_column, subtopic_separator, subtopic_level)
+    names = _subtopic_names(subtopic_column)
     categories = {"subtopic_separator": subtopic_separator, "subtopic_level": subtopic_level}
     wanted = {name: value for name, value in {**options, **categories}.items() if value is not None}
     try:
@@ -90,14 +92,14 @@ def category_columns(columns: list[str] | None, separator: str | None, level: st
     """Name the columns of an item table that hold categories; None if there are none."""
     from recprism.data._categories import CategoryColumns
 
-    names = _subtopic_names(columns, separator, level)
+    names = _subtopic_names(columns)
     return CategoryColumns(names, separator, level or "last") if names else None  # type: ignore[arg-type]
 
 
-def _subtopic_names(columns: list[str] | None, separator: str | None, level: str | None) -> tuple[str, ...]:
+def _subtopic_names(columns: list[str] | None) -> tuple[str, ...]:
     names = tuple(comma_words(columns or []))
-    if not names and (separator is not None or level is not None):
-        raise InputError("--subtopic-separator and --subtopic-level are for a --subtopic-column; name one")
+    if columns and not names:
+        raise InputError("--subtopic-column names no column; write a name, as in --subtopic-column genres")
     return names
 
 
@@ -126,7 +128,7 @@ def key_values(words: list[str], option: str) -> dict[str, str]:
 
 
 def typed_values(words: list[str] | None, option: str) -> dict[str, Any]:
-    """Read words such as ``dim=64`` with numbers, true and false as values; anything else is text."""
+    """Read words such as ``dim=64`` with numbers, true, false and none as values; anything else is text."""
     return {name: _typed(value) for name, value in key_values(words or [], option).items()}
 
 
@@ -135,12 +137,67 @@ def shares_by_name(words: list[str] | None, option: str) -> dict[str, float]:
     return {name: share(value, f"{option} {name}") for name, value in key_values(words or [], option).items()}
 
 
-def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> dict[str, float]:
+def numbered_values(words: list[str] | None, option: str, form: str, least: int = 0) -> dict[int, str]:
+    """Read words such as ``1=318``; 1 and 01 are the same number.
+
+    Args:
+        words: The values of the option.
+        option: Its name.
+        form: What to write, as the error says it.
+        least: The smallest number allowed.
+
+    Returns:
+        Number -> text.
+    """
+    found: dict[int, str] = {}
+    for name, value in key_values(words or [], option).items():
+        if not re.fullmatch(r"[0-9]{1,9}", name) or int(name) < least:
+            raise InputError(f"{option} {name}={value}: write {form}")
+        if int(name) in found:
+            raise InputError(f"{option} {int(name)} is given twice; give it once")
+        found[int(name)] = value
+    return found
+
+
+def limits(
+    first: float | None, first_option: str, words: list[str] | None, option: str, *, tested: bool = False
+) -> dict[str, float]:
+    """Read the limits of NDCG@10, which has an option of its own, and of other metrics.
+
+    Args:
+        first: The limit of NDCG@10; None if it is not given.
+        first_option: The option that gives it.
+        words: Words such as ``recall@20=2%``.
+        option: The option that gives them.
+        tested: As for :func:`metric_shares`.
+
+    Returns:
+        Metric -> share above 0; that of NDCG@10 is the first.
+
+    Raises:
+        InputError: A word is no limit, or two of them are for the same metric.
+    """
+    others = metric_shares(words, option, tested=tested)
+    if first is None:
+        return others
+    if NDCG in others:
+        raise InputError(f"{first_option} and {option} {NDCG}= limit the same metric; give one of them")
+    return {NDCG: first, **others}
+
+
+def metric_shares(words: list[str] | None, option: str, high: float = 1.0, *, tested: bool = False) -> dict[str, float]:
     """Read words such as ``recall@20=2%``.
+
+    Args:
+        words: The values of the option.
+        option: Its name.
+        high: The largest share.
+        tested: Whether a test on users decides, which needs a value for each user.
 
     Returns:
         Metric -> share above 0. Aliases are written out, and a name without a cut means the first 10 places.
     """
+    from recprism.metrics import parse
     from recprism.metrics.registry import metric_name
 
     found: dict[str, float] = {}
@@ -148,11 +205,18 @@ def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> di
         metric = metric_name(name)
         if metric in found:
             raise InputError(f"{option}: {name} is {metric}, which is given twice; give it once")
+        if tested and not parse(metric)[0].per_user:
+            raise InputError(
+                f"{option} {name}: {metric} has one value for all users together, so no test on users can certify it; "
+                "choose a metric with a value for each user, such as recall@20"
+            )
         found[metric] = share(value, f"{option} {name}", high=high, ends=False)
     return found
 
 
 def _typed(value: str) -> Any:
+    if value.lower() == "none":
+        return None
     try:
         return json.loads(value)
     except ValueError:
@@ -164,10 +228,18 @@ def _threshold(word: str | None) -> float | Literal["none"] | None:
         return None
     if word == "none":
         return "none"
+    return finite_number(word, f"--threshold {word}", "a number, or none")
+
+
+def finite_number(word: str, given: str, form: str) -> float:
+    """Read a number; text, nan and inf are refused, and the error says what was given and what to write."""
     try:
-        return float(word)
+        number = float(word)
     except ValueError:
-        raise InputError(f"--threshold {word}: write a number, or none") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{given}: write {form}")
+    return number
 
 
 def mlflow_sink(uri: str | None) -> Sink | None:

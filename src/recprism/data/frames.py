@@ -127,8 +127,8 @@ def subtopics_from_frame(
     weights = None
     if "weight" in table.columns:
         weights = numbers(table, "weight", where)[numbered.is_not_null().to_numpy()]
-        if (weights < 0).any():
-            raise InputError(f"{where}: a weight is negative ({weights.min():g}); weights must be 0 or more")
+        if (weights <= 0).any():
+            raise InputError(f"{where}: a weight is {weights.min():g}; weights are above 0, so leave the row out")
     return Subtopics.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
 
 

@@ -119,7 +119,7 @@ class PairwiseModel(NamedSettings, ABC):
         if self.patience is not None and not len(split.validation):
             raise InputError(
                 "early stopping needs a validation part and this split has none; "
-                "set patience to None to train all epochs, or hold out some interactions"
+                "set patience to None (--set patience=none) to train all epochs, or hold out some interactions"
             )
         place = choose_device(device)
         number = seed_number(seed, resume)

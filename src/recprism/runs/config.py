@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, share
@@ -19,8 +19,17 @@ def _share(low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> BeforeV
     return BeforeValidator(lambda value: share(value, low=low, high=high, ends=ends))
 
 
+NONE = "none"
 AnyShare = Annotated[float, _share()]
 InnerShare = Annotated[float, _share(ends=False)]
+
+
+Settings = Annotated[
+    dict[str, Any],
+    BeforeValidator(lambda found: {name: None if value == NONE else value for name, value in dict(found).items()}),
+    PlainSerializer(lambda found: {name: NONE if value is None else value for name, value in found.items()}),
+]
+"""Settings by name. TOML has no null, so a file has the text "none" where a setting is None."""
 
 
 class _Strict(BaseModel):
@@ -87,16 +96,7 @@ class ModelConfig(_Strict):
     preset: str = "default"
     metric: Literal["inner_product", "cosine"] = "inner_product"
     """How the index that serves the model searches. With cosine, item vectors are scaled to length 1."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("settings")
-    @classmethod
-    def _can_be_kept(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Refuse null, which TOML does not have."""
-        nothing = [name for name, value in settings.items() if value is None]
-        if nothing:
-            raise ValueError(f"{nothing[0]} is null, which a run cannot keep; omit the setting")
-        return settings
+    settings: Settings = Field(default_factory=dict)
 
 
 class ConstraintsConfig(_Strict):
@@ -135,7 +135,7 @@ class DiversifyConfig(_Strict):
     """
 
     preset: str = "default"
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
     within: BudgetConfig | None = None
 
 
