@@ -10,6 +10,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from recprism.cli._modes import refuse_ignored
+from recprism.cli._output import say
 
 
 class Command(TyperCommand):
@@ -19,9 +20,13 @@ class Command(TyperCommand):
         return _with_plain_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, unless an option was given that has no effect."""
+        """Run the command, unless an option was given that has no effect; Ctrl-C prints one line."""
         refuse_ignored(ctx.command_path.partition(" ")[2], ctx)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            say(f"stopped; {stopped}" if stopped.args else "stopped")
+            raise
 
 
 class Group(TyperGroup):

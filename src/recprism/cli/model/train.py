@@ -196,5 +196,4 @@ def train_with_progress(run: Run) -> Factors:
         try:
             return train_run(run, show)
         except KeyboardInterrupt:
-            say(f"stopped; continue with: recprism train --resume {run.path}")
-            raise
+            raise KeyboardInterrupt(f"continue with: recprism train --resume {run.path}") from None

@@ -82,6 +82,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host.strip("[]"), port))
         listener.listen()  # a browser that follows the link at once waits instead of being refused
+    except socket.gaierror:
+        listener.close()
+        raise InputError(f"--host {host}: no such name; write 127.0.0.1 or an address of this machine") from None
     except OSError as problem:
         listener.close()
         raise InputError(

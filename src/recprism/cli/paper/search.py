@@ -26,7 +26,6 @@ from recprism.cli._output import (
     print_sentence,
     progress_bar,
     progress_of_steps,
-    say,
 )
 from recprism.cli._values import mlflow_sink, typed_values
 from recprism.errors import InputError
@@ -175,8 +174,7 @@ def _search_with_progress(run: Run, executor: Executor) -> CMB:
         try:
             return search_in(run, show, executor=executor)
         except KeyboardInterrupt:
-            say(f"stopped; continue with: recprism search --resume {run.argument}")
-            raise
+            raise KeyboardInterrupt(f"continue with: recprism search --resume {run.argument}") from None
 
 
 def _note(step: Step) -> str:
