@@ -22,7 +22,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Context, Evaluation, evaluate
+from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate
 from recprism.runs.run import Run
 
 LISTS = ("user_id", "item_id", "rank")
@@ -118,6 +118,7 @@ def audit_lists(
             f"the files name {len(item_ids):,} items, and the catalogue size is {n_items:,}; give at least as many"
         )
     subtopics = None if about.subtopics is None else _subtopics(about, item_ids, n_items)
+    _require_places(metrics, items, str(path))
     context = Context(
         relevant=_padded(matrices.get("held_out"), n_items),
         train=_padded(matrices.get("train"), n_items),
@@ -181,6 +182,7 @@ def audit_against_run(
         lists["rank"].to_numpy(),
         split.n_users,
     )
+    _require_places(metrics, items, str(path))
     vectors = run.factors().item if run.has_factors() else None
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
     with_list = np.flatnonzero(items[:, 0] >= 0)
@@ -189,6 +191,15 @@ def audit_against_run(
     context = context.of_users(rows)
     found = evaluate(items[rows], context, metrics, bootstrap=bootstrap, users=split.user_ids[rows], seed=seed)
     return ListAudit(with_popularity(found, split, part, context, rows), notes)
+
+
+def _require_places(metrics: Sequence[str] | None, items: NDArray[np.int64], where: str) -> None:
+    """Refuse lists that are too short for the paper's metrics; whoever asks for these names no single metric."""
+    if metrics == PAPER_METRICS and items.shape[1] < deepest_cut(metrics):
+        raise InputError(
+            f"{where}: the metrics of the paper need lists of {deepest_cut(metrics)} places, and the longest has "
+            f"{items.shape[1]}; name metrics with a smaller cut, as in ndcg@10"
+        )
 
 
 def _require_missing(missing: str) -> None:
