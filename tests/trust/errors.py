@@ -106,6 +106,7 @@ recommend nowhere
 recommend untrained
 recommend run -k 0
 recommend run --users 999
+recommend run --users ""
 recommend run -o lists.doc
 recommend run --live --part test
 recommend run --name cautious
@@ -127,6 +128,7 @@ evaluate lists.csv --run run --subtopics s.csv
 evaluate lists.csv --part validation
 evaluate lists.csv --run run --missing drop
 evaluate lists.csv --catalogue-size 1
+evaluate lists.csv -m paper
 evaluate run --base --name bold
 evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
@@ -169,6 +171,7 @@ diversify run --budget 0.1 --goal beauty
 diversify run --budget 0.1 --side both
 diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
+diversify run --budget 0.1 --ban ""
 diversify run --budget 0.1 --pin top=5
 diversify run --budget 0.1 --pin ²=5
 diversify run --budget 0.1 --pin 1=5 --pin 01=6
@@ -230,9 +233,12 @@ runs nowhere
 serve run
 studio nowhere
 studio run --port 99999
+studio run --host no.such.host.invalid
+studio run --token ""
 monitor found nothing.csv
 monitor run lists.csv
 monitor found --lists lists.csv --floor nan
+monitor found --lists lists.csv --day-column day --column day=rank
 experiment run
 experiment found --budget 1% --guard ndcg=50%
 interleave run
@@ -244,6 +250,8 @@ features nothing.json -o new
 reproduce --table 9
 data show netflix
 data fetch netflix
+data fetch ml-1m --mirror nonsense
+demo -o run
 Damaged and mixed runs
 evaluate damaged
 evaluate badconfig

@@ -1,4 +1,4 @@
-"""The last guard: an error that nobody foresaw becomes one sentence and a log file to send."""
+"""The last guard: an unforeseen error becomes one sentence and a log file to send."""
 
 from __future__ import annotations
 

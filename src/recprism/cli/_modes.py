@@ -68,7 +68,9 @@ def refuse_ignored(command: str, context: Any) -> None:
 def ignored(choice: Choice, context: Any) -> str | None:
     """A sentence about the first option that was given and has no effect in the chosen mode; None if there is none."""
     mode = next((mode for mode in choice if mode.holds(context.params)), None)
-    for param in context.command.params if mode is not None else ():
+    if mode is None:
+        return None
+    for param in context.command.params:
         works = [other.phrase for other in choice if param.name in other.options.split()]
         if works and mode.phrase not in works and _is_given(context, param.name):
             return f"{parameter_name(param)} has no effect {mode.phrase}; it works {' or '.join(works)}"

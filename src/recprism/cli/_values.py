@@ -97,21 +97,25 @@ def category_columns(columns: list[str] | None, separator: str | None, level: st
 
 
 def _subtopic_names(columns: list[str] | None) -> tuple[str, ...]:
-    names = tuple(comma_words(columns or []))
-    if columns and not names:
-        raise InputError("--subtopic-column names no column; write a name, as in --subtopic-column genres")
-    return names
+    return tuple(comma_words(columns or [], "--subtopic-column"))
 
 
-def comma_words(words: Sequence[str]) -> list[str]:
-    """Split options at commas; a word with a comma is written in double quotes, as in CSV.
+def comma_words(words: Sequence[str], option: str) -> list[str]:
+    """Split the values of an option at commas; a word with a comma is written in double quotes, as in CSV.
 
-    >>> comma_words(['1,42', '"Smith, J.",7'])
+    Args:
+        words: The values.
+        option: Its name; an option that was given and holds no word is refused.
+
+    >>> comma_words(['1,42', '"Smith, J.",7'], "--users")
     ['1', '42', 'Smith, J.', '7']
     """
     parts = (part for word in words for part in re.findall(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|([^,]+))', word))
     found = (bare.strip() or quoted.replace('""', '"') for quoted, bare in parts)
-    return [word for word in found if word.strip()]
+    split = [word for word in found if word.strip()]
+    if words and not split:
+        raise InputError(f"{option} is empty; write words with commas between, or omit it")
+    return split
 
 
 def key_values(words: list[str], option: str) -> dict[str, str]:

@@ -130,7 +130,7 @@ def diversify(
         confidence=confidence,
         certify_on=None if certify_on is None else part_named(certify_on),
         constraints=ConstraintsConfig(
-            banned=list(comma_words(ban or [])),
+            banned=list(comma_words(ban or [], "--ban")),
             pinned={str(place): item for place, item in pins.items()},
             min_share=shares_by_name(min_share, "--min-share"),
             max_share=shares_by_name(max_share, "--max-share"),

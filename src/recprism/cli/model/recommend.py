@@ -63,7 +63,7 @@ def recommend(
     from recprism.runs.run import Run
 
     run, figures = Run.open(run_directory, name), None
-    wanted = None if users is None else comma_words(users)
+    wanted = None if users is None else comma_words(users, "--users")
     kept = None
     with run.unchanged() as saving:
         if live:

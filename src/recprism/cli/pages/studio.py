@@ -55,6 +55,8 @@ def studio(
         raise MissingDependencyError(
             f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
         ) from None
+    if token is not None and not token.strip():
+        raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
     app = create_app(_run_directories(runs), result=name, host=host, token=key)
     listener = _listen(host, port)

@@ -194,7 +194,7 @@ def audit_against_run(
 
 
 def _require_places(metrics: Sequence[str] | None, items: NDArray[np.int64], where: str) -> None:
-    """Refuse lists that are too short for the paper's metrics; whoever asks for these names no single metric."""
+    """Refuse lists that are too short for the paper's metrics, which the caller did not name one by one."""
     if metrics == PAPER_METRICS and items.shape[1] < deepest_cut(metrics):
         raise InputError(
             f"{where}: the metrics of the paper need lists of {deepest_cut(metrics)} places, and the longest has "
