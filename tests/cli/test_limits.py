@@ -78,6 +78,10 @@ def world(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("evaluate run -m ,", "',' names no metric"),
         ("frontier plain", "needs categories of the items"),
         ("recommend run --users ,", "--users is empty"),
+        ("search run --set patience=3", "--set patience has no effect with marginal credit; it works with shared"),
+        ("search run --preset shared --set rate=0.1", "--set rate has no effect with shared credit"),
+        ("search run --preset shared --set confidence=2", "it works with policy=ucb"),
+        ("search run --preset shared --set lambda2=0.5", "--set lambda2 has no effect without --accuracy"),
         ("diversify run --budget 1% --ban ,", "--ban is empty"),
         ("audit run --goal ''", "--goal is empty"),
         ("frontier run --rivals ''", "--rivals is empty"),
@@ -167,5 +171,6 @@ def test_a_setting_of_none_is_kept_and_read_back(world: Path, ok: Recprism) -> N
     ok(*words, "--set", "patience=none", "-o", "new")
     assert Run.open("new").config.model.settings["patience"] is None
     assert 'patience = "none"' in (world / "new" / "config.toml").read_text()
-    ok("search", "new", "--goal", "ilad", "--set", "patience=none", "--set", "iterations=2")
-    ok("search", "--resume", "new")
+    ok("search", "new", "--preset", "shared", "--goal", "ilad", "--set", "patience=none", "--set", "iterations=2")
+    found = Run.open("new").config.diversify
+    assert found is not None and found.settings["patience"] is None

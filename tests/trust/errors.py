@@ -189,6 +189,8 @@ search run --budget 0.1
 search run --preset best
 search run --preset paper --relevance 0.5
 search run --set iterations=0
+search run --set patience=3
+search run --preset shared --set confidence=2
 search run --goal ilad --set diversity=sc
 search --resume run
 search --resume run --goal ilad

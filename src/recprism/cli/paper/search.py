@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 DEFAULT_GOAL = "subtopic_coverage"
+OF_CREDIT = {
+    "marginal": ("relevance", "candidates", "width", "rate"),
+    "shared": ("lambda2", "epsilon", "confidence", "learning_rate", "ties", "patience"),
+}
+"""Credit -> the settings that only a search with this credit uses."""
 
 
 def search(
@@ -120,6 +125,7 @@ def search(
         options = {"accuracy": accuracy, "relevance": relevance, "shards": shards}
         chosen = _settings(goal, options, typed_values(settings, "--set"))
         model = CMB.preset(preset, **chosen)
+        _refuse_idle(chosen, model)
         require_goals(model, run)
         run.factors()
         asked = DiversifyConfig(preset=preset, settings=chosen)
@@ -149,6 +155,22 @@ def _settings(goal: str | None, options: Mapping[str, Any], typed: Mapping[str, 
         option = "goal" if twice == "diversity" else twice
         raise InputError(f"--{option} and --set {twice}= are the same setting; give one of them")
     return {"diversity": DEFAULT_GOAL, **given, **typed}
+
+
+def _refuse_idle(given: Mapping[str, Any], model: CMB) -> None:
+    """Refuse settings that this kind of credit, or this policy, does not use."""
+    from recprism.cmb._settings import POLICY_SETTINGS
+
+    other = "shared" if model.credit == "marginal" else "marginal"
+    for name in given:
+        of_policies = [policy for policy, settings in POLICY_SETTINGS.items() if name in settings]
+        if name in OF_CREDIT[other]:
+            raise InputError(f"--set {name} has no effect with {model.credit} credit; it works with {other} credit")
+        if of_policies and model.policy not in of_policies:
+            works = " or ".join(of_policies)
+            raise InputError(f"--set {name} has no effect with policy={model.policy}; it works with policy={works}")
+        if name == "lambda2" and model.accuracy is None:
+            raise InputError("--set lambda2 has no effect without --accuracy; it works with --accuracy")
 
 
 def _goal_name(goal: str) -> str:
