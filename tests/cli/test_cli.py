@@ -113,7 +113,7 @@ def test_nothing_but_a_file_of_lists(recprism: Recprism, tmp_path: Path) -> None
     assert plain.code == 0, plain.err
     for words in (["--part", "validation"], ["--base"]):
         refused = recprism("evaluate", tmp_path / "lists.csv", *words)
-        assert (refused.code, f"{words[0]} is for a run, and this is a file of lists" in refused.err) == (2, True)
+        assert (refused.code, f"{words[0]} has no effect for a file of lists" in refused.err) == (2, True)
 
 
 def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--set", "dim"], "--set dim: write NAME=VALUE"),
         (["train", "--set", "dim=-1"], "dim"),
         (["train", "--split", "half"], "split.method"),
-        (["train", "--column", "who=x"], "unknown name 'who'"),
+        (["train", "--data", "a.csv", "--column", "who=x"], "unknown name 'who'"),
         (["train", "--threshold", "high"], "write a number, or none"),
         (["evaluate", "nowhere"], "no such run directory or file"),
         (["recommend", "nowhere"], "not a run directory"),
@@ -258,8 +258,8 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["search", "run", "--budget", "5%"], "there is no option --budget"),
         (["refit", "run"], "--like is missing"),
         (["search"], "name a run to search in, or --resume one that was interrupted"),
-        (["search", "--resume", "run", "--goal", "sc"], "--goal is for a new search"),
-        (["train", "--resume", "run", "--model", "als"], "--model is for a new run"),
+        (["search", "--resume", "run", "--goal", "sc"], "--goal has no effect with --resume"),
+        (["train", "--resume", "run", "--model", "als"], "--model has no effect with --resume"),
         (["check", "run", "--min-gain", "sc=5%", "--min-gain", "sc=6%"], "--min-gain sc is given twice"),
         (["trian"], "no such command 'trian'; did you mean 'train'?"),
         (["recommend"], "RUN is missing; see `recprism recommend --help`"),

@@ -51,7 +51,7 @@ def test_confidence_asks_for_more(
     [
         ((), "nothing to check"),
         (("--max-loss", "ndgc@10=0.1"), "did you mean"),
-        (("--max-loss", "ndcg=0.1", "--max-ndcg-loss", "0.2"), "are the same limit; give one of them"),
+        (("--max-loss", "ndcg=0.1", "--max-ndcg-loss", "0.2"), "limit the same metric; give one of them"),
         (("--min-gain", "sc=0.1", "--min-gain", "subtopic_coverage@10=0.2"), "give it once"),
         (("--min-gain", "subtopic_coverage@10=x"), "share"),
     ],

@@ -50,10 +50,10 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
     [
         (("--user", "unknown"), "user id 'unknown' is unknown"),
         (("--user", "987654321"), "987654321"),
-        (("--user", "1", "--item", "1"), "one of them"),
+        (("--user", "1", "--item", "1"), "--item has no effect with --user"),
         (("--goal", "beauty@10"), "beauty"),
         (("--draws", "19"), "fewer than 40"),
-        (("--user", "1", "--draws", "49"), "--draws is for the controls, and a single user or item runs none"),
+        (("--user", "1", "--draws", "49"), "--draws has no effect for a single user or item"),
         (("--axes", "sideways", "--draws", "0"), "axes are"),
     ],
 )

@@ -283,7 +283,7 @@ BAD = {
     "a user bias too short": ({"b.npy": np.zeros(3)}, ["--user-bias", "b.npy"], "user_bias has shape (3,)"),
     "no such array": ({}, ["--user-key", "weights"], "holds no array 'weights'"),
     "no such metric": ({}, ["--metric", "euclid"], "unknown metric 'euclid'"),
-    "nothing to set aside": ({}, ["--set-aside", "0.2"], "no interactions to set a part aside from"),
+    "nothing to set aside": ({}, ["--set-aside", "0.2"], "--set-aside has no effect without --interactions"),
     "other ids": ({"o.csv": "user_id,item_id\nx,y\n"}, ["--interactions", "o.csv"], "none of its user ids"),
     "a column without its table": ({}, ["--subtopic-column", "genres"], "name its file with --items"),
 }

@@ -239,7 +239,7 @@ def test_a_name_is_refused_where_there_is_no_run(
     (tmp_path / "lists.csv").write_text("user_id,item_id,rank\n1,2,1\n")
     assert call("evaluate", tmp_path / "lists.csv", "--name", "bold") == 2
     assert call("interleave", tmp_path / "lists.csv", "--clicks", tmp_path / "lists.csv", "--name", "bold") == 2
-    assert capsys.readouterr().err.count("omit it") == 2
+    assert capsys.readouterr().err.count("--name has no effect for a file of") == 2
 
 
 def test_the_studio_shows_the_result_of_a_name(run: Run) -> None:

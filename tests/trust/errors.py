@@ -71,12 +71,15 @@ train --data a.csv --items lists_in_text.csv --subtopic-column genres -o new
 train --data a.csv --items items.csv --subtopic-column tag_* -o new
 train --data a.csv --subtopic-separator "&" -o new
 train --data ml-latest-small --items items.csv -o new
+train --data a.csv --preset paper -o new
+train --data a.csv --subtopics s.csv --items items.csv --subtopic-column title -o new
 train --data a.csv --subtopics nothing.csv -o new
 train --data a.csv --subtopics a.csv -o new
 train --data a.csv --items items.csv --subtopic-column genre -o new
 train --data a.csv --items nocolumn.csv -o new
 train --data a.csv --subtopic-column genre -o new
 train --data a.csv --threshold high -o new
+train --data a.csv --threshold nan -o new
 train --data a.csv --min-user 1000 -o new
 train -o run --data a.csv
 train -o a.csv --data a.csv
@@ -101,6 +104,8 @@ train -o new --data a.csv --subtopics negative.csv
 train -o new --data huge.csv
 train --resume nowhere
 train --resume run --model als
+train --resume run --seed 0
+train --preset paper --min-user 5 --min-item 5 -o new
 train --nope
 train --modl als
 Lists and figures
@@ -111,6 +116,7 @@ recommend run -k 0
 recommend run --users 999
 recommend run --users 99999999999999999999
 recommend run --users \u00b2
+recommend run --users ""
 recommend run -o lists.doc
 recommend run --live --part test
 recommend run --name cautious
@@ -118,6 +124,7 @@ recommend run --name ../other
 evaluate nowhere
 evaluate run -m accuracy@10
 evaluate run -m ndcg@ten
+evaluate run -m ""
 evaluate run --part train
 evaluate twice.csv
 evaluate norank.csv
@@ -125,6 +132,14 @@ evaluate lists.csv --held-out nothing.csv
 evaluate lists.csv --held-out strangers.csv
 evaluate lists.csv --column rank=place
 evaluate run --held-out lists.csv
+evaluate run --held-out nothing.csv
+evaluate run --against-name bold
+evaluate lists.csv --run run --subtopics s.csv
+evaluate lists.csv --part validation
+evaluate lists.csv --run run --missing drop
+evaluate lists.csv --catalogue-size 1
+evaluate lists.csv -m paper
+evaluate run --base --name bold
 evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
 evaluate lists.csv --items nocolumn.csv
@@ -157,6 +172,7 @@ audit run --guard recall@20=2
 audit run --confidence 2
 audit --user-vectors u.npy
 audit lists.csv --goal sc
+audit run --held-out nothing.csv
 diversify
 diversify run
 diversify untrained --budget 0.1
@@ -170,11 +186,15 @@ diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
 diversify run --budget 0.1 --ban 99999999999999999999
 diversify run --budget 0.1 --ban \u00b2
-diversify run --budget 0.1 --pin \u00b2=5
 diversify run --budget 0.1 --pin 99999999999999999999=5
+diversify run --budget 0.1 --ban ""
 diversify run --budget 0.1 --pin top=5
+diversify run --budget 0.1 --pin ²=5
+diversify run --budget 0.1 --pin 1=5 --pin 01=6
 diversify run --budget 0.1 --min-share k0=most
 diversify run --budget 0.1 --guard sc=1% --guard sc=2%
+diversify run --budget 0.1 --guard ndcg=50%
+diversify run --budget 0.1 --guard pc=5%
 diversify run --budget 0.1 --accuracy recall
 diversify run --budget 0.1 --name a/b
 search
@@ -188,31 +208,41 @@ search run --set iterations=0
 search run --set iterations=abc
 search run --set rate=nan
 search run --set k=100000
+search run --set patience=3
+search run --preset shared --set confidence=2
 search run --goal ilad --set diversity=sc
 search --resume run
 search --resume run --goal ilad
+search run --resume run
 refit run
 refit run --like run
 refit run --like run --max-churn 20
 frontier run --goal beauty
+frontier plain
 frontier run --rivals magic
 compare --grid ml-1m
 adjust run -f 0=0
 adjust found -f one=0
+adjust found -f 0=1 -f 00=2
 adjust found -f 0=nan
 explain run
 explain found --axes nice
 explain found --goal beauty
 explain found --user 1 --draws 99
 explain found --user 99999999999999999999
+explain found --user 1 --item 1
 erase run
+erase found --json --curve
 check found
 check found --min-gain sc=5
 check found --max-ndcg-loss 1% --max-loss ndcg=2%
+check found --max-ndcg-loss 5
+check found --max-ndcg-loss nan
 check run --max-ndcg-loss 0.1
 Reports, exports and serving
 report nowhere
 report found --draws 5
+report run --draws 99
 export run --to word
 export run --to npz -o other
 export run --to npz --metric cosine -o new
@@ -220,20 +250,30 @@ export run --alpha 2
 export run --part validation
 export run --adapter --part live
 export run --adapter --to npz
+export run --hidden 8
 runs nowhere
 serve run
 studio nowhere
 studio run --port 99999
+studio run --host no.such.host.invalid
+studio run --token ""
 monitor found nothing.csv
 monitor run lists.csv
+monitor found --lists lists.csv --floor nan
+monitor found --lists lists.csv --day-column day --column day=rank
 experiment run
+experiment found --budget 1% --guard ndcg=50%
 interleave run
 interleave nowhere run
 interleave run -o mixed.csv --live --part test
+interleave lists.csv --clicks a.csv -k 20
+interleave run -o mixed.csv --column user_id=customer
 features nothing.json -o new
 reproduce --table 9
 data show netflix
 data fetch netflix
+data fetch ml-1m --mirror nonsense
+demo -o run
 Damaged and mixed runs
 evaluate damaged
 evaluate badconfig

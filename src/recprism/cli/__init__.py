@@ -1,7 +1,7 @@
 """The command line: it parses, calls and prints, and holds no mathematics.
 
 Results go to stdout; progress, hints and logs go to stderr. Exit code 0 is success, 1 a failure, 2 a usage or input
-error.
+error, 130 a command that Ctrl-C stopped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recprism.cli._help import Command, Group
+from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
 from recprism.cli.deploy import check, experiment, export, interleave, monitor, refit
@@ -121,4 +121,11 @@ def main() -> None:
         sys.exit(1)
     except MemoryError:
         complain("the memory is used up; free some, or ask for less (fewer metrics, draws, arms or rivals)")
+        sys.exit(1)
+    except (KeyboardInterrupt, typer.Abort):  # Ctrl-C; the command has said so
+        sys.exit(130)
+    except Exception as problem:
+        from recprism.cli._crash import crash_sentence
+
+        complain(crash_sentence(problem))
         sys.exit(1)

@@ -24,7 +24,7 @@ def usage_sentence(error: Any) -> str:
     if isinstance(error, typer.BadParameter) and error.message:
         return _refused(error)
     if isinstance(error, typer.BadParameter):
-        problem = f"{_name(error)} is missing"
+        problem = f"{parameter_name(error.param)} is missing"
     elif hasattr(error, "possibilities"):
         problem = f"there is no option {error.option_name}{_nearest(error.option_name, _options(error))}"
     else:
@@ -38,12 +38,11 @@ def _refused(error: Any) -> str:
     said = error.message.rstrip(".")
     for pattern, phrase in PHRASES:
         said = re.sub(pattern, phrase, said)
-    return f"{_name(error)}: {said}"
+    return f"{parameter_name(error.param)}: {said}"
 
 
-def _name(error: Any) -> str:
+def parameter_name(param: Any) -> str:
     """The longest form of an option, an argument in capitals."""
-    param = error.param
     return max(param.opts, key=len) if param.param_type_name == "option" else str(param.metavar or param.name).upper()
 
 

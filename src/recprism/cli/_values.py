@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import typer
 from pydantic import ValidationError
 
 from recprism.data.shares import share
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recprism.data._categories import CategoryColumns
     from recprism.runs.sinks import Sink
 
+NDCG = "ndcg@10"
 LIST_COLUMNS = ("user_id", "item_id", "rank", "subtopic", "weight")
 """The columns of files of lists and of the files that describe them."""
 
@@ -43,7 +44,7 @@ def data_config(
         subtopic_level: ``last`` or ``path``.
         **options: Further fields of the configuration; None means not given.
     """
-    names = _subtopic_names(subtopic_column, subtopic_separator, subtopic_level)
+    names = _subtopic_names(subtopic_column)
     categories = {"subtopic_separator": subtopic_separator, "subtopic_level": subtopic_level}
     wanted = {name: value for name, value in {**options, **categories}.items() if value is not None}
     try:
@@ -64,27 +65,6 @@ def run_config(**parts: Any) -> RunConfig:
         return RunConfig.model_validate(parts)
     except ValidationError as problem:
         raise InputError(in_one_sentence(problem)) from None
-
-
-def refuse_given(options: Mapping[str, Any], why: str) -> None:
-    """Refuse options that have no meaning here; None and empty values were not given."""
-    given = [name for name, value in options.items() if value]
-    if given:
-        raise InputError(f"{given[0]} {why}; omit it")
-
-
-def refuse_others(context: typer.Context, allowed: Sequence[str], why: str) -> None:
-    """Refuse every option on the command line except the allowed ones.
-
-    Args:
-        context: The command that runs.
-        allowed: Names of parameters.
-        why: The end of the sentence that begins with the option.
-    """
-    for param in context.command.params:
-        source = context.get_parameter_source(str(param.name))
-        if param.name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"{max(param.opts, key=len)} {why}; omit it")
 
 
 def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:
@@ -112,26 +92,30 @@ def category_columns(columns: list[str] | None, separator: str | None, level: st
     """Name the columns of an item table that hold categories; None if there are none."""
     from recprism.data._categories import CategoryColumns
 
-    names = _subtopic_names(columns, separator, level)
+    names = _subtopic_names(columns)
     return CategoryColumns(names, separator, level or "last") if names else None  # type: ignore[arg-type]
 
 
-def _subtopic_names(columns: list[str] | None, separator: str | None, level: str | None) -> tuple[str, ...]:
-    names = tuple(comma_words(columns or []))
-    if not names and (separator is not None or level is not None):
-        raise InputError("--subtopic-separator and --subtopic-level are for a --subtopic-column; name one")
-    return names
+def _subtopic_names(columns: list[str] | None) -> tuple[str, ...]:
+    return tuple(comma_words(columns or [], "--subtopic-column"))
 
 
-def comma_words(words: Sequence[str]) -> list[str]:
-    """Split options at commas; a word with a comma is written in double quotes, as in CSV.
+def comma_words(words: Sequence[str], option: str) -> list[str]:
+    """Split the values of an option at commas; a word with a comma is written in double quotes, as in CSV.
 
-    >>> comma_words(['1,42', '"Smith, J.",7'])
+    Args:
+        words: The values.
+        option: Its name; an option that was given and holds no word is refused.
+
+    >>> comma_words(['1,42', '"Smith, J.",7'], "--users")
     ['1', '42', 'Smith, J.', '7']
     """
     parts = (part for word in words for part in re.findall(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|([^,]+))', word))
     found = (bare.strip() or quoted.replace('""', '"') for quoted, bare in parts)
-    return [word for word in found if word.strip()]
+    split = [word for word in found if word.strip()]
+    if words and not split:
+        raise InputError(f"{option} is empty; write words with commas between, or omit it")
+    return split
 
 
 def key_values(words: list[str], option: str) -> dict[str, str]:
@@ -157,12 +141,67 @@ def shares_by_name(words: list[str] | None, option: str) -> dict[str, float]:
     return {name: share(value, f"{option} {name}") for name, value in key_values(words or [], option).items()}
 
 
-def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> dict[str, float]:
+def numbered_values(words: list[str] | None, option: str, form: str, least: int = 0) -> dict[int, str]:
+    """Read words such as ``1=318``; 1 and 01 are the same number.
+
+    Args:
+        words: The values of the option.
+        option: Its name.
+        form: What to write, as the error says it.
+        least: The smallest number allowed.
+
+    Returns:
+        Number -> text.
+    """
+    found: dict[int, str] = {}
+    for name, value in key_values(words or [], option).items():
+        if not re.fullmatch(r"[0-9]{1,9}", name) or int(name) < least:
+            raise InputError(f"{option} {name}={value}: write {form}")
+        if int(name) in found:
+            raise InputError(f"{option} {int(name)} is given twice; give it once")
+        found[int(name)] = value
+    return found
+
+
+def limits(
+    first: float | None, first_option: str, words: list[str] | None, option: str, *, tested: bool = False
+) -> dict[str, float]:
+    """Read the limits of NDCG@10, which has an option of its own, and of other metrics.
+
+    Args:
+        first: The limit of NDCG@10; None if it is not given.
+        first_option: The option that gives it.
+        words: Words such as ``recall@20=2%``.
+        option: The option that gives them.
+        tested: As for :func:`metric_shares`.
+
+    Returns:
+        Metric -> share above 0; that of NDCG@10 is the first.
+
+    Raises:
+        InputError: A word is no limit, or two of them are for the same metric.
+    """
+    others = metric_shares(words, option, tested=tested)
+    if first is None:
+        return others
+    if NDCG in others:
+        raise InputError(f"{first_option} and {option} {NDCG}= limit the same metric; give one of them")
+    return {NDCG: first, **others}
+
+
+def metric_shares(words: list[str] | None, option: str, high: float = 1.0, *, tested: bool = False) -> dict[str, float]:
     """Read words such as ``recall@20=2%``.
+
+    Args:
+        words: The values of the option.
+        option: Its name.
+        high: The largest share.
+        tested: Whether a test on users decides, which needs a value for each user.
 
     Returns:
         Metric -> share above 0. Aliases are written out, and a name without a cut means the first 10 places.
     """
+    from recprism.metrics import parse
     from recprism.metrics.registry import metric_name
 
     found: dict[str, float] = {}
@@ -170,6 +209,11 @@ def metric_shares(words: list[str] | None, option: str, high: float = 1.0) -> di
         metric = metric_name(name)
         if metric in found:
             raise InputError(f"{option}: {name} is {metric}, which is given twice; give it once")
+        if tested and not parse(metric)[0].per_user:
+            raise InputError(
+                f"{option} {name}: {metric} has one value for all users together, so no test on users can certify it; "
+                "choose a metric with a value for each user, such as recall@20"
+            )
         found[metric] = share(value, f"{option} {name}", high=high, ends=False)
     return found
 
@@ -188,10 +232,18 @@ def _threshold(word: str | None) -> float | Literal["none"] | None:
         return None
     if word == "none":
         return "none"
+    return finite_number(word, f"--threshold {word}", "a number, or none")
+
+
+def finite_number(word: str, given: str, form: str) -> float:
+    """Read a number; text, nan and inf are refused, and the error says what was given and what to write."""
     try:
-        return float(word)
+        number = float(word)
     except ValueError:
-        raise InputError(f"--threshold {word}: write a number, or none") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{given}: write {form}")
+    return number
 
 
 def mlflow_sink(uri: str | None) -> Sink | None:

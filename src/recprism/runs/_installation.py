@@ -40,7 +40,7 @@ def examine(data_root: str | Path | None = None) -> dict[str, Any]:
     ]
     missing += [f"data set {name}: {state}" for name, state in data.items() if state.startswith("not found")]
     return {
-        "versions": {"python": platform.python_version(), "recprism": __version__, **_dependencies()},
+        "versions": versions(),
         "extras": {
             **{name: "complete" if not gone else f"missing {', '.join(gone)}" for name, gone in extras.items()},
             **FROM_FILES,
@@ -49,6 +49,11 @@ def examine(data_root: str | Path | None = None) -> dict[str, Any]:
         "data": {"looked for in": [str(root) for root in data_roots(data_root)], **data},
         "missing": missing,
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of everything that it needs."""
+    return {"python": platform.python_version(), "recprism": __version__, **_dependencies()}
 
 
 def _dependencies() -> dict[str, str]:

@@ -9,10 +9,7 @@ import typer
 
 from recprism.cli._options import AsJson, DiversifiedRun, JUnit, Part, ResultName, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
-from recprism.cli._values import metric_shares
-from recprism.errors import InputError
-
-NDCG = "ndcg@10"
+from recprism.cli._values import limits, metric_shares
 
 
 def check(
@@ -59,11 +56,7 @@ def check(
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
-    losses = metric_shares(max_loss, "--max-loss")
-    if max_ndcg_loss is not None:
-        if NDCG in losses:
-            raise InputError(f"--max-ndcg-loss and --max-loss {NDCG}= are the same limit; give one of them")
-        losses = {NDCG: max_ndcg_loss, **losses}
+    losses = limits(max_ndcg_loss, "--max-ndcg-loss", max_loss, "--max-loss")
     gains = metric_shares(min_gain, "--min-gain", math.inf)
     run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:

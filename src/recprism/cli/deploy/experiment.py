@@ -15,7 +15,7 @@ from recprism.cli._output import (
     print_title,
     progress_of_steps,
 )
-from recprism.cli._values import metric_shares
+from recprism.cli._values import limits
 
 
 def experiment(
@@ -63,12 +63,11 @@ def experiment(
     - `recprism experiment runs/x --power 0.9 --share 10% --users-per-day 20000`
     - `recprism experiment runs/x --budget 2% --guard recall@20=3% --json`
     """
-    from recprism.budget.audit import COST
     from recprism.deploy.experiment import plan
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
-    named = {**({} if budget is None else {COST: budget}), **metric_shares(guard, "--guard")}
+    named = limits(budget, "--budget", guard, "--guard", tested=True)
     run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
         found = plan(

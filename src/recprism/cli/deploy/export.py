@@ -10,20 +10,13 @@ import typer
 
 from recprism.cli._options import AsJson, ResultName, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
-from recprism.cli._values import refuse_others
 from recprism.data._checks import LARGEST_SEED
-from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.runs.run import Run
 
-COMMON = ("run_directory", "output", "part", "adapter", "name", "as_json")
-OF_ADAPTER = (*COMMON, "hidden", "seed")
-OF_VECTORS = (*COMMON, "to", "metric", "alpha", "margin", "for_index")
-
 
 def export(
-    context: typer.Context,
     run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORMAT")
@@ -93,12 +86,6 @@ def export(
     """
     from recprism.runs.run import Run
 
-    if adapter and part not in (None, "test"):
-        raise InputError("--adapter learns from the lists that the test part judges: omit --part")
-    if adapter:
-        refuse_others(context, OF_ADAPTER, "is for exported vectors, and --adapter writes none")
-    else:
-        refuse_others(context, OF_VECTORS, "is for --adapter")
     run = Run.open(run_directory, name)
     folder = output or run.export_path("adapter" if adapter else to)
     asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index, "part": part or "live"}

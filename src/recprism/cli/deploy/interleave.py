@@ -9,18 +9,14 @@ import typer
 
 from recprism.cli._options import AsJson, ColumnMap, K, ListPart, Live, ResultName, Seed
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
-from recprism.cli._values import column_map, refuse_given, refuse_others
+from recprism.cli._values import column_map
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-OF_CLICKS = ("target", "clicks", "columns", "as_json")
-"""The parameters that a file of interleaved lists allows."""
-
 
 def interleave(
-    context: typer.Context,
     target: Annotated[
         Path,
         typer.Argument(
@@ -57,11 +53,8 @@ def interleave(
     - `recprism interleave mixed.parquet --clicks clicks.csv`
     """
     if target.is_dir():
-        if output is None or clicks is not None:
-            raise InputError("for a run, the command writes lists: name a file with -o, and omit --clicks")
-        refuse_given({"--column": columns}, "is for files of lists and clicks, and this is a run")
-        if live and part is not None:
-            raise InputError("--live hides the items of all parts: omit --part")
+        if output is None:
+            raise InputError("for a run, the command writes lists: name a file with -o")
         from recprism.deploy.interleave import interleaved
         from recprism.runs.jobs.train import part_named
         from recprism.runs.run import Run
@@ -69,7 +62,6 @@ def interleave(
         lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=live, seed=seed)
         _write(lists, output, k, as_json)
     else:
-        refuse_others(context, OF_CLICKS, f"is for the lists of a run, and {target} is no run")
         if clicks is None:
             raise InputError(f"{target}: for a file of lists, the command scores clicks: name them with --clicks")
         _score(target, clicks, column_map(columns, ("user_id", "item_id", "team")), as_json)

@@ -20,6 +20,7 @@ from recprism.cli._output import (
 )
 from recprism.cli._values import column_map
 from recprism.data.shares import percent
+from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.deploy.monitor import Monitored
@@ -81,6 +82,9 @@ def monitor(
     from recprism.runs._tables import write_table
     from recprism.runs.run import Run
 
+    mapped = column_map(columns, ("user_id", "item_id", "rank", "day"))
+    if day_column is not None and "day" in mapped:
+        raise InputError("--day-column and --column day= name the same column; give one of them")
     run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
         found = monitor(
@@ -97,7 +101,7 @@ def monitor(
             bootstrap=bootstrap,
             seed=seed,
             on_step=on_step,
-            columns=column_map(columns, ("user_id", "item_id", "rank", "day")),
+            columns=mapped,
         )
     if output is not None:
         say(f"rows written to {write_table(frame_of(Retention, found.rows), output)}")

@@ -39,8 +39,6 @@ from recprism.cli._values import (
     column_map,
     comma_words,
     metric_shares,
-    refuse_given,
-    refuse_others,
 )
 from recprism.data.shares import percent
 
@@ -49,23 +47,8 @@ if TYPE_CHECKING:
     from recprism.budget.segments import SegmentTable
     from recprism.runs.jobs.list_files import SideFiles
 
-FOR_LISTS = (
-    "target",
-    "train",
-    "held_out",
-    "subtopics",
-    "items",
-    "subtopic_column",
-    "subtopic_separator",
-    "subtopic_level",
-    "columns",
-    "as_json",
-)
-"""The parameters that a file of lists allows."""
-
 
 def audit(
-    context: typer.Context,
     target: Annotated[
         Path,
         typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
@@ -116,22 +99,18 @@ def audit(
 
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
     if target.is_file():
-        refuse_others(context, FOR_LISTS, "is for a run, and this is a file of lists")
         mapped = column_map(columns, LIST_COLUMNS)
         _describe(target, SideFiles(held_out, train, subtopics, items, categories, columns=mapped), as_json)
         return
-    files = {"--held-out": held_out, "--train": train, "--subtopics": subtopics, "--items": items}
-    refuse_given(
-        {**files, "--subtopic-column": subtopic_column, "--column": columns},
-        "is for a file of lists, and this is a run",
-    )
     scenario = scenario_of(Run.open(target))
     if scenario.constraints:
         say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
-    goals = default_goals(scenario.subtopics) if goal is None else [check_goal(it) for it in comma_words([goal])]
-    guards = metric_shares(guard, "--guard")
+    goals = (
+        default_goals(scenario.subtopics) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
+    )
+    guards = metric_shares(guard, "--guard", tested=True)
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
             scenario,

@@ -21,7 +21,7 @@ from recprism.cli._options import (
     share_option,
 )
 from recprism.cli._output import progress_of_steps, say
-from recprism.cli._values import comma_words, key_values, metric_shares, mlflow_sink, shares_by_name
+from recprism.cli._values import comma_words, limits, mlflow_sink, numbered_values, shares_by_name
 from recprism.errors import InputError
 
 CONSTRAINTS = "Constraints on every list"
@@ -134,15 +134,16 @@ def diversify(
             f"`recprism search {run_directory}` searches without a budget"
         )
     names = metric_names(metrics)
+    pins = numbered_values(pin, "--pin", "PLACE=ITEM with 1 for the top place, as in 1=318", least=1)
     asked = BudgetConfig(
         goal=check_goal(goal),
-        budgets={"ndcg@10": budget, **metric_shares(guard, "--guard")},
+        budgets=limits(budget, "--budget", guard, "--guard", tested=True),
         side=_side(side),
         confidence=confidence,
         certify_on=None if certify_on is None else part_named(certify_on),
         constraints=ConstraintsConfig(
-            banned=list(comma_words(ban or [])),
-            pinned=_pins(pin or []),
+            banned=list(comma_words(ban or [], "--ban")),
+            pinned={str(place): item for place, item in pins.items()},
             min_share=shares_by_name(min_share, "--min-share"),
             max_share=shares_by_name(max_share, "--max-share"),
             tail_floor=tail_floor,
@@ -156,14 +157,6 @@ def diversify(
         with progress_of_steps() as on_step:
             kept = diversify_within(run, asked, overwrite=overwrite, on_step=on_step)
         print_diversified(run, kept, kept.to_dict(), names, as_json)
-
-
-def _pins(words: list[str]) -> dict[str, int | str]:
-    pairs = key_values(words, "--pin")
-    for place in pairs:
-        if not place.isdecimal() or int(place) < 1:
-            raise InputError(f"--pin {place}={pairs[place]}: write PLACE=ITEM with 1 for the top place, as in 1=318")
-    return {**pairs}
 
 
 def _side(word: str) -> Literal["user", "item"]:

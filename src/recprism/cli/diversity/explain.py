@@ -18,9 +18,7 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
-from recprism.cli._values import refuse_others
 from recprism.data.shares import percent
-from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.explain.explanation import Explanation
@@ -28,12 +26,9 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 BAR = 20
-SINGLE = ("run_directory", "user", "item", "goal", "axes", "top", "part", "name", "as_json")
-"""The parameters that a single user or item allows."""
 
 
 def explain(
-    context: typer.Context,
     run_directory: DiversifiedRun,
     user: Annotated[str | None, typer.Option(help="Explain one user's list, swap by swap.", show_default=False)] = None,
     item: Annotated[
@@ -72,11 +67,7 @@ def explain(
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
-    if user is not None and item is not None:
-        raise InputError("--user and --item: ask for one of them at a time")
     single = user is not None or item is not None
-    if single:
-        refuse_others(context, SINGLE, "is for the controls, and a single user or item runs none")
     run = Run.open(run_directory, name)
     path = None
     with run.unchanged() as saving:

@@ -35,37 +35,14 @@ from recprism.cli._output import (
     say,
     say_categories,
 )
-from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, refuse_given, refuse_others
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.metrics import Comparison, Evaluation
 
-FOR_LISTS = (
-    "target",
-    "metrics",
-    "against",
-    "against_name",
-    "run",
-    "held_out",
-    "train",
-    "columns",
-    "catalogue_size",
-    "subtopics",
-    "items",
-    "subtopic_column",
-    "subtopic_separator",
-    "subtopic_level",
-    "bootstrap",
-    "seed",
-    "output",
-    "as_json",
-)
-"""The parameters that a file of lists allows; ``--part`` too if it is judged by a run or compared with one."""
-
 
 def evaluate(
-    context: typer.Context,
     target: Annotated[
         Path,
         typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
@@ -96,6 +73,13 @@ def evaluate(
             help="For a file of lists: how many items there are, if no file shows it.", min=1, show_default=False
         ),
     ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="skip|zero",
+            help="For a file of lists: users without a list are not judged (skip), or count as empty lists (zero).",
+        ),
+    ] = "skip",
     subtopics: SubtopicTable = None,
     items: ItemTable = None,
     subtopic_column: SubtopicColumn = None,
@@ -129,26 +113,12 @@ def evaluate(
     names, where = metric_names(metrics), part_named(part)
     if not target.exists():
         raise InputError(f"{target}: no such run directory or file of lists")
-    if against_name is not None and against is None:
-        raise InputError(f"--against-name {against_name}: name the run with --against")
     notes: tuple[str, ...] = ()
     judged_by_run = target.is_dir() or run is not None
     mapped = column_map(columns, LIST_COLUMNS)
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
-    files = {
-        "--held-out": held_out,
-        "--train": train,
-        "--subtopics": subtopics,
-        "--items": items,
-        "--subtopic-column": subtopic_column,
-        "--catalogue-size": catalogue_size,
-    }
     ours = Run.open(target, name) if target.is_dir() else None
-    if ours is None:
-        allowed = FOR_LISTS if run is None and against is None else (*FOR_LISTS, "part")
-        refuse_others(context, allowed, "is for a run, and this is a file of lists")
     if ours is not None:
-        refuse_given({**files, "--run": run, "--column": columns}, "is for a file of lists, and this is a run")
         with ours.unchanged() as saving:
             with progress_of_steps() as on_step:
                 result = evaluate_run(
@@ -157,14 +127,20 @@ def evaluate(
             with if_storable(), saving():
                 ours.save_metrics(result.to_frame(), base=base)
     elif run is not None:
-        refuse_given(files, "is for a file of lists without --run")
         audit = audit_against_run(
-            target, Run.open(run), names, part=where, bootstrap=bootstrap, seed=seed, columns=mapped
+            target,
+            Run.open(run),
+            names,
+            part=where,
+            bootstrap=bootstrap,
+            seed=seed,
+            columns=mapped,
+            missing=missing,  # type: ignore[arg-type]
         )
         result, notes = audit.evaluation, audit.notes
     else:
         described = SideFiles(held_out, train, subtopics, items, categories, catalogue_size, mapped)
-        audit = audit_lists(target, described, names, bootstrap=bootstrap, seed=seed)
+        audit = audit_lists(target, described, names, bootstrap=bootstrap, seed=seed, missing=missing)  # type: ignore[arg-type]
         result, notes = audit.evaluation, audit.notes
         if audit.categories is not None:
             say_categories(audit.categories)
@@ -173,7 +149,12 @@ def evaluate(
     if against is not None:
         theirs = Run.open(against, against_name)
         other = evaluate_run(theirs, [score.name for score in result.scores], part=where, bootstrap=0)
-        _print_comparison(compare(other, result), as_json, ours.argument if ours else str(target), theirs.argument)
+        _print_comparison(
+            compare(other, result, bootstrap=bootstrap, seed=seed),
+            as_json,
+            ours.argument if ours else str(target),
+            theirs.argument,
+        )
         return
     print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
     if ours is not None:

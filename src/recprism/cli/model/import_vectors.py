@@ -29,7 +29,7 @@ from recprism.cli._output import (
     say_categories,
     say_replaced,
 )
-from recprism.cli._values import category_columns, column_map
+from recprism.cli._values import category_columns, column_map, finite_number
 from recprism.cli.model.train import WITHOUT_CATEGORIES
 from recprism.runs.config import ColumnName
 
@@ -78,7 +78,8 @@ def import_vectors(
         float, share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%.")
     ] = 0.0,
     threshold: Annotated[
-        float | None, typer.Option(help="Lowest rating that counts; without it all do.", show_default=False)
+        str | None,
+        typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do.", show_default=False),
     ] = None,
     columns: ColumnMap = None,
     subtopics: SubtopicTable = None,
@@ -122,7 +123,7 @@ def import_vectors(
         interactions=interactions,
         held_out=held_out,
         set_aside=set_aside,
-        threshold=threshold,
+        threshold=None if threshold is None else finite_number(threshold, f"--threshold {threshold}", "a number"),
         items=items,
         subtopics=subtopics,
         categories=category_columns(subtopic_column, subtopic_separator, subtopic_level),

@@ -18,7 +18,6 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import comma_words
-from recprism.errors import InputError
 
 
 def recommend(
@@ -67,10 +66,8 @@ def recommend(
     from recprism.runs.jobs.train import part_named, recommend
     from recprism.runs.run import Run
 
-    if live and part is not None:
-        raise InputError("--live hides the items of all parts: omit --part")
     run, figures = Run.open(run_directory, name), None
-    wanted = None if users is None else comma_words(users)
+    wanted = None if users is None else comma_words(users, "--users")
     kept = None
     with run.unchanged() as saving:
         if live:

@@ -37,7 +37,7 @@ from recprism.cli._output import (
     say_categories,
     say_replaced,
 )
-from recprism.cli._values import data_config, mlflow_sink, refuse_others, run_config, typed_values
+from recprism.cli._values import data_config, mlflow_sink, run_config, typed_values
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
@@ -54,7 +54,6 @@ WITHOUT_CATEGORIES = (
 
 
 def train(
-    context: typer.Context,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The run directory to make.", show_default="runs/DATA-MODEL")
     ] = None,
@@ -112,11 +111,6 @@ def train(
 
     sink = mlflow_sink(mlflow)
     if resume is not None:
-        refuse_others(
-            context,
-            ("resume", "mlflow", "as_json"),
-            "is for a new run, and --resume continues one with its own settings",
-        )
         run = _interrupted(resume)
     else:
         chosen = data_config(
@@ -217,5 +211,4 @@ def train_with_progress(run: Run) -> Factors:
         try:
             return train_run(run, show)
         except KeyboardInterrupt:
-            say(f"stopped; continue with: recprism train --resume {run.path}")
-            raise
+            raise KeyboardInterrupt(f"continue with: recprism train --resume {run.path}") from None

@@ -55,6 +55,8 @@ def studio(
         raise MissingDependencyError(
             f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
         ) from None
+    if token is not None and not token.strip():
+        raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
     app = create_app(_run_directories(runs), result=name, host=host, token=key)
     listener = _listen(host, port)
@@ -82,6 +84,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host.strip("[]"), port))
         listener.listen()  # a browser that follows the link at once waits instead of being refused
+    except socket.gaierror:
+        listener.close()
+        raise InputError(f"--host {host}: no such name; write 127.0.0.1 or an address of this machine") from None
     except OSError as problem:
         listener.close()
         raise InputError(

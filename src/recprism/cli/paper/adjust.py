@@ -9,9 +9,8 @@ import typer
 
 from recprism.cli._options import AsJson, Metrics, Part, ResultName, run_argument
 from recprism.cli._output import next_step, print_json, print_table, print_title
-from recprism.cli._values import key_values
+from recprism.cli._values import finite_number, numbered_values
 from recprism.data.shares import percent
-from recprism.errors import InputError
 
 
 def adjust(
@@ -64,7 +63,6 @@ def adjust(
 
 
 def _dial(words: list[str]) -> dict[int, float]:
-    try:
-        return {int(name): float(value) for name, value in key_values(words, "--factor").items()}
-    except ValueError:
-        raise InputError(f"--factor {' '.join(words)}: write NUMBER=AMOUNT, as in 12=0.5") from None
+    form = "NUMBER=AMOUNT, as in 12=0.5"
+    pairs = numbered_values(words, "--factor", form)
+    return {number: finite_number(amount, f"--factor {number}={amount}", form) for number, amount in pairs.items()}

@@ -15,7 +15,6 @@ from recprism.cli._output import (
     print_table,
     print_title,
     progress_bar,
-    say,
 )
 from recprism.errors import InputError
 
@@ -69,8 +68,7 @@ def compare(
                 executor=executor_named(executor),
             )
         except KeyboardInterrupt:
-            say("stopped; run the same command again to continue")
-            raise
+            raise KeyboardInterrupt("run the same command again to continue") from None
     found = table(output, worlds, seeds=seeds, split=split)
     if as_json:
         print_json({"seeds": seeds, "split": split, "cells": [cell.to_dict() for cell in found]})

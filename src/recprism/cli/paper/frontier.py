@@ -51,7 +51,7 @@ def frontier(
     goal = check_goal(goal)
     run = Run.open(run_directory)
     subtopics = run.subtopics()
-    chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals]))
+    chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals], "--rivals"))
     for name in chosen:
         if name not in RIVALS:
             raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli._options import AsJson, DataRoot, Device
-from recprism.cli._output import next_step, print_json, print_table, print_title, progress_bar, say
+from recprism.cli._output import next_step, print_json, print_table, print_title, progress_bar
 
 if TYPE_CHECKING:
     from recprism.paper.reproduce import AgainstRandom, Cell
@@ -63,8 +63,7 @@ def reproduce(
         try:
             cells = reproduce(data, rows, output, runs=runs, device=device, on_row=show)
         except KeyboardInterrupt:
-            say("stopped; run the same command again to continue")
-            raise
+            raise KeyboardInterrupt("run the same command again to continue") from None
     against = against_random(data.name, output, runs) if "single_objective" in tables else []
     if as_json:
         print_json({"rows": [asdict(cell) for cell in cells], "against_random": [asdict(row) for row in against]})

@@ -26,9 +26,8 @@ from recprism.cli._output import (
     print_sentence,
     progress_bar,
     progress_of_steps,
-    say,
 )
-from recprism.cli._values import mlflow_sink, refuse_others, typed_values
+from recprism.cli._values import mlflow_sink, typed_values
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,10 +36,14 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 DEFAULT_GOAL = "subtopic_coverage"
+OF_CREDIT = {
+    "marginal": ("relevance", "candidates", "width", "rate"),
+    "shared": ("lambda2", "epsilon", "confidence", "learning_rate", "ties", "patience"),
+}
+"""Credit -> the settings that only a search with this credit uses."""
 
 
 def search(
-    context: typer.Context,
     run_directory: Annotated[Path | None, run_argument("A run made by `recprism train` or `recprism import`.")] = None,
     goal: Annotated[str | None, goal_option(DEFAULT_GOAL)] = None,
     accuracy: Annotated[
@@ -111,24 +114,18 @@ def search(
     from recprism.runs.sinks import followed
 
     names = metric_names(metrics)
-    if (run_directory is None) == (resume is None):
+    if run_directory is None and resume is None:
         raise InputError("name a run to search in, or --resume one that was interrupted")
     sink, workers = mlflow_sink(mlflow), executor_named(executor)
     asked: DiversifyConfig | None = None
     if run_directory is None:
-        refuse_others(
-            context,
-            ("resume", "executor", "metrics", "name", "mlflow", "as_json"),
-            "is for a new search, and --resume continues one with its own settings",
-        )
         run = interrupted_search(Run.open(resume or Path()).named(name))
     else:
         run = result_to_make(run_directory, name, overwrite)
         options = {"accuracy": accuracy, "relevance": relevance, "shards": shards}
         chosen = _settings(goal, options, typed_values(settings, "--set"))
         model = CMB.preset(preset, **chosen)
-        if relevance is not None and model.credit != "marginal":
-            raise InputError("--relevance is for marginal credit, and this search has shared credit; omit it")
+        _refuse_idle(chosen, model)
         require_goals(model, run)
         run.factors()
         asked = DiversifyConfig(preset=preset, settings=chosen)
@@ -160,6 +157,22 @@ def _settings(goal: str | None, options: Mapping[str, Any], typed: Mapping[str, 
     return {"diversity": DEFAULT_GOAL, **given, **typed}
 
 
+def _refuse_idle(given: Mapping[str, Any], model: CMB) -> None:
+    """Refuse settings that this kind of credit, or this policy, does not use."""
+    from recprism.cmb._settings import POLICY_SETTINGS
+
+    other = "shared" if model.credit == "marginal" else "marginal"
+    for name in given:
+        of_policies = [policy for policy, settings in POLICY_SETTINGS.items() if name in settings]
+        if name in OF_CREDIT[other]:
+            raise InputError(f"--set {name} has no effect with {model.credit} credit; it works with {other} credit")
+        if of_policies and model.policy not in of_policies:
+            works = " or ".join(of_policies)
+            raise InputError(f"--set {name} has no effect with policy={model.policy}; it works with policy={works}")
+        if name == "lambda2" and model.accuracy is None:
+            raise InputError("--set lambda2 has no effect without --accuracy; it works with --accuracy")
+
+
 def _goal_name(goal: str) -> str:
     """The registered name behind an alias, with its cut."""
     from recprism.metrics.registry import canonical
@@ -183,8 +196,7 @@ def _search_with_progress(run: Run, executor: Executor) -> CMB:
         try:
             return search_in(run, show, executor=executor)
         except KeyboardInterrupt:
-            say(f"stopped; continue with: recprism search --resume {run.argument}")
-            raise
+            raise KeyboardInterrupt(f"continue with: recprism search --resume {run.argument}") from None
 
 
 def _note(step: Step) -> str:

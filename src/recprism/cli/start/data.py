@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._help import Command, Group
+from recprism.cli._commands import Command, Group
 from recprism.cli._options import (
     AsJson,
     ColumnMap,

@@ -21,6 +21,7 @@ from recprism.cli.diversity.audit import print_paths
 from recprism.cli.model.evaluate import print_evaluation
 from recprism.cli.model.train import start_run, train_with_progress
 from recprism.cli.pages.report import report_with_progress
+from recprism.errors import InputError
 from recprism.runs.config import BudgetConfig, ModelConfig, RunConfig
 
 if TYPE_CHECKING:
@@ -31,16 +32,20 @@ if TYPE_CHECKING:
 
 
 BUDGET = 0.05
+EVENT = "demo"
 DRAWS = 99  # of each control: enough for p-values of 0.01
 
 
 def demo(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The run directory; a run that is there is replaced.")
+        Path, typer.Option("-o", "--output", help="The run directory; a run that the demo made there is replaced.")
     ] = Path("runs/demo"),
     model: Annotated[str, typer.Option(help="bprmf or lightgcn.")] = "bprmf",
     seed: Seed = 0,
     device: Device = "auto",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace any run that is there, also one that was changed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """See the whole job on embedded MovieLens data, in about a minute.
@@ -59,7 +64,10 @@ def demo(
     from recprism.runs.scenario import scenario_of
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
+    if not overwrite:
+        require_own(output)
     run = start_run(output, RunConfig(seed=seed, device=device, model=ModelConfig(name=model)), overwrite=True)
+    _note(run, "begun")
     say(f"2/7 train {model}, stopping when validation NDCG@10 no longer rises")
     factors = train_with_progress(run)
     trained = factors.settings
@@ -84,6 +92,7 @@ def demo(
     say("7/7 write the report, with its controls")
     page = run.report_path
     report_with_progress(run, page, draws=DRAWS)
+    _note(run, "finished")
     if as_json:
         print_json({"run": str(run.path), **result.to_dict(), "cost": cost.to_dict(), "report": str(page)})
     else:
@@ -101,6 +110,26 @@ def demo(
         "recprism train --model lightgcn -o runs/gcn && recprism evaluate runs/gcn --against runs/demo",
         "recprism evaluate YOUR_LISTS.csv --items YOUR_ITEMS.csv --subtopic-column genres",
     )
+
+
+def require_own(path: Path) -> None:
+    """Refuse to replace a run that the demo did not make, or that another command has changed since."""
+    from recprism.runs.run import Run
+
+    if not Run.is_at(path):
+        return
+    run = Run.open(path)
+    events = run.events()
+    noted = [event for event in events if event["event"] == EVENT]
+    is_own = bool(noted) and not run.results()
+    if is_own and noted[-1]["state"] == "finished":
+        is_own = events[-1] == noted[-1] and noted[-1]["config"] == run.config.model_dump_json()
+    if not is_own:
+        raise InputError(f"{path}: holds a run that the demo did not make or that was changed; use --overwrite or -o")
+
+
+def _note(run: Run, state: str) -> None:
+    run.event(EVENT, state=state, config=run.config.model_dump_json())
 
 
 def _show_one_user(run: Run, lists: pl.DataFrame) -> None:

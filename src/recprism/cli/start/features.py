@@ -17,20 +17,15 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
-from recprism.cli._values import column_map, refuse_others
+from recprism.cli._values import column_map
 from recprism.data.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.text.feature_folder import FeatureTables
 
-OF_ATTRIBUTES = ("attributes", "columns", "output", "as_json")
-OF_TUPLES = ("tuples", "columns", "top", "clusters", "show", "output", "as_json")
-OF_REVIEWS = ("reviews", "top", "clusters", "min_mentions", "max_share", "show", "output", "as_json")
-
 
 def features(
-    context: typer.Context,
     reviews: Annotated[
         Path | None,
         typer.Argument(
@@ -88,16 +83,13 @@ def features(
     if sum(path is not None for path in given.values()) != 1:
         raise InputError(f"name one source of features: a file of reviews, --tuples or --attributes ({_named(given)})")
     if attributes is not None:
-        refuse_others(context, OF_ATTRIBUTES, "is for reviews and tuples")
         _from_attributes(attributes, output, column_map(columns, ("item_id",)), as_json)
         return
     if reviews is not None:
-        refuse_others(context, OF_REVIEWS, "is for --tuples and --attributes")
         found = _from_reviews(reviews, clusters, top=top, min_mentions=min_mentions, max_share=max_share)
     else:
         from recprism.text.feature_folder import tables_of_tuples
 
-        refuse_others(context, OF_TUPLES, "is for reviews")
         mapped = column_map(columns, ("user_id", "item_id", "feature", "sentiment"))
         found = tables_of_tuples(str(tuples), top=top, clusters=clusters, columns=mapped)
     _report(found, found.write(output), show, as_json)

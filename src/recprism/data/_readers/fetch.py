@@ -18,6 +18,7 @@ from recprism.errors import InputError, RecprismError
 CHUNK = 1 << 20
 TIMEOUT = 60
 Progress = Callable[[int, int | None], None]
+ADDRESSES = ("https://", "http://", "file://")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ def downloads(name: str, *, mirror: str | None = None) -> list[Download]:
         raise InputError(f"{base} has no public address; put its archive under --data-root or RECPRISM_DATA")
     if known.needs_variant and not variant:
         raise InputError(f"name the category to fetch, as in {base}:CDs_and_Vinyl")
+    if mirror is not None and not mirror.startswith(ADDRESSES):
+        raise InputError(f"the mirror {mirror!r} is no address; write one that begins with {' or '.join(ADDRESSES)}")
     named = [(address.format(variant), check) for address, check in known.downloads]
     return [Download(*(_elsewhere(part, mirror) for part in pair)) for pair in named]  # type: ignore[arg-type]
 

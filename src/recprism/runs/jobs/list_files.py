@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -22,10 +22,11 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Context, Evaluation, evaluate
+from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate
 from recprism.runs.run import Run
 
 LISTS = ("user_id", "item_id", "rank")
+Missing = Literal["skip", "zero"]
 CATALOGUE_METRICS = ("catalogue_coverage", "gini", "exposure_entropy")
 
 
@@ -72,7 +73,13 @@ class ListAudit:
 
 
 def audit_lists(
-    path: str | Path, side_files: SideFiles, metrics: Sequence[str] | None, *, bootstrap: int = 1000, seed: int = 0
+    path: str | Path,
+    side_files: SideFiles,
+    metrics: Sequence[str] | None,
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    missing: Missing = "skip",
 ) -> ListAudit:
     """Evaluate a file of lists with the help of other files.
 
@@ -82,12 +89,15 @@ def audit_lists(
         metrics: Names with cuts; the usual ones by default.
         bootstrap: Resamples of the intervals.
         seed: Of the resamples.
+        missing: What users with held-out items and no list do: "skip" judges the others, "zero" counts them as empty
+            lists.
 
     Raises:
-        InputError: If a file cannot be read, or a column is missing.
+        InputError: If a file cannot be read, a column is missing, or the files name more items than there are.
 
     Stability: provisional.
     """
+    _require_missing(missing)
     reader = TableReader(side_files.columns)
     lists = lists_of(reader.read(path, required=LISTS), str(path))
     files = {name: file for name, file in (("train", side_files.train), ("held_out", side_files.held_out)) if file}
@@ -95,13 +105,20 @@ def audit_lists(
     about = read_item_files(reader, side_files.items, side_files.subtopics, side_files.categories)
     reader.require_used()
     item_ids = _catalogue(lists, tables, [(str(side_files.items), about.items), (about.where, about.subtopics)])
-    user_ids, user = number_ids(lists["user_id"])
+    judged = [lists, tables["held_out"]] if missing == "zero" and "held_out" in tables else [lists]
+    user_ids = _all_ids([table["user_id"] for table in judged])
+    user = positions(lists["user_id"], user_ids, what="user")
     items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
     pairs = {name: known_pairs(table, user_ids, item_ids, str(files[name])) for name, table in tables.items()}
     matrices = {name: found.matrix for name, found in pairs.items()}
     size_known = side_files.catalogue_size is not None or len(tables) > 0 or about.items is not None
-    n_items = max(len(item_ids), side_files.catalogue_size or 0)
+    n_items = len(item_ids) if side_files.catalogue_size is None else side_files.catalogue_size
+    if n_items < len(item_ids):
+        raise InputError(
+            f"the files name {len(item_ids):,} items, and the catalogue size is {n_items:,}; give at least as many"
+        )
     subtopics = None if about.subtopics is None else _subtopics(about, item_ids, n_items)
+    _require_places(metrics, items, str(path))
     context = Context(
         relevant=_padded(matrices.get("held_out"), n_items),
         train=_padded(matrices.get("train"), n_items),
@@ -114,14 +131,17 @@ def audit_lists(
         empty = Incidence.empty(before.shape)
         split = Split(before, empty, empty, user_ids, np.arange(n_items))
         evaluation = with_popularity(evaluation, split, "test", context)
-    notes: tuple[str, ...] = (
-        f"{len(user_ids):,} lists over {len(np.unique(items[items >= 0])):,} items; catalogue of {n_items:,} items",
-    )
+    n_lists, shown = lists["user_id"].n_unique(), len(np.unique(items[items >= 0]))
+    notes: tuple[str, ...] = (f"{n_lists:,} lists over {shown:,} items; catalogue of {n_items:,} items",)
     if not size_known:
         notes += (
             f"the catalogue is not known, so items that no list shows are missing from {', '.join(CATALOGUE_METRICS)}:"
             " name an item table or a catalogue size",
         )
+    if "held_out" in tables:
+        owners = tables["held_out"]["user_id"].cast(pl.String).unique()
+        with_list = int(owners.is_in(lists["user_id"].cast(pl.String).unique().implode()).sum())
+        notes += _missing_notes(with_list, len(owners), "users with held-out items", missing)
     notes += tuple(note for name, found in pairs.items() if (note := found.note(str(files[name]))))
     return ListAudit(evaluation, notes, None if subtopics is None else summarise(subtopics, about.how))
 
@@ -135,6 +155,7 @@ def audit_against_run(
     bootstrap: int = 1000,
     seed: int = 0,
     columns: Mapping[str, str] | None = None,
+    missing: Missing = "skip",
 ) -> ListAudit:
     """Evaluate a file of lists with the held-out items, subtopics and item vectors of a run.
 
@@ -146,12 +167,14 @@ def audit_against_run(
         bootstrap: Resamples of the intervals.
         seed: Of the resamples.
         columns: Our column name -> the name in the file.
+        missing: What users without a list do: "skip" judges the others, "zero" counts them as empty lists.
 
     Raises:
         InputError: If the file cannot be read, or names a user or an item that the run does not know.
 
     Stability: provisional.
     """
+    _require_missing(missing)
     lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()
     items = _as_matrix(
         positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
@@ -159,16 +182,41 @@ def audit_against_run(
         lists["rank"].to_numpy(),
         split.n_users,
     )
+    _require_places(metrics, items, str(path))
     vectors = run.factors().item if run.has_factors() else None
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
-    without = int((items[:, 0] < 0).sum())
-    notes: tuple[str, ...] = (
-        (f"{without:,} of {split.n_users:,} users of the run have no list in the file and count as empty",)
-        if without
-        else ()
+    with_list = np.flatnonzero(items[:, 0] >= 0)
+    notes = _missing_notes(len(with_list), split.n_users, "users of the run", missing)
+    rows = with_list if missing == "skip" else np.arange(split.n_users)
+    context = context.of_users(rows)
+    found = evaluate(items[rows], context, metrics, bootstrap=bootstrap, users=split.user_ids[rows], seed=seed)
+    return ListAudit(with_popularity(found, split, part, context, rows), notes)
+
+
+def _require_places(metrics: Sequence[str] | None, items: NDArray[np.int64], where: str) -> None:
+    """Refuse lists that are too short for the paper's metrics, which the caller did not name one by one."""
+    if metrics == PAPER_METRICS and items.shape[1] < deepest_cut(metrics):
+        raise InputError(
+            f"{where}: the metrics of the paper need lists of {deepest_cut(metrics)} places, and the longest has "
+            f"{items.shape[1]}; name metrics with a smaller cut, as in ndcg@10"
+        )
+
+
+def _require_missing(missing: str) -> None:
+    if missing not in get_args(Missing):
+        raise InputError(f"missing is {' or '.join(get_args(Missing))}, not {missing!r}")
+
+
+def _missing_notes(with_list: int, users: int, what: str, missing: Missing) -> tuple[str, ...]:
+    """Return how many users have a list, and what that means for the figures; nothing if all have one."""
+    if with_list == users:
+        return ()
+    rest = (
+        "the others count as empty lists"
+        if missing == "zero"
+        else "only these count; `recprism evaluate --missing zero` counts the others as empty lists"
     )
-    found = evaluate(items, context, metrics, bootstrap=bootstrap, users=split.user_ids, seed=seed)
-    return ListAudit(with_popularity(found, split, part, context), notes)
+    return (f"{with_list:,} of {users:,} {what} have a list; {rest}",)
 
 
 def lists_of(frame: pl.DataFrame, where: str, day: str | None = None) -> pl.DataFrame:
@@ -223,9 +271,15 @@ def _catalogue(
 ) -> NDArray[Any]:
     """Return every item that any of the files names, in order; ``about`` has files of items and their tables."""
     columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
-    columns += [interpret_ids(table, "item_id", where) for where, table in about if table is not None]
+    return _all_ids(
+        [*columns, *(interpret_ids(table, "item_id", where) for where, table in about if table is not None)]
+    )
+
+
+def _all_ids(columns: Sequence[pl.Series]) -> NDArray[Any]:
+    """Return every id of the columns once, in order."""
     alike = columns if len({column.dtype for column in columns}) == 1 else [it.cast(pl.String) for it in columns]
-    return number_ids(pl.concat([column.rename("item_id") for column in alike]))[0]
+    return number_ids(pl.concat([column.rename("id") for column in alike]))[0]
 
 
 def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where: str = "lists") -> NDArray[np.int64]:

@@ -269,6 +269,8 @@ def metric_names(words: str | None) -> tuple[str, ...] | None:
     names = (
         PAPER_METRICS if words.strip() == "paper" else tuple(word.strip() for word in words.split(",") if word.strip())
     )
+    if not names:
+        raise InputError(f"{words!r} names no metric; write names with commas between, as in ndcg@10,sc@20")
     for name in names:
         parse(name)
     return names

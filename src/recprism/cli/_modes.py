@@ -1,0 +1,292 @@
+"""Which options have an effect in which mode of a command. Any other option on the command line is refused.
+
+A command that is not in ``COMMANDS`` has one mode, and all its options have an effect in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recprism.cli._usage import parameter_name
+from recprism.errors import InputError, RecprismError
+
+Values = Mapping[str, Any]
+"""Parameter -> its value."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to use a command.
+
+    Attributes:
+        phrase: The mode in a sentence, after "has no effect" and "it works".
+        options: Parameters that have an effect in this mode, with blanks between.
+        holds: Whether values choose this mode.
+    """
+
+    phrase: str
+    options: str
+    holds: Callable[[Values], bool]
+
+
+Choice = tuple[Mode, ...]
+"""Modes that exclude each other. An option that one of them names has no effect in those that do not name it."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """All parameters of a command.
+
+    Attributes:
+        always: Parameters that have an effect in every mode, with blanks between.
+        choices: What the other parameters depend on.
+    """
+
+    always: str
+    choices: tuple[Choice, ...]
+
+
+def refuse_ignored(command: str, context: Any) -> None:
+    """Refuse an option that was given and has no effect in the mode that the other options choose.
+
+    Args:
+        command: The words that call the command, as in "data stats".
+        context: Its parsed command line. A value that equals the default was given, too.
+
+    Raises:
+        InputError: There is such an option; the sentence names the modes in which it works.
+    """
+    for choice in COMMANDS[command].choices if command in COMMANDS else ():
+        if sentence := ignored(choice, context):
+            raise InputError(sentence)
+
+
+def ignored(choice: Choice, context: Any) -> str | None:
+    """A sentence about the first option that was given and has no effect in the chosen mode; None if there is none."""
+    mode = next((mode for mode in choice if mode.holds(context.params)), None)
+    if mode is None:
+        return None
+    for param in context.command.params:
+        works = [other.phrase for other in choice if param.name in other.options.split()]
+        if works and mode.phrase not in works and _is_given(context, param.name):
+            return f"{parameter_name(param)} has no effect {mode.phrase}; it works {' or '.join(works)}"
+    return None
+
+
+def _is_given(context: Any, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+# -- what modes depend on ---------------------------------------------------------------------------------------------
+
+
+def _has(values: Values, *names: str) -> bool:
+    """Whether one of the parameters has a value."""
+    return any(values[name] not in (None, False, [], ()) for name in names)
+
+
+def _either(holds: Callable[[Values], bool], phrase: str, options: str, otherwise: str, others: str = "") -> Choice:
+    """A choice between a condition and its opposite."""
+    return Mode(phrase, options, holds), Mode(otherwise, others, lambda values: not holds(values))
+
+
+def _with(option: str, name: str, options: str = "", *, otherwise: str = "") -> Choice:
+    """A choice between a command line with an option and one without it."""
+    return _either(lambda values: _has(values, name), f"with {option}", options, f"without {option}", otherwise)
+
+
+def _of_run_or_file(run: str, file: str, of_file: str = "for a file of lists") -> Choice:
+    """A choice by TARGET; nothing is chosen if it does not exist, which the command then says."""
+    return (
+        Mode("for a run", run, lambda values: Path(values["target"]).is_dir()),
+        Mode(of_file, file, lambda values: Path(values["target"]).exists() and not Path(values["target"]).is_dir()),
+    )
+
+
+def _of_data(source: str) -> Choice:
+    """A choice by the parameter that names the data."""
+
+    def named(values: Values) -> bool:
+        from recprism.runs.jobs._dataset import is_named
+
+        return is_named(str(values[source]))
+
+    return _either(
+        named, "for a named data set", "preset data_root", "for your own files", f"columns items {SUBTOPICS}"
+    )
+
+
+def _has_credit(kind: str, presets: tuple[str, ...]) -> Callable[[Values], bool]:
+    """Whether a search has this kind of credit: by ``--set credit=``, else by its preset."""
+
+    def holds(values: Values) -> bool:
+        words = [word.partition("=") for word in values["settings"] or ()]
+        asked = next((value.strip() for name, _, value in words if name.strip() == "credit"), None)
+        return values["preset"] in presets if asked is None else asked == kind
+
+    return holds
+
+
+def _is_diversified(values: Values) -> bool | None:
+    """None if the run cannot be read, which the command then says."""
+    from recprism.runs.run import Run
+
+    with suppress(RecprismError, OSError):
+        return Run.open(values["run_directory"], values["name"]).is_diversified()
+    return None
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+SUBTOPICS = "subtopics subtopic_column subtopic_separator subtopic_level"
+BY_COLUMN = _with("--subtopic-column", "subtopic_column", "subtopic_separator subtopic_level", otherwise="subtopics")
+BY_PRESET = _either(
+    lambda it: _has(it, "min_user") and _has(it, "min_item"),
+    "with both --min-user and --min-item",
+    "",
+    "without --min-user or --min-item",
+    "preset",
+)
+TRAINED = (
+    "output data model model_preset settings metric split preset threshold min_user min_item columns items "
+    f"{SUBTOPICS} data_root seed device overwrite"
+)
+LIST_FILES = f"held_out train items {SUBTOPICS}"
+
+COMMANDS: dict[str, Options] = {
+    "data stats": Options(
+        "source threshold min_user min_item split seed as_json", (_of_data("source"), BY_COLUMN, BY_PRESET)
+    ),
+    "features": Options(
+        "reviews tuples attributes output as_json",
+        (
+            (
+                Mode("for reviews", "top clusters min_mentions max_share show", lambda it: _has(it, "reviews")),
+                Mode("with --tuples", "columns top clusters show", lambda it: _has(it, "tuples")),
+                Mode("with --attributes", "columns", lambda it: _has(it, "attributes")),
+            ),
+        ),
+    ),
+    "train": Options(
+        "resume mlflow as_json",
+        (
+            _either(lambda it: not _has(it, "resume"), "for a new run", TRAINED, "with --resume"),
+            _of_data("data"),
+            BY_COLUMN,
+            BY_PRESET,
+        ),
+    ),
+    "import": Options(
+        "user_vectors item_vectors output user_ids item_ids user_key item_key user_bias item_bias metric interactions "
+        "held_out columns items subtopic_column overwrite as_json",
+        (
+            _with("--held-out", "held_out", otherwise="set_aside"),
+            _with("--interactions", "interactions", "set_aside"),
+            _either(
+                lambda it: _has(it, "interactions", "held_out"),
+                "with --interactions or --held-out",
+                "threshold",
+                "without --interactions and --held-out",
+            ),
+            _either(
+                lambda it: it["set_aside"] > 0 or _has(it, "held_out"),
+                "with --held-out or --set-aside",
+                "seed",
+                "without --held-out and --set-aside",
+            ),
+            BY_COLUMN,
+        ),
+    ),
+    "evaluate": Options(
+        "target metrics against bootstrap output as_json",
+        (
+            _of_run_or_file(
+                "part base name", f"part run columns catalogue_size missing {LIST_FILES}", "for a file of lists"
+            ),
+            _with("--run", "run", otherwise=f"{LIST_FILES} catalogue_size"),
+            BY_COLUMN,
+            _with("--against", "against", "against_name"),
+            _either(
+                lambda it: Path(it["target"]).is_dir() or _has(it, "run", "against"),
+                "for a run, with --run or with --against",
+                "part",
+                "for a file of lists without --run and --against",
+            ),
+            _either(
+                lambda it: _has(it, "run", "held_out"),
+                "with --run or --held-out",
+                "missing",
+                "without --run and --held-out",
+            ),
+            _either(
+                lambda it: it["bootstrap"] > 0 or _has(it, "against"),
+                "with --bootstrap above 0 or --against",
+                "seed",
+                "with --bootstrap 0 and without --against",
+            ),
+        ),
+    ),
+    "recommend": Options(
+        "run_directory k users live output base allow_violations name as_json",
+        (_with("--live", "live", otherwise="part"),),
+    ),
+    "audit": Options(
+        "target as_json",
+        (_of_run_or_file("goal guard confidence show executor", f"columns {LIST_FILES}"), BY_COLUMN),
+    ),
+    "explain": Options(
+        "run_directory user goal axes top part name as_json",
+        (
+            _with("--user", "user", otherwise="item"),
+            _either(
+                lambda it: not _has(it, "user", "item"), "for the whole run", "draws seed", "for a single user or item"
+            ),
+            _either(lambda it: it["draws"] > 0, "with --draws above 0", "seed", "with --draws 0"),
+        ),
+    ),
+    "search": Options(
+        "executor metrics resume name mlflow as_json",
+        (
+            _either(
+                lambda it: not _has(it, "resume"),
+                "for a new search",
+                "run_directory goal accuracy relevance preset settings shards overwrite",
+                "with --resume",
+            ),
+            (
+                Mode("with marginal credit", "relevance", _has_credit("marginal", ("default",))),
+                Mode("with shared credit", "accuracy", _has_credit("shared", ("shared", "paper"))),
+            ),
+        ),
+    ),
+    "erase": Options(
+        "run_directory goal features draws controls part held_out_users seed name as_json",
+        (_with("--json", "as_json", otherwise="curve"),),
+    ),
+    "export": Options(
+        "run_directory output adapter name as_json",
+        (_with("--adapter", "adapter", "hidden seed", otherwise="to part metric alpha margin for_index"),),
+    ),
+    "interleave": Options(
+        "target as_json",
+        (
+            _of_run_or_file("output k part live seed name", "clicks columns", "for a file of interleaved lists"),
+            _with("--live", "live", otherwise="part"),
+        ),
+    ),
+    "report": Options(
+        "run_directory output part name as_json",
+        (
+            (
+                Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),
+                Mode("for a run that was only trained", "", lambda it: _is_diversified(it) is False),
+            ),
+        ),
+    ),
+}
+"""Command -> its options. tests/cli/test_modes.py compares this table with the parser."""

@@ -1,0 +1,221 @@
+"""No option is ignored: all commands, all modes and all options, from the parser and from the table of modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from recprism.cli import app
+from recprism.cli._modes import COMMANDS, Choice, Mode, ignored
+from recprism.cli._usage import UsageError, parameter_name
+from recprism.errors import InputError
+from recprism.runs.config import RunConfig
+from recprism.runs.run import Run
+
+SAMPLES = ("1", "0.05", "0.6", "100")
+"""Values of options; the first that the parser accepts is taken."""
+
+IMPORT = "--user-vectors u.npy --item-vectors i.npy -o new"
+MINIMAL = {
+    "data stats": {
+        "for a named data set": "ml-latest-small",
+        "for your own files": "a.csv",
+        "with --subtopic-column": "a.csv --items i.csv --subtopic-column c",
+        "without --subtopic-column": "a.csv",
+        "with both --min-user and --min-item": "ml-1m --min-user 1 --min-item 1",
+        "without --min-user or --min-item": "ml-1m --min-user 1",
+    },
+    "features": {
+        "for reviews": "r.json",
+        "with --tuples": "--tuples t.csv",
+        "with --attributes": "--attributes a.csv",
+    },
+    "train": {
+        "for a new run": "",
+        "with --resume": "--resume run",
+        "for a named data set": "--data ml-1m",
+        "for your own files": "--data a.csv",
+        "with --subtopic-column": "--data a.csv --items i.csv --subtopic-column c",
+        "without --subtopic-column": "--data a.csv",
+        "with both --min-user and --min-item": "--min-user 1 --min-item 1",
+        "without --min-user or --min-item": "",
+    },
+    "import": {
+        "with --held-out": f"{IMPORT} --held-out h.csv",
+        "without --held-out": f"{IMPORT} --interactions a.csv",
+        "with --interactions": f"{IMPORT} --interactions a.csv",
+        "without --interactions": IMPORT,
+        "with --interactions or --held-out": f"{IMPORT} --interactions a.csv",
+        "without --interactions and --held-out": IMPORT,
+        "with --held-out or --set-aside": f"{IMPORT} --interactions a.csv --set-aside 0.2",
+        "without --held-out and --set-aside": f"{IMPORT} --interactions a.csv",
+        "with --subtopic-column": f"{IMPORT} --items i.csv --subtopic-column c",
+        "without --subtopic-column": IMPORT,
+    },
+    "evaluate": {
+        "for a run": "run",
+        "for a file of lists": "lists.csv",
+        "with --run": "lists.csv --run run",
+        "without --run": "lists.csv",
+        "with --subtopic-column": "lists.csv --items i.csv --subtopic-column c",
+        "without --subtopic-column": "lists.csv",
+        "with --against": "run --against run",
+        "without --against": "run",
+        "with --base": "run --base",
+        "without --base": "run",
+        "for a run, with --run or with --against": "lists.csv --against run",
+        "for a file of lists without --run and --against": "lists.csv",
+        "with --run or --held-out": "lists.csv --held-out h.csv",
+        "without --run and --held-out": "lists.csv",
+        "with --bootstrap above 0 or --against": "run",
+        "with --bootstrap 0 and without --against": "run --bootstrap 0",
+    },
+    "recommend": {
+        "with --live": "run --live",
+        "without --live": "run",
+        "with --base": "run --base",
+        "without --base": "run",
+    },
+    "audit": {
+        "for a run": "run",
+        "for a file of lists": "lists.csv",
+        "with --subtopic-column": "lists.csv --items i.csv --subtopic-column c",
+        "without --subtopic-column": "lists.csv",
+    },
+    "explain": {
+        "with --user": "found --user 1",
+        "without --user": "found",
+        "for the whole run": "found",
+        "for a single user or item": "found --item 1",
+        "with --draws above 0": "found",
+        "with --draws 0": "found --draws 0",
+    },
+    "search": {
+        "for a new search": "run",
+        "with --resume": "--resume run",
+        "with marginal credit": "run --preset paper --set credit=marginal",
+        "with shared credit": "run --preset shared",
+    },
+    "erase": {"with --json": "found --json", "without --json": "found"},
+    "export": {"with --adapter": "run --adapter", "without --adapter": "run"},
+    "interleave": {
+        "for a run": "found",
+        "for a file of interleaved lists": "lists.csv",
+        "with --live": "found --live",
+        "without --live": "found",
+    },
+    "report": {"for a diversified run": "found", "for a run that was only trained": "run"},
+}
+"""Command -> mode -> the rest of a command line in that mode."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run, a diversified run, and a file; no command may read anything else before it refuses an option."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "found"):
+        Run.create(name, RunConfig())
+    Path("found", "delta.safetensors").touch()
+    Path("lists.csv").touch()
+
+
+ROOT: Any = typer.main.get_command(app)
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command of the parser, with the words that call it."""
+    groups: list[tuple[str, Any]] = [("", ROOT)]
+    while groups:
+        path, group = groups.pop()
+        for name, command in group.commands.items():
+            words = f"{path} {name}".strip()
+            if hasattr(command, "commands"):
+                groups.append((words, command))
+            else:
+                yield words, command
+
+
+PARSER = dict(commands())
+MODES = [
+    pytest.param(command, choice, mode, id=f"{command} {mode.phrase}")
+    for command, options in COMMANDS.items()
+    for choice in options.choices
+    for mode in choice
+]
+
+
+def parsed(command: str, words: list[str]) -> Any:
+    return PARSER[command].make_context(command, list(words))
+
+
+def words_of(command: str, param: Any, words: list[str]) -> list[str]:
+    """The words that give an option, with a value that the parser accepts."""
+    if param.param_type_name == "argument":
+        return ["other"]
+    name = max(param.opts, key=len)
+    if getattr(param, "is_flag", False):
+        return [name]
+    for sample in SAMPLES:
+        try:
+            parsed(command, [*words, name, sample])
+        except UsageError:
+            continue
+        return [name, sample]
+    raise AssertionError(f"no sample fits {name} of {command}")
+
+
+def declared(options: str) -> set[str]:
+    return set(options.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_table_names_all_parameters_of_a_command_and_no_others(command: str) -> None:
+    options = COMMANDS[command]
+    by_mode = {name for choice in options.choices for mode in choice for name in declared(mode.options)}
+    assert not by_mode & declared(options.always)
+    assert by_mode | declared(options.always) == {param.name for param in PARSER[command].params}
+
+
+def test_every_mode_has_a_command_line() -> None:
+    assert {command: set(modes) for command, modes in MINIMAL.items()} == {
+        command: {mode.phrase for choice in options.choices for mode in choice} for command, options in COMMANDS.items()
+    }
+
+
+@pytest.mark.parametrize(("command", "choice", "mode"), MODES)
+def test_an_option_is_refused_in_the_modes_where_it_has_no_effect(command: str, choice: Choice, mode: Mode) -> None:
+    words = MINIMAL[command][mode.phrase].split()
+    conditional = {name for other in choice for name in declared(other.options)}
+    for param in PARSER[command].params:
+        if param.name not in conditional:
+            continue
+        more = words_of(command, param, words)
+        if param.name in declared(mode.options):
+            more = [] if set(param.opts) & set(words) or param.param_type_name == "argument" else more
+            context = parsed(command, [*words, *more])
+            assert mode.holds(context.params), (words, more)
+            assert ignored(choice, context) is None, more
+            continue
+        works = " or ".join(other.phrase for other in choice if param.name in declared(other.options))
+        with pytest.raises(InputError) as refused:  # the command line exits with 2
+            ROOT.main([*command.split(), *words, *more], "recprism", standalone_mode=False)
+        assert str(refused.value) == f"{parameter_name(param)} has no effect {mode.phrase}; it works {works}"
+
+
+def test_every_option_works_in_some_mode() -> None:
+    for command, options in COMMANDS.items():
+        for param in PARSER[command].params:
+            lines = [line.split() for line in MINIMAL[command].values()]
+            given = [[*line, *words_of(command, param, line)] for line in lines if param.param_type_name == "option"]
+            contexts = [parsed(command, words) for words in (given or lines)]
+            accepted = [not any(ignored(choice, context) for choice in options.choices) for context in contexts]
+            assert any(accepted), (command, param.name)
+
+
+def test_a_value_that_equals_the_default_was_given_too(recprism: Callable[..., Any]) -> None:
+    refused = recprism("train", "--resume", "run", "--seed", "0")
+    assert (refused.code, "--seed has no effect with --resume; it works for a new run" in refused.err) == (2, True)
