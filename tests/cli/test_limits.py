@@ -171,6 +171,19 @@ def test_a_setting_of_none_is_kept_and_read_back(world: Path, ok: Recprism) -> N
     ok(*words, "--set", "patience=none", "-o", "new")
     assert Run.open("new").config.model.settings["patience"] is None
     assert 'patience = "none"' in (world / "new" / "config.toml").read_text()
-    ok("search", "run", "--preset", "shared", "--goal", "ilad", "--set", "patience=none", "--set", "iterations=2")
+    ok(
+        "search",
+        "run",
+        "--preset",
+        "shared",
+        "--goal",
+        "ilad",
+        "--set",
+        "patience=none",
+        "--set",
+        "k=5",
+        "--set",
+        "iterations=2",
+    )
     found = Run.open("run").config.diversify
     assert found is not None and found.settings["patience"] is None

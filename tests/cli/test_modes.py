@@ -65,8 +65,6 @@ MINIMAL = {
         "without --subtopic-column": "lists.csv",
         "with --against": "run --against run",
         "without --against": "run",
-        "with --base": "run --base",
-        "without --base": "run",
         "for a run, with --run or with --against": "lists.csv --against run",
         "for a file of lists without --run and --against": "lists.csv",
         "with --run or --held-out": "lists.csv --held-out h.csv",
@@ -77,8 +75,6 @@ MINIMAL = {
     "recommend": {
         "with --live": "run --live",
         "without --live": "run",
-        "with --base": "run --base",
-        "without --base": "run",
     },
     "audit": {
         "for a run": "run",

@@ -48,6 +48,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, ok: Recprism) -> Iterator[Pat
         yield folder
 
 
+EDITED = ("--budget", "0.5", "--confidence", "0.5", "--allow-violations")
 SEARCHED = ["--goal", "subtopic_coverage", "--set", "iterations=5", "--set", "side=item"]
 
 
@@ -147,7 +148,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "report": [["report", "run"]],
     "diversify": [
-        ["diversify", "run", "--budget", "0.4", "--ban", '"a,b",007', "--ban", "7", "--pin", "1=🎬 film", "--overwrite"]
+        ["diversify", "run", *EDITED, "--ban", '"a,b",007', "--ban", "7", "--pin", "1=🎬 film", "--overwrite"]
     ],
     "search": [["search", "run", *SEARCHED, "--overwrite"]],
 }
@@ -179,7 +180,7 @@ def test_studio(shop: Path) -> None:
 
 
 def test_banned_ids_never_appear_and_pinned_ones_do(shop: Path, ok: Recprism) -> None:
-    ok("diversify", "run", "--budget", "0.4", "--ban", '"a,b",007', "--pin", "1=🎬 film", "--overwrite")
+    ok("diversify", "run", *EDITED, "--ban", '"a,b",007', "--pin", "1=🎬 film", "--overwrite")
     asked = Run(shop / "run").config.diversify
     assert asked is not None and asked.within is not None
     assert asked.within.constraints.banned == ["a,b", "007"]

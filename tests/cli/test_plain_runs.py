@@ -10,7 +10,7 @@ import pytest
 from recprism.runs.run import Run
 
 TRAIN = ("--set", "dim=4", "--set", "epochs=1", "--device", "cpu")
-WORKING = [["evaluate"], ["audit"], ["report", "--draws", "0"], ["recommend"], ["data", "stats"]]
+WORKING = [["evaluate"], ["audit"], ["report"], ["recommend"], ["data", "stats"]]
 NEEDS_CATEGORIES = [["diversify", "--budget", "0.1"], ["frontier"], ["search"]]
 
 
@@ -44,7 +44,7 @@ def test_integer_ids_without_categories(ok: Any, recprism: Any) -> None:
 @pytest.mark.parametrize("about", [["--subtopics", "weights.csv"], []], ids=["categories", "none"])
 def test_one_user(ok: Any, about: list[str]) -> None:
     ok("train", "--data", "one.csv", "-o", "run", *about, *TRAIN)
-    for words in (["evaluate"], ["audit"], ["report", "--draws", "0"]):
+    for words in (["evaluate"], ["audit"], ["report"]):
         ok(*in_run(words, "run"))
 
 

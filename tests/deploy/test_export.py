@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from recprism.budget.diversified import within_budget
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
-from recprism.data import Incidence
+from recprism.data import Dataset, Incidence
 from recprism.deploy._adapter_export import learn_adapter, write_onnx
 from recprism.deploy._export_formats import FORMATS, NPZ
 from recprism.deploy.export import as_expected, blended, export_run, load_export, pair
@@ -64,16 +65,18 @@ def test_every_format_gives_the_same_bits_back(user_side: Run, tmp_path: Path, t
 
 
 @pytest.mark.parametrize("to", list(FORMATS))
-def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run) -> None:
+def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run, small: Dataset) -> None:
     shutil.copytree(base.path, tmp_path / "run")
     run = Run.open(tmp_path / "run")
-    factors = run.factors()
+    factors, split = run.factors(), run.split()
     named = ["a," + ("ü" if at % 2 else '"') + str(at) for at in range(factors.n_items)]
     bias = np.linspace(-1, 1, factors.n_items, dtype=np.float32)
+    about = small.attributes.with_columns(pl.Series("item_id", named))
+    run.save_data(replace(small, attributes=about), replace(split, item_ids=np.array(named, dtype=object)))
     run.save_factors(
         Factors.from_arrays(factors.user, factors.item, user_ids=factors.user_ids, item_ids=named, item_bias=bias)
     )
-    export_run(run, tmp_path / "out", to, part="test")  # the split has other ids
+    export_run(run, tmp_path / "out", to, part="test")
     read = load_export(tmp_path / "out")
     assert read.item_ids.tolist() == named
     wanted, found = (it.rank(10)[0] for it in (run.factors(), read))

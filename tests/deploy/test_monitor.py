@@ -217,4 +217,4 @@ def test_exit_codes_and_files(
     plain = Run.open(shutil.copytree(run.path, tmp_path / "plain"))
     (plain.path / "delta.safetensors").unlink()
     assert call("monitor", plain.path, "--lists", good) == 2
-    assert "recprism diversify" in capsys.readouterr().err
+    assert "delta.safetensors: is missing" in capsys.readouterr().err

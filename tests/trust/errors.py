@@ -139,7 +139,6 @@ evaluate lists.csv --part validation
 evaluate lists.csv --run run --missing drop
 evaluate lists.csv --catalogue-size 1
 evaluate lists.csv -m paper
-evaluate run --base --name bold
 evaluate lists.csv --subtopics nocolumn.csv
 evaluate lists.csv --subtopics a.csv
 evaluate lists.csv --items nocolumn.csv

@@ -113,7 +113,7 @@ class CMB(CMBSettings):
     def require_items(self, n_items: int) -> None:
         """Raise an error if the lists would hold the whole catalogue, so that no change could show."""
         if self.k >= n_items:
-            raise InputError(f"k is {self.k} and there are {n_items} items; pass a k below the number of items")
+            raise InputError(f"k is {self.k} and there are {n_items} items; set a smaller k (--set k=10)")
 
     # -- using --------------------------------------------------------------------------------------------------------
 
