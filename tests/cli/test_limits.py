@@ -187,3 +187,18 @@ def test_a_setting_of_none_is_kept_and_read_back(world: Path, ok: Recprism) -> N
     )
     found = Run.open("run").config.diversify
     assert found is not None and found.settings["patience"] is None
+
+
+@pytest.mark.parametrize(
+    "line", ["diversify run --budget 1% --budget 50%", "recommend run --part nonsense --part test", "train -o a -o b"]
+)
+def test_a_second_value_of_an_option_is_refused(world: Path, recprism: Recprism, line: str) -> None:
+    found = recprism(*line.split())
+    assert found.code == 2
+    assert "is given twice; give it once" in found.err
+
+
+def test_a_sentence_is_one_line_whatever_it_quotes(world: Path, recprism: Recprism) -> None:
+    found = recprism("evaluate", "a\nb\x1b[31m")
+    assert found.code == 2
+    assert found.err.count("\n") == 1 and "a\\nb\\x1b" in found.err

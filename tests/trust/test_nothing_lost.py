@@ -108,3 +108,36 @@ def test_training_again_keeps_the_old_run_until_it_has_ended(
     assert not run.is_diversified()
     assert run.factors().dim == 4
     assert not (run.path / ".training").exists()
+
+
+def test_a_result_without_its_certificate_is_refused(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    run.file("certificate.json").unlink()
+    for command in ("report", "evaluate", "recommend"):
+        assert call(command, run.path) == 2
+        assert "certificate.json: is missing" in capsys.readouterr().err
+    assert call("evaluate", run.path, "--base", "-m", "ndcg@10", "--bootstrap", "0") == 0
+
+
+@pytest.mark.parametrize("name", ["factors.safetensors", "delta.safetensors", "subtopics.parquet", "items.parquet"])
+def test_one_changed_byte_is_noticed(run: Run, call: Call, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run.file(name)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert call("evaluate", run.path, "-m", "subtopic_coverage@10", "--bootstrap", "0") == 2
+    assert name in capsys.readouterr().err
+
+
+def test_lists_that_are_kept_and_damaged_are_made_again(run: Run, call: Call, tmp_path: Path) -> None:
+    """One byte changed in a stored path, or in live vectors, changes no answer."""
+    out = tmp_path / "lists.parquet"
+    assert call("audit", run.path, "--goal", "sc", "--json") == 0
+    assert call("recommend", run.path, "--live", "-o", out) == 0
+    wanted = out.read_bytes()
+    for name in ("path.subtopic_coverage.safetensors", "live.safetensors"):
+        data = bytearray(run.file(name).read_bytes())
+        data[-100] ^= 1
+        run.file(name).write_bytes(data)
+    assert call("audit", run.path, "--goal", "sc", "--json") == 0
+    assert call("recommend", run.path, "--live", "-o", out) == 0
+    assert out.read_bytes() == wanted

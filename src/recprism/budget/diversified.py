@@ -210,9 +210,6 @@ def within_budget(
     found = None
     if certificate.last is not None:
         found = served_at(scenario, goal, steps[certificate.last], side=side)
-    for kept in (judge, scenario):
-        kept.keep_lists(goal)
-        kept.keep_lists(goal, served=True)
     step()
     about: dict[str, Any] = {
         "certificate": certificate,

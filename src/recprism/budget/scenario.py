@@ -127,6 +127,13 @@ class Scenario(Displayed):
         if self._store is not None:
             self._store.write(goal, self._kind(served), self.known_lists(goal, served=served))
 
+    def keep_path(self, goal: str) -> None:
+        """Hand all known lists of a path to the store: those of every part, of the rule and of compiled vectors."""
+        others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
+        for scenario in (self, *others):
+            for served in (False, True):
+                scenario.keep_lists(goal, served=served)
+
     def _kind(self, served: bool) -> str:
         """Return what the store calls these lists; other constraints make other lists."""
         kind = f"{self.part}-served" if served else self.part

@@ -11,6 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from recprism.cli._modes import refuse_ignored
 from recprism.cli._output import say
+from recprism.cli._usage import parameter_name
+from recprism.errors import InputError
 
 
 class Command(TyperCommand):
@@ -18,6 +20,15 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _with_plain_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse a second value of an option that takes one: the parser would forget the first."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for param in set(given):
+            takes_one = not (param.multiple or getattr(param, "is_flag", False) or param.param_type_name == "argument")
+            if takes_one and given.count(param) > 1:
+                raise InputError(f"{parameter_name(param)} is given twice; give it once")
+        return list(super().parse_args(ctx, args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, unless an option was given that has no effect; Ctrl-C prints one line."""

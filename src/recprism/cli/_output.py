@@ -65,7 +65,8 @@ def print_sentence(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print an error."""
+    """Print an error in one line: a value that it quotes may hold control characters."""
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     stderr.print("error:", text, style="bold red" if stderr.is_terminal else None, markup=False, highlight=False)
 
 

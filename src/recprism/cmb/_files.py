@@ -16,7 +16,7 @@ import torch
 
 from recprism.cmb._learning import Learned
 from recprism.cmb.history import Progress
-from recprism.data._bound import hash_of, note, noted_in_tensors, require_bound
+from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._files import atomic_path, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -55,7 +55,11 @@ def write_cmb(
     text = json.dumps(about)
     base.save(base_folder / "factors.safetensors", made_from=made_from)
     write_text(folder / "cmb.json", text)
-    bound = {"cmb.json": hash_of(text.encode()), "factors.safetensors": hash_of(base_folder / "factors.safetensors")}
+    bound = {
+        CONTENTS: contents_of(arrays),
+        "cmb.json": hash_of(text.encode()),
+        "factors.safetensors": hash_of(base_folder / "factors.safetensors"),
+    }
     with atomic_path(folder / "delta.safetensors") as temporary:
         save_file(arrays, temporary, note(**bound))
 
@@ -77,10 +81,13 @@ def read_cmb(folder: Path, make: Callable[..., Model], base_folder: Path) -> tup
     delta = folder / "delta.safetensors"
     files = (folder / "cmb.json", base_folder / "factors.safetensors")
     hashes = {file.name: hash_of(file) for file in files}
-    require_bound(delta, noted_in_tensors(delta), hashes, "run `recprism search` again with --overwrite")
+    noted, again = noted_in_tensors(delta), "run `recprism search` again with --overwrite"
+    require_bound(delta, noted, hashes, again)
     try:
         about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
-        sides = {name: torch.from_numpy(array) for name, array in load_file(delta).items()}
+        arrays = load_file(delta)
+        require_contents(delta, arrays, noted, again)
+        sides = {name: torch.from_numpy(array) for name, array in arrays.items()}
         model = make(**about["settings"])
         history = Progress.from_json(about["history"]).steps
         learned = Learned(Perturbation(**sides), history, bool(about["converged"]))
@@ -88,6 +95,8 @@ def read_cmb(folder: Path, make: Callable[..., Model], base_folder: Path) -> tup
         raise InputError(
             f"{missing.filename or folder}: no such file; a saved CMB has cmb.json and delta.safetensors"
         ) from None
+    except InputError:
+        raise
     except (SafetensorError, ValueError, KeyError, TypeError) as broken:
         raise InputError(f"{folder}: not a CMB written by recprism ({broken})") from None
     return model, learned, Factors.load(base_folder / "factors.safetensors")

@@ -9,9 +9,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recprism.errors import InputError
 
+CONTENTS = "contents"
+"""What a record calls the hash of the arrays in its own file."""
 NOTE = "facts"
 """The single key of a header that holds the record: several keys would be written in any order."""
 
@@ -30,6 +36,21 @@ def hash_of(content: Path | bytes) -> str:
 def note(**hashes: str) -> dict[str, str]:
     """Return the record for a header of safetensors or Parquet; names without a hash are left out."""
     return {NOTE: json.dumps({name: value for name, value in sorted(hashes.items()) if value})}
+
+
+def contents_of(tensors: Mapping[str, NDArray[Any]]) -> str:
+    """Return sixteen letters of the hash of named arrays; no checksum of safetensors does this."""
+    digest = hashlib.sha256()
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def require_contents(path: Path, tensors: Mapping[str, NDArray[Any]], noted: Mapping[str, str], advice: str) -> None:
+    """Raise an error if the arrays of a file are not those that were written; without a record, nothing is compared."""
+    if CONTENTS in noted and noted[CONTENTS] != contents_of(tensors):
+        raise InputError(f"{path}: damaged (it does not hold the numbers that were written); {advice}")
 
 
 def noted_in_tensors(path: Path) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import StickyScenario
-from recprism.errors import InputError, StorageError
+from recprism.errors import StorageError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.train import lists_to_frame, ranked, rows_of
@@ -98,11 +98,6 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
     found, asked = run.diversified(), budget_of(run)
     if asked is None or asked.side == "item":
         return found.factors
-    if run.certificate() is None:
-        raise InputError(
-            f"{run.path}: has lost certificate.json, which says how far to diversify; "
-            f"run `recprism diversify {run.argument} --budget {asked.budgets.get('ndcg@10', 0.01):g} --overwrite`"
-        )
     user = run.load_live()
     if user is None:
         made_from = run.live_fingerprint()

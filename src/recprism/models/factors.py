@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
-from recprism.data._bound import hash_of, note, noted_in_tensors, require_bound
+from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._checks import float32_array
 from recprism.data._files import atomic_path, readable, write_text
 from recprism.data._ids import as_id_array, id_positions, show
@@ -216,10 +216,11 @@ class Factors(Displayed):
             "settings": dict(self.settings),
         }
         id_file, text = path.with_suffix(".json"), json.dumps(about, ensure_ascii=False)
-        bound = note(**{id_file.name: hash_of(text.encode()), **(made_from or {})})
+        hashes = {CONTENTS: contents_of(tensors), id_file.name: hash_of(text.encode()), **(made_from or {})}
         write_text(id_file, text)
         with atomic_path(path) as temporary:
-            save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, temporary, bound)
+            arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+            save_file(arrays, temporary, note(**hashes))
 
     @classmethod
     def load(cls, path: str | Path, *, mapped: bool = False) -> Factors:
@@ -240,7 +241,10 @@ class Factors(Displayed):
         with readable(path, "not factors written by recprism", advice):
             tensors = mapped_tensors(path) if mapped else load_file(path)
             ids = path.with_suffix(".json")
-            require_bound(path, noted_in_tensors(path), {ids.name: hash_of(ids)}, advice)
+            noted = noted_in_tensors(path)
+            require_bound(path, noted, {ids.name: hash_of(ids)}, advice)
+            if not mapped:
+                require_contents(path, tensors, noted, advice)
             about = json.loads(ids.read_text(encoding="utf-8"))
             user, item = tensors["user"], tensors["item"]
             user_ids, item_ids, settings = about["user_ids"], about["item_ids"], dict(about.get("settings", {}))

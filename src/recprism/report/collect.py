@@ -264,7 +264,9 @@ def _happened(run: Run) -> list[tuple[str, str]]:
     kinds = {str(event["event"]).partition(" ")[0] for event in events}
     found = [(_moment(event["time"]), str(event["event"])) for event in events]
     incomplete = not kinds & {"trained", "imported"} or (run.is_diversified() and "diversified" not in kinds)
-    return [*found, ("then", "events.jsonl does not say how it ended")] if incomplete and run.has_events() else found
+    if not run.has_events():
+        return [("unknown", "events.jsonl is missing")]
+    return [*found, ("then", "events.jsonl does not say how it ended")] if incomplete else found
 
 
 def _neighbours(run: Run) -> list[tuple[str, str]]:

@@ -137,9 +137,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
 
 def _within(run: Run, asked: BudgetConfig) -> str:
     kept = run.certificate()
-    if kept is None:
-        again = "recprism diversify RUN --budget SHARE --overwrite"
-        return f"The certificate is missing: make the result again with `{again}`."
+    assert kept is not None  # a budget was given
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._bound import CONTENTS, NOTE, contents_of
 from recprism.data._files import atomic_path
 
 
@@ -19,7 +20,7 @@ def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mappin
 
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     with atomic_path(path) as temporary:
-        save_file(arrays, temporary, metadata={"facts": json.dumps(dict(facts))})
+        save_file(arrays, temporary, metadata={NOTE: json.dumps({**facts, CONTENTS: contents_of(arrays)})})
 
 
 def read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -32,7 +33,10 @@ def read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
     try:
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})["facts"])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118 - not a mapping
+            facts = json.loads((file.metadata() or {})[NOTE])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        if facts.pop(CONTENTS, None) != contents_of(tensors):
+            raise ValueError("it does not hold the numbers that were written")
+        return tensors, facts
     except (SafetensorError, KeyError, json.JSONDecodeError) as broken:
         raise ValueError(str(broken)) from None

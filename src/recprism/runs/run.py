@@ -35,6 +35,7 @@ from recprism.data._bound import noted_in_tensors, require_bound
 from recprism.data._files import is_left_over, readable
 from recprism.errors import InputError
 from recprism.runs._lock import LOCK, held, unchanged
+from recprism.runs._run_parts.data import DATA
 from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.results import OF_RESULT, RunResults
 from recprism.runs._run_parts.stage import RESULT, SEARCH, TRAINING, begin, commit, complete, discard, file_names, tidy
@@ -198,7 +199,7 @@ class Run(RunResults):
             "factors.safetensors": f"run `recprism train -o {self.path} --overwrite`",
             "delta.safetensors": f"make the result of {self.argument} again with --overwrite",
         }
-        now = self._files.hashes("split.parquet", "factors.safetensors", "cmb.json", "result.json")
+        now = self._files.hashes(*DATA, "factors.safetensors", "cmb.json", "result.json")
         for name, again in advice.items():
             path = self.file(name)
             if path.exists():

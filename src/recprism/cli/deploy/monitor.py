@@ -79,12 +79,13 @@ def monitor(
     from recprism.deploy.monitor import monitor
     from recprism.deploy.retention import Retention
     from recprism.metrics.evaluation import frame_of
-    from recprism.runs._tables import write_table
+    from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.run import Run
 
     mapped = column_map(columns, ("user_id", "item_id", "rank", "day"))
     if day_column is not None and "day" in mapped:
         raise InputError("--day-column and --column day= name the same column; give one of them")
+    require_table_name(output)
     run = Run.open(run_directory, name)
     with progress_of_steps() as on_step:
         found = monitor(

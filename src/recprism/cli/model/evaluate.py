@@ -105,11 +105,12 @@ def evaluate(
     - `recprism evaluate lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
     """
     from recprism.metrics import compare
-    from recprism.runs._tables import write_table
+    from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.list_files import SideFiles, audit_against_run, audit_lists
     from recprism.runs.jobs.train import evaluate_run, metric_names, part_named
     from recprism.runs.run import Run
 
+    require_table_name(output)
     names, where = metric_names(metrics), part_named(part)
     if not target.exists():
         raise InputError(f"{target}: no such run directory or file of lists")

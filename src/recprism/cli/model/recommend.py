@@ -62,10 +62,11 @@ def recommend(
     import polars as pl
 
     from recprism.deploy.live import recommend_live
-    from recprism.runs._tables import write_table
+    from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.train import part_named, recommend
     from recprism.runs.run import Run
 
+    require_table_name(output)
     run, figures = Run.open(run_directory, name), None
     wanted = None if users is None else comma_words(users, "--users")
     kept = None

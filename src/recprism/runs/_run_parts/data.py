@@ -23,6 +23,9 @@ from recprism.runs._long_tables import split_from_table, split_table, subtopics_
 from recprism.runs._run_parts.folder import RunFolder
 from recprism.runs._tensor_files import read_tensors, write_tensors
 
+DATA = ("split.parquet", "items.parquet", "subtopics.parquet")
+"""The data of a run. The vectors record their hashes, so that no file of them changes unnoticed."""
+
 
 class RunData(RunFolder):
     """Reads and writes the data and the trained model of a run."""
@@ -84,7 +87,7 @@ class RunData(RunFolder):
 
     def save_factors(self, factors: Factors) -> None:
         """Write the trained vectors, bound to the split."""
-        factors.save(self.folder / "factors.safetensors", made_from=self._files.hashes("split.parquet"))
+        factors.save(self.folder / "factors.safetensors", made_from=self._files.hashes(*DATA))
 
     def has_factors(self) -> bool:
         """Whether the run has a trained model."""
@@ -95,6 +98,6 @@ class RunData(RunFolder):
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
         require_rights(self.folder / "factors.safetensors")
-        path, now = self.folder / "factors.safetensors", self._files.hashes("split.parquet")
+        path, now = self.folder / "factors.safetensors", self._files.hashes(*DATA)
         require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
         return Factors.load(path)

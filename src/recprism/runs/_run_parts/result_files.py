@@ -17,12 +17,13 @@ from recprism._version import __version__
 from recprism.budget.certificate import Certificate
 from recprism.budget.diversified import Diversified
 from recprism.cmb import CMB
-from recprism.data._bound import hash_of, note, noted_in_tensors, require_bound
+from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._files import atomic_path, write_text
-from recprism.errors import InputError
+from recprism.errors import InputError, RecprismError
 from recprism.models import Factors, Perturbation
 
 RESULT, CHANGE, BASE = "result.json", "delta.safetensors", "factors.safetensors"
+AGAIN = "run the command that made it again"
 
 
 def write_result(found: Diversified, folder: Path, base_folder: Path, made_from: Mapping[str, str]) -> None:
@@ -42,7 +43,7 @@ def write_result(found: Diversified, folder: Path, base_folder: Path, made_from:
     text = json.dumps({**about, "provenance": {"recprism": __version__, **found.provenance}})
     found.base.save(base_folder / BASE, made_from=made_from)
     write_text(folder / RESULT, text)
-    bound = {RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
+    bound = {CONTENTS: contents_of(arrays), RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
     with atomic_path(folder / CHANGE) as temporary:
         save_file(arrays, temporary, note(**bound))
 
@@ -62,14 +63,16 @@ def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | 
 
     files = (folder / RESULT, base_folder / BASE)
     noted = noted_in_tensors(folder / CHANGE)
-    require_bound(
-        folder / CHANGE, noted, {file.name: hash_of(file) for file in files}, "run the command that made it again"
-    )
+    require_bound(folder / CHANGE, noted, {file.name: hash_of(file) for file in files}, AGAIN)
     try:
         about = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        change = Perturbation(**{name: torch.from_numpy(array) for name, array in load_file(folder / CHANGE).items()})
+        arrays = load_file(folder / CHANGE)
+        require_contents(folder / CHANGE, arrays, noted, AGAIN)
+        change = Perturbation(**{name: torch.from_numpy(array) for name, array in arrays.items()})
         facts = (str(about["goal"]), str(about["side"]), float(about["trade_off"]))
         provenance = dict(about["provenance"])
+    except RecprismError:
+        raise
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as broken:
         raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
     certificate = None if certified is None else Certificate.from_dict(certified["certificate"])

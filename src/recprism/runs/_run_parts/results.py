@@ -13,7 +13,7 @@ from recprism.data._files import require_rights, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs._run_parts.constraints import numbered
-from recprism.runs._run_parts.data import RunData
+from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.lists import TRAINED, RunLists
 from recprism.runs._run_parts.result_files import read_result, write_result
@@ -57,7 +57,7 @@ class RunResults(RunData, RunLists):
         if measured is None:
             self.file("metrics.parquet").unlink(missing_ok=True)  # of the result that is replaced
         before = self._files.hashes("factors.safetensors")
-        folder, made_from = self.file("delta.safetensors").parent, self._files.hashes("split.parquet")
+        folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
         self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
         if found.search is None:
             write_result(found, folder, self.folder, made_from)
@@ -107,8 +107,18 @@ class RunResults(RunData, RunLists):
         write_text(self.file("certificate.json"), json.dumps(self._files.bound_facts(facts), indent=1))
 
     def certificate(self) -> dict[str, Any] | None:
-        """Return certificate.json: what the change costs at most; None if no budget was given."""
-        return self._files.read_facts("certificate", "diversify")
+        """Return certificate.json: what the change costs at most; None if no budget was given.
+
+        Raises:
+            InputError: If a budget was given, and the file is gone.
+        """
+        found, asked = self._files.read_facts("certificate", "diversify"), self.config.diversify
+        if found is None and asked is not None and asked.within is not None:
+            raise InputError(
+                f"{self.file('certificate.json')}: is missing, and says what the result of {self.argument} costs and "
+                "how far it goes; put it back, or make the result again with --overwrite"
+            )
+        return found
 
     def save_explanation(self, facts: Mapping[str, Any]) -> Path:
         """Write explanation.json, bound to the served vectors."""

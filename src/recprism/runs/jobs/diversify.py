@@ -158,8 +158,9 @@ def diversify_within(
     Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
+    scenario = scenario_of(run, constraints=asked.constraints)
     kept = within_budget(
-        scenario_of(run, constraints=asked.constraints),
+        scenario,
         asked.goal,
         asked.budgets,
         side=asked.side,
@@ -168,6 +169,8 @@ def diversify_within(
         on_step=on_step,
     )
     keep_result(run, asked, kept, kept.to_dict())
+    if kept.is_changed:
+        scenario.keep_path(kept.goal)
     return kept
 
 
