@@ -47,9 +47,8 @@ def studio(
     - `recprism studio runs --port 0`
     """
     try:
-        import uvicorn
-
         from recprism.studio import create_app
+        from recprism.studio.connections import server
         from recprism.studio.safety import is_loopback
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(
@@ -62,8 +61,7 @@ def studio(
     say(f"recprism studio: {where}   (Ctrl-C ends it)")
     if open_browser:
         typer.launch(where)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-    uvicorn.Server(config).run(sockets=[listener])
+    server(app).run(sockets=[listener])
 
 
 def _run_directories(named: list[Path]) -> list[Path]:
@@ -82,11 +80,12 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host.strip("[]"), port))
         listener.listen()  # a browser that follows the link at once waits instead of being refused
-    except OSError as problem:
+    except (OSError, UnicodeError) as problem:
         listener.close()
-        raise InputError(
-            f"cannot listen on {host}:{port} ({os.strerror(problem.errno or 0)}); choose another --port or --host"
-        ) from None
+        # Names that cannot be resolved: gaierror has numbers of its own, and long or empty labels cannot be encoded.
+        unknown = isinstance(problem, UnicodeError | socket.gaierror)
+        why = "not an address of this machine" if unknown else os.strerror(getattr(problem, "errno", None) or 0)
+        raise InputError(f"cannot listen on {host}:{port} ({why}); choose another --port or --host") from None
     return listener
 
 
