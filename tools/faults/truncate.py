@@ -20,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def call(words: tuple[str, ...]) -> Answer:
             code = int(ended.code or 0)
         except BaseException as fault:
             code = -1
-            err.write(f"{type(fault).__name__}: {fault}")
+            err.write("".join(traceback.format_exception(fault)))
     return code, out.getvalue(), err.getvalue()
 
 

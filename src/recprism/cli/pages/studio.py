@@ -55,13 +55,13 @@ def studio(
             f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
         ) from None
     key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
-    app = create_app(_run_directories(runs), result=name, host=host, token=key)
-    listener = _listen(host, port)
-    where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
-    say(f"recprism studio: {where}   (Ctrl-C ends it)")
-    if open_browser:
-        typer.launch(where)
-    server(app).run(sockets=[listener])
+    with _listen(host, port) as listener:  # before the runs are opened, which writes into them
+        app = create_app(_run_directories(runs), result=name, host=host, token=key)
+        where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
+        say(f"recprism studio: {where}   (Ctrl-C ends it)")
+        if open_browser:
+            typer.launch(where)
+        server(app).run(sockets=[listener])
 
 
 def _run_directories(named: list[Path]) -> list[Path]:
