@@ -13,9 +13,11 @@ long gets Ctrl-C. Nothing is sent over a network, and the studio ends when it wo
 from __future__ import annotations
 
 import argparse
+import ast
+import atexit
 import collections
 import contextlib
-import dis
+import functools
 import hashlib
 import inspect
 import json
@@ -30,12 +32,12 @@ import signal
 import socket
 import sys
 import tempfile
+import textwrap
 import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 from kill import BUDGET, ITEMS, MODEL
@@ -91,8 +93,9 @@ def grammar() -> dict[tuple[str, ...], list[Parameter]]:
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
-RUNS = ("base", "whole", "whole", "found", "searching", "training")
+RUNS = ("base", "whole", "whole", "whole", "found", "found", "searching", "training")
 TABLES = ("a.csv", "items.csv", "lists.csv", "mixed.csv", "clicks.csv", "reviews.json", "mentions.csv", "features.csv")
+DATA_SETS = ("ml-latest-small", "ml-1m")
 METRICS = ("ndcg@10", "recall@5", "subtopic_coverage", "subtopic_coverage@10", "ilad", "catalogue_coverage@10")
 SHARES = ("0.05", "5%", "0.5", "30%", "0", "1")
 GOOD: dict[str, tuple[str, ...]] = {
@@ -105,11 +108,11 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("k", "hidden", "subtopic_level"), ("1", "5", "10", "20")),
     **dict.fromkeys(("held_out", "train", "interactions"), ("a.csv", "clicks.csv")),
     **dict.fromkeys(("name", "against_name", "like_name"), (NAMED, "third")),
-    **dict.fromkeys(("draws", "controls"), ("0", "1", "2")),
+    **dict.fromkeys(("draws", "controls"), ("0", "40")),
     "output": ("new", "new.csv", "new.html", "deep/new.parquet", "new.npz"),
     "junit": ("new.xml",),
     "target": ("whole", "base", "found", "lists.csv", "mixed.csv"),
-    "folder": (".", "whole"),
+    "folder": (".", "vectors"),
     "source": ("a.csv", "ml-latest-small"),
     "data": ("a.csv",),
     "model": ("bprmf", "ease", "popularity", "lightgcn"),
@@ -153,7 +156,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "pin": ("1=5", "2=7"),
     "min_share": ("k1=10%",),
     "max_share": ("k1=50%", "0.5"),
-    "executor": ("threads", "serial"),
+    "executor": ("local",),
     "factor": ("0=0", "1=2", "0=-1"),
     "features": ("0", "0,1"),
     "grid": ("full", "ml-1m:bprmf"),
@@ -194,9 +197,9 @@ HOSTILE = (
 QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("train",): ("--data", "a.csv", "-o", "new", "--set", "epochs=1", "--set", "dim=4", "--device", "cpu"),
     ("search",): ("--set", "iterations=2"),
-    ("explain",): ("--draws", "1"),
+    ("explain",): ("--draws", "0"),
     ("report",): ("--draws", "0"),
-    ("erase",): ("--draws", "1", "--controls", "1"),
+    ("erase",): ("--draws", "0"),
     ("diversify",): ("--budget", "30%", "--overwrite"),
     ("refit",): ("--like", "whole", "--overwrite"),
     ("evaluate",): ("--bootstrap", "0"),
@@ -242,8 +245,8 @@ def make_line(number: int, seed: int, known: dict[tuple[str, ...], list[Paramete
     if "run_directory" in by_name and by_name["run_directory"] not in wanted and luck.random() < 0.8:
         wanted.append(by_name["run_directory"])
     wanted += luck.sample(optional, min(len(optional), luck.choice((0, 1, 1, 1, 2, 2, 3, 5))))
-    if luck.random() < 0.1 and wanted:
-        wanted.append(luck.choice(wanted))
+    if luck.random() < 0.1 and any(not it.is_argument for it in wanted):
+        wanted.append(luck.choice([it for it in wanted if not it.is_argument]))
     luck.shuffle(wanted)
     pieces, nonsense = [], set()
     for one in wanted:
@@ -260,7 +263,7 @@ def make_line(number: int, seed: int, known: dict[tuple[str, ...], list[Paramete
 
 
 def _value(one: Parameter, luck: random.Random) -> str:
-    good = luck.choice(GOOD.get(one.name, HOSTILE))
+    good = luck.choice(DATA_SETS if one.is_argument and one.name == "name" else GOOD.get(one.name, HOSTILE))
     kind = luck.random()
     if kind < 0.78:
         return good
@@ -284,29 +287,42 @@ def _written(one: Parameter, value: str, luck: random.Random) -> tuple[str, ...]
 
 
 class Reads:
-    """A trace function that notes which parameters the function of a command has read."""
+    """Notes which parameters the function of a command reads: every use of a parameter in it becomes a call."""
 
     def __init__(self) -> None:
-        functions = (inspect.unwrap(command.callback) for command in commands().values())
-        self._names = {function.__code__: self._loads(function.__code__) for function in functions}
         self.names: set[str] = set()
-        self.was_called = False
+        for command in commands().values():
+            self._watch(inspect.unwrap(command.callback))
 
-    @staticmethod
-    def _loads(code: CodeType) -> dict[int, tuple[str, ...]]:
-        loads = (it for it in dis.get_instructions(code) if it.opname.startswith("LOAD_") and "CONST" not in it.opname)
-        return {it.offset: it.argval if isinstance(it.argval, tuple) else (str(it.argval),) for it in loads}
+    def _watch(self, function: Any) -> None:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        definition: Any = tree.body[0]
+        inputs = {it.arg for it in (*definition.args.args, *definition.args.kwonlyargs)}
+        definition.body = [_Watched(inputs).visit(it) for it in definition.body]
+        for it in (*definition.args.args, *definition.args.kwonlyargs):
+            it.annotation = None
+        definition.args.defaults, definition.args.kw_defaults = [], [None] * len(definition.args.kwonlyargs)
+        definition.decorator_list, definition.returns = [], None
+        made: dict[str, Any] = {}
+        exec(compile(ast.fix_missing_locations(tree), function.__code__.co_filename, "exec"), made)
+        function.__code__ = made[function.__name__].__code__
+        function.__globals__["_noted"] = self._noted
 
-    def __call__(self, frame: FrameType, _event: str, _argument: Any) -> Any:
-        if frame.f_code not in self._names:
-            return None
-        self.was_called = frame.f_trace_opcodes = True
-        return self._inside
+    def _noted(self, name: str, value: Any) -> Any:
+        self.names.add(name)
+        return value
 
-    def _inside(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "opcode":
-            self.names.update(self._names[frame.f_code].get(frame.f_lasti, ()))
-        return self._inside
+
+class _Watched(ast.NodeTransformer):
+    """Replaces a use of a parameter by ``_noted(its name, it)``."""
+
+    def __init__(self, inputs: set[str]) -> None:
+        self.inputs = inputs
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or node.id not in self.inputs:
+            return node
+        return ast.Call(ast.Name("_noted", ast.Load()), [ast.Constant(node.id), node], [])
 
 
 # -- the folder -------------------------------------------------------------------------------------------------------
@@ -360,7 +376,7 @@ def _tables(folder: Path) -> None:
         np.save(folder / "vectors" / f"{name}.npy", generator.normal(size=(count, 4)).astype(np.float32))
         np.save(folder / "vectors" / f"{name}_bias.npy", generator.normal(size=count).astype(np.float32))
         ids = "".join(f"{number}\n" for number in range(count))
-        (folder / "vectors" / f"{name}s.csv").write_text(f"{name}_id\n{ids}", encoding="utf-8")
+        (folder / "vectors" / f"{name}s.csv").write_text(ids, encoding="utf-8")
 
 
 def look(folder: Path) -> Files:
@@ -421,30 +437,26 @@ class Outcome:
     faults: tuple[str, ...] = ()
 
 
-def one_line(line: Line, number: int, world: World) -> tuple[Outcome, str, str]:
+def one_line(line: Line, number: int, world: World, reads: Reads) -> tuple[Outcome, str, str]:
     """Run a line in this process; returns what it was, its stdout and its stderr."""
-    reads = Reads()
+    reads.names.clear()
     os.chdir(world.folder)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         with warnings.catch_warnings():  # shows a warning again that an earlier line has shown
-            sys.settrace(reads)
-            try:
-                code, out, err = call(line.words)
-            finally:
-                sys.settrace(None)
+            code, out, err = call(line.words)
     except KeyboardInterrupt:
         code, out, err = -1, "", "KeyboardInterrupt: outside of the command"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     changed = world.changed()
-    faults = tuple(judged(line, code, err, changed, reads))
+    faults = tuple(judged(line, code, err, changed, reads.names))
     if changed:
         world.restore()
     return Outcome(number, " ".join(line.command), str(line), code, faults), out, err
 
 
-def judged(line: Line, code: int, err: str, changed: list[str], reads: Reads) -> Iterator[str]:
+def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) -> Iterator[str]:
     last = next(iter(reversed(err.strip().splitlines())), "")
     if code not in (0, 1, 2, 130):
         where = [it.strip() for it in err.splitlines() if "recprism/" in it and it.strip().startswith("File")]
@@ -463,9 +475,9 @@ def judged(line: Line, code: int, err: str, changed: list[str], reads: Reads) ->
         yield f"refused, and changed {', '.join(changed[:5])}"
     if code == 1 and sentence and any((it in GIVEN_WORLD) for it in {name.split("/")[0] for name in changed}):
         yield f"failed, and changed {', '.join(changed[:5])}"
-    if code == 0 and reads.was_called and (unread := line.given - reads.names):
+    if code == 0 and read and (unread := line.given - read):  # --help reads nothing
         yield f"ignored: {', '.join(sorted(unread))}"
-    if code == 0 and reads.was_called and line.nonsense:
+    if code == 0 and read and line.nonsense:
         yield f"accepted nonsense for {', '.join(sorted(line.nonsense))}"
 
 
@@ -488,7 +500,10 @@ def hold_back() -> None:
     uvicorn.Server.run = close  # type: ignore[method-assign, assignment]
     typer.launch = lambda *_words, **_options: 0
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.environ.update(HOME=tempfile.gettempdir(), RECPRISM_DATA=tempfile.gettempdir(), COLUMNS="200")
+    home = tempfile.mkdtemp(prefix="recprism-lines-home-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ.update(HOME=home, RECPRISM_DATA=home)
+    typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than most lines
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
@@ -499,7 +514,7 @@ def hold_back() -> None:
 
 def work(pristine: Path, numbers: list[int], seed: int, answers: Any) -> None:
     """In a process of its own: the lines with these numbers."""
-    known = grammar()
+    known, reads = grammar(), Reads()
     folder = Path(tempfile.mkdtemp(prefix="recprism-lines-"))
     try:
         world = World(pristine, folder / "world")
@@ -508,7 +523,7 @@ def work(pristine: Path, numbers: list[int], seed: int, answers: Any) -> None:
         hold_back()
         for number in numbers:
             answers.put(("begins", number))
-            answers.put(("ended", one_line(make_line(number, seed, known), number, world)[0]))
+            answers.put(("ended", one_line(make_line(number, seed, known), number, world, reads)[0]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -595,7 +610,7 @@ def main() -> None:
             line = make_line(given.line, given.seed, grammar())
             world = World(pristine, Path(made).resolve() / "world")
             hold_back()
-            outcome, out, err = one_line(line, given.line, world)
+            outcome, out, err = one_line(line, given.line, world, Reads())
             sys.stdout.write(f"{outcome.line}\n{out}{err}exit code {outcome.code}\n{outcome.faults}\n")
             sys.exit(bool(outcome.faults))
         outcomes = []
