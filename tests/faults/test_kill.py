@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import finish
 from disk import judged
-from kill import JOBS, Harness, Job, damaged
+from kill import JOBS, Harness, Job, damaged, seen
 from long_run import Noted, handles_grow, slope, told
 
-SHORT = tuple(job for job in JOBS if job.name != "train --overwrite")
+SHORT = tuple(job for job in JOBS if job.name not in ("diversify --overwrite", "frontier"))
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,19 @@ def test_a_full_disk_is_one_sentence_and_no_end(harness: Harness, name: str, lar
     assert judged(code, err) == ""
     assert damaged(harness.run) == ""
     assert harness.goes_on(job) == ""
+
+
+def test_a_run_between_old_and_new_is_noticed(harness: Harness) -> None:
+    job = next(job for job in SHORT if job.name == "search --overwrite")
+    harness.fresh(job)
+    old = seen(harness.run)
+    assert harness.between(job, old) == ""
+    assert harness.after[job.name] != old
+    shutil.copytree(harness.folder / "trained", harness.run, dirs_exist_ok=True)
+    (harness.run / "delta.safetensors").write_bytes(b"half")
+    assert "neither old nor new: delta.safetensors" in harness.between(job, old)
+    (harness.run / "delta.safetensors").unlink()
+    assert "delta.safetensors" in harness.between(job, old)
 
 
 def test_the_harness_notices(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kill import BUDGET, ITEMS, MODEL
+from kill import ITEMS, MODEL
 from truncate import NAMED, Reading, call
 
 SECONDS = 20.0  # then the line gets Ctrl-C
@@ -179,11 +179,39 @@ GOOD: dict[str, tuple[str, ...]] = {
 
 NONSENSE = ("nonsense-zq", "²", "\x07", "a\u202eb", "\U0001f600=\U0001f600")
 """No option but a free text may accept these."""
-FREE = {"output", "junit", "token", "subtopic_separator", "mlflow", "data_root", "mirror", "folder", "user_key", "item_key"}
+FREE = {
+    "output",
+    "junit",
+    "token",
+    "subtopic_separator",
+    "mlflow",
+    "data_root",
+    "mirror",
+    "folder",
+    "user_key",
+    "item_key",
+}
 FREE |= {"name"}  # a new result may have any name; a name that must exist is refused elsewhere
 HOSTILE = (
     *NONSENSE,
-    *("", " ", "  x ", "nan", "-nan", "inf", "-inf", "1e300", "-1e300", "-1", "0", "-0", "0.0", "1.5", "1e-320", "00012"),
+    *(
+        "",
+        " ",
+        "  x ",
+        "nan",
+        "-nan",
+        "inf",
+        "-inf",
+        "1e300",
+        "-1e300",
+        "-1",
+        "0",
+        "-0",
+        "0.0",
+        "1.5",
+        "1e-320",
+        "00012",
+    ),
     *("9" * 20, "-" + "9" * 20, "18446744073709551616", "2147483648", "1_000", "1,000", "0x10", "½", "٣", "1e5"),
     *("5%", "500%", "-5%", "%", "5 %", "nan%", "1e400%", "None", "null", "true", "[]", "{}", "--", "-", "=", "==", ","),
     *(",,", "a=b", "=1", "1=", "1=2=3", "1=1=1", "a\nb", "a\tb", "\x1b[31mred", "\r", "\u200b", "é", "e\u0301"),
@@ -271,7 +299,9 @@ def _value(one: Parameter, luck: random.Random) -> str:
         return luck.choice(HOSTILE)
     if kind < 0.96:
         return luck.choice(GOOD[luck.choice(sorted(GOOD))])
-    return luck.choice((good + " ", "-" + good, good + "%", good * 2, good.upper(), f"{good},{good}", good[:-1], good + "²"))
+    return luck.choice(
+        (good + " ", "-" + good, good + "%", good * 2, good.upper(), f"{good},{good}", good[:-1], good + "²")
+    )
 
 
 def _written(one: Parameter, value: str, luck: random.Random) -> tuple[str, ...]:
@@ -383,7 +413,12 @@ def look(folder: Path) -> Files:
     found: Files = {}
     for path in sorted(folder.rglob("*")):
         now = path.lstat()
-        found[str(path.relative_to(folder))] = (now.st_size, 0 if path.is_dir() else now.st_mtime_ns, now.st_ino, now.st_mode)
+        found[str(path.relative_to(folder))] = (
+            now.st_size,
+            0 if path.is_dir() else now.st_mtime_ns,
+            now.st_ino,
+            now.st_mode,
+        )
     return found
 
 
@@ -532,7 +567,12 @@ class Worker:
     """A process with its share of the lines, started again where it dies."""
 
     def __init__(self, pristine: Path, numbers: list[int], seed: int) -> None:
-        self.context, self.pristine, self.left, self.seed = multiprocessing.get_context("spawn"), pristine, numbers, seed
+        self.context, self.pristine, self.left, self.seed = (
+            multiprocessing.get_context("spawn"),
+            pristine,
+            numbers,
+            seed,
+        )
         self.at: int | None = None
         self._start()
 
@@ -599,7 +639,9 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options.add_argument("--line", type=int, help="this line alone, with what it says")
-    options.add_argument("--world", type=Path, help="make the folder in which the lines run, or use the one that is there")
+    options.add_argument(
+        "--world", type=Path, help="make the folder in which the lines run, or use the one that is there"
+    )
     options.add_argument("--log", type=Path, help="one line of JSON for each fault, as it is found")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as made:
