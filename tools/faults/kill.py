@@ -199,7 +199,7 @@ class Harness:
 
     def goes_on(self, job: Job) -> str:
         """ "" if the command can be resumed, or given again where there is nothing to resume, to the same bits."""
-        if job.prepared and "stdout" not in job.made and seen(self.run) == self.after[job.name]:
+        if "stdout" not in job.made and seen(self.run) == self.after[job.name]:
             return ""
         waits = (self.run / job.stage).is_dir() if job.stage else (self.run / "config.toml").exists()
         words = job.again if waits and job.again else job.start

@@ -133,7 +133,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "device": ("cpu", "auto"),
     "data_root": (".", "data"),
     "mlflow": ("file:mlruns",),
-    "mirror": ("mirror",),
+    "mirror": ("http://127.0.0.1:9",),
     "reviews": ("reviews.json",),
     "tuples": ("mentions.csv",),
     "attributes": ("features.csv", "items.csv"),
@@ -279,7 +279,7 @@ def make_line(number: int, seed: int, known: dict[tuple[str, ...], list[Paramete
     pieces, nonsense = [], set()
     for one in wanted:
         value = _value(one, luck)
-        if value in NONSENSE:
+        if value in NONSENSE and not one.is_flag:
             nonsense.add(one.name)
         pieces.append(_written(one, value, luck))
     if luck.random() < 0.02:

@@ -1,8 +1,8 @@
-"""Every file of a run cut short, then every command that reads: one sentence, or the very answer of the whole run.
+"""Every file of a run edited or deleted, then every command that reads: one sentence, or the answer of the whole run.
 
 python tools/faults/truncate.py
 
-Each file is cut to nothing, one byte, a half and all but one byte. A command may refuse in one sentence that names the
+Each file is cut to nothing, one byte, a half and all but one byte, deleted, and changed in one byte. A command may refuse in one sentence that names the
 file or its run, answer as it does for the undamaged run, or say in its answer that the file does not tell how the run
 ended. Anything else is bad: a traceback, or another answer.
 """
@@ -30,12 +30,17 @@ from kill import BUDGET, TRAIN, write_world
 
 Answer = tuple[int, str, str]
 NAMED = "second"
-CUTS: dict[str, Callable[[int], int]] = {
-    "0": lambda _size: 0,
-    "1": lambda _size: 1,
-    "half": lambda size: size // 2,
-    "all but 1": lambda size: size - 1,
+CUTS: dict[str, Callable[[bytes], bytes | None]] = {
+    "0": lambda _content: b"",
+    "1": lambda content: content[:1],
+    "half": lambda content: content[: len(content) // 2],
+    "all but 1": lambda content: content[:-1],
+    "deleted": lambda _content: None,
+    "one byte changed": lambda content: _with_other_byte(content, 2),
+    "another byte changed": lambda content: _with_other_byte(content, 5),
 }
+SHOWN_AS_IT_IS = ("report.html",)
+"""The studio hands out this page unread, so a byte that was changed in it is handed out, too."""
 READERS: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate", "RUN", "--bootstrap", "0", "--json"),
     "check": ("check", "RUN", "--max-ndcg-loss", "0.9", "--json"),
@@ -61,6 +66,12 @@ class Outcome:
     command: str
     how: str
     said: str
+
+
+def _with_other_byte(content: bytes, part: int) -> bytes:
+    """The contents with another byte at one ``part``-th of them."""
+    at = len(content) // part
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
 
 
 def call(words: tuple[str, ...]) -> Answer:
@@ -138,8 +149,11 @@ class Reading:
 
     def trial(self, of: str, file: str, cut: str, name: str) -> Outcome:
         self._fresh(of)
-        content = (self.run / file).read_bytes()
-        (self.run / file).write_bytes(content[: CUTS[cut](len(content))])
+        content = CUTS[cut]((self.run / file).read_bytes())
+        if content is None:
+            (self.run / file).unlink()
+        else:
+            (self.run / file).write_bytes(content)
         code, out, err = self._ask(of, name)
         return Outcome(file, cut, name, *self._judged((of, name), file, code, out, err))
 
@@ -236,7 +250,7 @@ def without(text: str, moving: list[str]) -> str:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Files by commands: of the four cuts, how many were refused (r) and how many answered the same (=)."""
+    """Files by commands: of the edits, how many were refused (r) and how many answered the same (=)."""
     commands = list(dict.fromkeys(it.command for it in outcomes))
     cells: dict[tuple[str, str], collections.Counter[str]] = {}
     for it in outcomes:
@@ -252,21 +266,25 @@ def table(outcomes: list[Outcome]) -> str:
 def all_trials(reading: Reading) -> Iterator[tuple[str, str, str, str]]:
     for of, name in reading.questions():
         for file in reading.files(of):
-            yield from ((of, file, cut, name) for cut in CUTS)
+            cuts = [it for it in CUTS if not (file in SHOWN_AS_IT_IS and name == "serve" and "changed" in it)]
+            yield from ((of, file, cut, name) for cut in cuts)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--file", help="this file alone")
+    options.add_argument("--cut", choices=list(CUTS), help="this edit alone")
+    options.add_argument("--command", action="append", help="this command alone, and others so given")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        reading = Reading(Path(folder).resolve())
-        outcomes = [reading.trial(*it) for it in all_trials(reading) if given.file in (None, it[1])]
+        reading = Reading(Path(folder).resolve(), tuple(given.command or (*READERS, "serve", "resume")))
+        wanted = [it for it in all_trials(reading) if given.file in (None, it[1]) and given.cut in (None, it[2])]
+        outcomes = [reading.trial(*it) for it in wanted]
     counts: Any = collections.Counter(it.how for it in outcomes)
     sys.stdout.write(table(outcomes) + "\n\n")
     for it in outcomes:
         if it.how == "bad":
-            sys.stdout.write(f"BAD {it.file} cut to {it.cut}, {it.command}: {it.said}\n")
+            sys.stdout.write(f"BAD {it.file}, {it.cut}, {it.command}: {it.said}\n")
     sys.stdout.write(f"{len(outcomes)} trials: {dict(counts)}\n")
     sys.exit(counts["bad"] > 0)
 
