@@ -25,6 +25,7 @@ import multiprocessing
 import os
 import queue
 import random
+import re
 import resource
 import shlex
 import shutil
@@ -491,6 +492,17 @@ def one_line(line: Line, number: int, world: World, reads: Reads) -> tuple[Outco
     return Outcome(number, " ".join(line.command), str(line), code, faults), out, err
 
 
+def _crash(err: str) -> str:
+    """Where the error was raised that the last guard has turned into a sentence; its log is removed."""
+    found = re.search(r"with the log (\S+)", err)
+    if found is None:
+        return ""
+    log = Path(found[1])
+    places = [it.strip() for it in log.read_text(encoding="utf-8").splitlines() if "recprism/" in it and " line " in it]
+    log.unlink()
+    return places[-1] if places else ""
+
+
 def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) -> Iterator[str]:
     last = next(iter(reversed(err.strip().splitlines())), "")
     if code not in (0, 1, 2, 130):
@@ -499,6 +511,8 @@ def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) 
         return
     if "Traceback" in err:
         yield f"traceback: {last}"
+    if "error: unexpected " in err:
+        yield f"traceback: {last} | {_crash(err)}"
     if "Warning" in err:
         yield f"warning: {next(it for it in err.splitlines() if 'Warning' in it)}"
     sentence = err[err.find("error:") :].rstrip("\n") if "error:" in err else ""

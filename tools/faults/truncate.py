@@ -2,9 +2,9 @@
 
 python tools/faults/truncate.py
 
-Each file is cut to nothing, one byte, a half and all but one byte, deleted, and changed in one byte. A command may refuse in one sentence that names the
-file or its run, answer as it does for the undamaged run, or say in its answer that the file does not tell how the run
-ended. Anything else is bad: a traceback, or another answer.
+Each file is cut to nothing, one byte, a half and all but one byte, deleted, and changed in one byte. A command may
+refuse in one sentence that names the file or its run, answer as it does for the undamaged run, or say in its answer
+that the file does not tell how the run ended. Anything else is bad: a traceback, or another answer.
 """
 
 from __future__ import annotations
