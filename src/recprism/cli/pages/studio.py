@@ -80,12 +80,14 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host.strip("[]"), port))
         listener.listen()  # a browser that follows the link at once waits instead of being refused
-    except (OSError, UnicodeError) as problem:
+    except (socket.gaierror, UnicodeError):  # the latter for labels that are empty or too long
         listener.close()
-        # Names that cannot be resolved: gaierror has numbers of its own, and long or empty labels cannot be encoded.
-        unknown = isinstance(problem, UnicodeError | socket.gaierror)
-        why = "not an address of this machine" if unknown else os.strerror(getattr(problem, "errno", None) or 0)
-        raise InputError(f"cannot listen on {host}:{port} ({why}); choose another --port or --host") from None
+        raise InputError(f"--host {host}: no such name; write 127.0.0.1 or an address of this machine") from None
+    except OSError as problem:
+        listener.close()
+        raise InputError(
+            f"cannot listen on {host}:{port} ({os.strerror(problem.errno or 0)}); choose another --port or --host"
+        ) from None
     return listener
 
 
