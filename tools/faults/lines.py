@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import atexit
 import collections
 import contextlib
 import functools
@@ -533,8 +532,8 @@ def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) 
 GIVEN_WORLD = {*RUNS, *TABLES, "vectors", "folder"}
 
 
-def hold_back() -> None:
-    """No network, no listening, no browser, no input; a limit on memory and on time."""
+def hold_back(home: Path) -> None:
+    """No network, no listening, no browser, no input, another home; a limit on memory and on time."""
     import typer
     import uvicorn
 
@@ -549,9 +548,7 @@ def hold_back() -> None:
     uvicorn.Server.run = close  # type: ignore[method-assign, assignment]
     typer.launch = lambda *_words, **_options: 0
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    home = tempfile.mkdtemp(prefix="recprism-lines-home-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    os.environ.update(HOME=home, RECPRISM_DATA=home)
+    os.environ.update(HOME=str(home), RECPRISM_DATA=str(home))
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than most lines
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
@@ -561,26 +558,24 @@ def hold_back() -> None:
 # -- all lines --------------------------------------------------------------------------------------------------------
 
 
-def work(pristine: Path, numbers: list[int], seed: int, answers: Any) -> None:
-    """In a process of its own: the lines with these numbers."""
+def work(pristine: Path, folder: Path, numbers: list[int], seed: int, answers: Any) -> None:
+    """In a process of its own: the lines with these numbers; folder: a new one for its files."""
     known, reads = grammar(), Reads()
-    folder = Path(tempfile.mkdtemp(prefix="recprism-lines-"))
-    try:
-        world = World(pristine, folder / "world")
-        import recprism.studio.app  # noqa: F401 - loaded before memory is limited
+    world = World(pristine, folder / "world")
+    (folder / "home").mkdir()
+    import recprism.studio.app  # noqa: F401 - loaded before memory is limited
 
-        hold_back()
-        for number in numbers:
-            answers.put(("begins", number))
-            answers.put(("ended", one_line(make_line(number, seed, known), number, world, reads)[0]))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    hold_back(folder / "home")
+    for number in numbers:
+        answers.put(("begins", number))
+        answers.put(("ended", one_line(make_line(number, seed, known), number, world, reads)[0]))
 
 
 class Worker:
     """A process with its share of the lines, started again where it dies."""
 
-    def __init__(self, pristine: Path, numbers: list[int], seed: int) -> None:
+    def __init__(self, pristine: Path, folder: Path, numbers: list[int], seed: int) -> None:
+        self.folder = folder
         self.context, self.pristine, self.left, self.seed = (
             multiprocessing.get_context("spawn"),
             pristine,
@@ -592,7 +587,8 @@ class Worker:
 
     def _start(self) -> None:
         self.answers, self.heard, self.at = self.context.Queue(), time.monotonic(), None
-        self.process = self.context.Process(target=work, args=(self.pristine, self.left, self.seed, self.answers))
+        own = Path(tempfile.mkdtemp(dir=self.folder))
+        self.process = self.context.Process(target=work, args=(self.pristine, own, self.left, self.seed, self.answers))
         self.process.start()
 
     def step(self) -> list[Outcome]:
@@ -625,15 +621,17 @@ class Worker:
 
 def fuzz(pristine: Path, lines: int, *, seed: int = 0, jobs: int = 1) -> Iterator[Outcome]:
     """Run lines 0 to ``lines``."""
-    workers = [Worker(pristine, list(range(job, lines, jobs)), seed) for job in range(min(jobs, lines))]
-    try:
-        while any(worker.left for worker in workers):
+    with tempfile.TemporaryDirectory(prefix="recprism-lines-") as name:
+        folder = Path(name).resolve()
+        workers = [Worker(pristine, folder, list(range(job, lines, jobs)), seed) for job in range(min(jobs, lines))]
+        try:
+            while any(worker.left for worker in workers):
+                for worker in workers:
+                    yield from worker.step()
+        finally:
             for worker in workers:
-                yield from worker.step()
-    finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.join()
+                worker.process.kill()
+                worker.process.join()
 
 
 def table(outcomes: list[Outcome]) -> str:
@@ -665,7 +663,8 @@ def main() -> None:
         if given.line is not None:
             line = make_line(given.line, given.seed, grammar())
             world = World(pristine, Path(made).resolve() / "world")
-            hold_back()
+            (Path(made) / "home").mkdir()
+            hold_back(Path(made) / "home")
             outcome, out, err = one_line(line, given.line, world, Reads())
             sys.stdout.write(f"{outcome.line}\n{out}{err}exit code {outcome.code}\n{outcome.faults}\n")
             sys.exit(bool(outcome.faults))

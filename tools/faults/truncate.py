@@ -106,7 +106,7 @@ def open_in_studio(run: Path) -> Answer:
     with TestClient(app, base_url="http://127.0.0.1") as client:
         while (state := client.get(f"/api/runs/{run.name}").json())["phase"] in ("waiting", "preparing"):
             if state["message"].startswith("This run has no trained model"):
-                break
+                return 2, "", f"error: {run}: {state['message']}\n"
             time.sleep(0.02)
         if state["phase"] == "broken":
             return 2, "", f"error: {state['message']}\n"
