@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -44,17 +44,19 @@ def test_a_full_disk_is_one_sentence_and_no_end(harness: Harness, name: str, lar
     assert harness.goes_on(job) == ""
 
 
-def test_a_run_between_old_and_new_is_noticed(harness: Harness) -> None:
+def test_a_run_between_old_and_new_is_noticed(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     job = next(job for job in SHORT if job.name == "search --overwrite")
     harness.fresh(job)
     old = seen(harness.run)
+    new = {**old, **dict.fromkeys(("delta.safetensors", "cmb.json"), hashlib.sha256(b"new").hexdigest())}
+    monkeypatch.setitem(harness.after, job.name, new)
     assert harness.between(job, old) == ""
-    assert harness.after[job.name] != old
-    shutil.copytree(harness.folder / "trained", harness.run, dirs_exist_ok=True)
-    (harness.run / "delta.safetensors").write_bytes(b"half")
-    assert "neither old nor new: delta.safetensors" in harness.between(job, old)
+    (harness.run / "delta.safetensors").write_bytes(b"new")
+    assert harness.between(job, old) == "in between: cmb.json old, delta.safetensors new"
+    (harness.run / "cmb.json").write_bytes(b"new")
+    assert harness.between(job, old) == ""
     (harness.run / "delta.safetensors").unlink()
-    assert "delta.safetensors" in harness.between(job, old)
+    assert harness.between(job, old) == "neither old nor new: delta.safetensors"
 
 
 def test_the_harness_notices(tmp_path: Path) -> None:
