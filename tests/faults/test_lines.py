@@ -55,6 +55,10 @@ def test_the_harness_notices() -> None:
     assert _faults(0, changed=("new",)) == ""
     assert "ignored: a" in _faults(0, read="b")
     assert "nonsense for a" in _faults(0, nonsense="a")
+    twice = lines.Line(("evaluate", "whole"), ("evaluate",), frozenset(), frozenset(), frozenset({"part"}))
+    assert list(lines.judged(twice, 0, "", [], {"part"})) == ["one of two values is ignored: part"]
+    known = lines.grammar()
+    assert any(lines.make_line(number, 0, known).twice for number in range(200))
 
 
 def test_a_change_of_the_world_is_seen_and_undone(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ class Parameter:
     words: tuple[str, ...]
     is_flag: bool
     is_required: bool
+    is_multiple: bool
 
     @property
     def is_argument(self) -> bool:
@@ -84,7 +85,13 @@ def commands() -> dict[tuple[str, ...], Any]:
 def grammar() -> dict[tuple[str, ...], list[Parameter]]:
     return {
         path: [
-            Parameter(it.name, tuple(it.opts), bool(getattr(it, "is_flag", False)), bool(it.required))
+            Parameter(
+                it.name,
+                tuple(it.opts),
+                bool(getattr(it, "is_flag", False)),
+                bool(it.required),
+                bool(getattr(it, "multiple", False)) or it.nargs != 1,
+            )
             for it in command.params
         ]
         for path, command in commands().items()
@@ -246,13 +253,15 @@ RARELY = {("demo",): 0.02, ("compare",): 0.1, ("reproduce",): 0.1, ("frontier",)
 class Line:
     """A command line.
 
-    given: the parameters in it; nonsense: those of them whose value no command may accept
+    given: the parameters in it; nonsense: those of them whose value no command may accept; twice: options with one
+    value that have two different ones
     """
 
     words: tuple[str, ...]
     command: tuple[str, ...]
     given: frozenset[str]
     nonsense: frozenset[str]
+    twice: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         def quoted(word: str) -> str:
@@ -268,7 +277,6 @@ def make_line(number: int, seed: int, known: dict[tuple[str, ...], list[Paramete
     command = luck.choices(names, [RARELY.get(name, 1.0) for name in names])[0]
     by_name = {it.name: it for it in known[command]}
     wanted = [it for it in known[command] if it.is_required and luck.random() < 0.97]
-    quick = QUICK.get(command, ()) if luck.random() < 0.85 else ()
     optional = [it for it in known[command] if not it.is_required]
     if "run_directory" in by_name and by_name["run_directory"] not in wanted and luck.random() < 0.8:
         wanted.append(by_name["run_directory"])
@@ -276,18 +284,33 @@ def make_line(number: int, seed: int, known: dict[tuple[str, ...], list[Paramete
     if luck.random() < 0.1 and any(not it.is_argument for it in wanted):
         wanted.append(luck.choice([it for it in wanted if not it.is_argument]))
     luck.shuffle(wanted)
-    pieces, nonsense = [], set()
-    for one in wanted:
-        value = _value(one, luck)
-        if value in NONSENSE and not one.is_flag:
-            nonsense.add(one.name)
-        pieces.append(_written(one, value, luck))
+    written = [(one, _value(one, luck)) for one in wanted]
+    pieces = [_written(one, value, luck) for one, value in written]
     if luck.random() < 0.02:
         pieces.append(luck.choice((("--nosuch",), ("nowhere",), ("--help",), ("--",), ("-z", "1"))))
-    known_words = {word: it.name for it in known[command] for word in it.words}
-    given = {it.name for it in wanted} | {known_words[word] for word in quick if word in known_words}
-    words = (*command, *quick, *(word for piece in pieces for word in piece))
-    return Line(words, command, frozenset(given), frozenset(nonsense - FREE))
+    quick = () if luck.random() < 0.15 else _quick(command, known[command], {it.name for it in wanted})
+    words = (*command, *(word for _, piece in quick for word in piece), *(word for piece in pieces for word in piece))
+    valued = [(one, value) for one, value in written if not one.is_flag]
+    return Line(
+        words,
+        command,
+        frozenset({it.name for it in wanted} | {name for name, _ in quick}),
+        frozenset({one.name for one, value in valued if value in NONSENSE} - FREE),
+        frozenset(one.name for one, value in valued if not one.is_multiple and dict(valued)[one] != value),
+    )
+
+
+def _quick(command: tuple[str, ...], known: list[Parameter], wanted: set[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Name and words of what most lines of a command have, unless it is there."""
+    of_word = {word: it for it in known for word in it.words}
+    words, found = list(QUICK.get(command, ())), []
+    while words:
+        one = of_word[words[0]]
+        piece = tuple(words[: 1 if one.is_flag else 2])
+        del words[: len(piece)]
+        if one.is_multiple or one.name not in wanted:
+            found.append((one.name, piece))
+    return found
 
 
 def _value(one: Parameter, luck: random.Random) -> str:
@@ -525,6 +548,8 @@ def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) 
         yield f"failed, and changed {', '.join(changed[:5])}"
     if code == 0 and read and (unread := line.given - read):  # --help reads nothing
         yield f"ignored: {', '.join(sorted(unread))}"
+    if code == 0 and read and line.twice:
+        yield f"one of two values is ignored: {', '.join(sorted(line.twice))}"
     if code == 0 and read and line.nonsense:
         yield f"accepted nonsense for {', '.join(sorted(line.nonsense))}"
 
