@@ -231,7 +231,11 @@ HOSTILE = (
 )
 QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("train",): ("--data", "a.csv", "-o", "new", "--set", "epochs=1", "--set", "dim=4", "--device", "cpu"),
-    ("search",): ("--set", "iterations=2"),
+    ("search",): ("--set", "iterations=2", "--overwrite"),
+    ("interleave",): ("-o", "new.csv"),
+    ("monitor",): ("--lists", "lists.csv"),
+    ("experiment",): ("--budget", "30%"),
+    ("adjust",): ("-f", "0=0"),
     ("explain",): ("--draws", "0"),
     ("report",): ("--draws", "0"),
     ("erase",): ("--draws", "0"),
@@ -531,9 +535,7 @@ def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) 
         where = [it.strip() for it in err.splitlines() if "recprism/" in it and it.strip().startswith("File")]
         yield f"traceback: {last} | {where[-1] if where else ''}"
         return
-    if "Traceback" in err:
-        yield f"traceback: {last}"
-    if "error: unexpected " in err:
+    if "Traceback" in err or "error: unexpected " in err:
         yield f"traceback: {last} | {_crash(err)}"
     if "Warning" in err:
         yield f"warning: {next(it for it in err.splitlines() if 'Warning' in it)}"
