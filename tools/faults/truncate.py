@@ -142,10 +142,13 @@ class Reading:
 
     def files(self, of: str) -> list[str]:
         """Of an interrupted run only what the others do not have: its checkpoint, and what tells it how to go on."""
-        names = sorted(path.name for path in (self.folder / of).iterdir() if path.is_file())
+        folder = self.folder / of
         if of == "whole":
-            names.append(f"results/{NAMED}/result.toml")
-        return names if of == "whole" else [name for name in names if "checkpoint" in name or name == "config.toml"]
+            names = sorted(path.name for path in folder.iterdir() if path.is_file())
+            return [*names, f"results/{NAMED}/result.toml"]
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        asked = [path for path in files if "checkpoint" in path.name or path.name == "config.toml"]
+        return [path.relative_to(folder).as_posix() for path in asked]
 
     def trial(self, of: str, file: str, cut: str, name: str) -> Outcome:
         self._fresh(of)
