@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import numpy as np
 import pytest
 from commands import finish
 from disk import judged
-from kill import JOBS, Harness, Job, damaged
+from kill import JOBS, Harness, Job, damaged, seen
 from long_run import Noted, handles_grow, slope, told
 
-SHORT = tuple(job for job in JOBS if job.name != "train --overwrite")
+SHORT = tuple(job for job in JOBS if job.name not in ("diversify --overwrite", "frontier"))
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,21 @@ def test_a_full_disk_is_one_sentence_and_no_end(harness: Harness, name: str, lar
     assert judged(code, err) == ""
     assert damaged(harness.run) == ""
     assert harness.goes_on(job) == ""
+
+
+def test_a_run_between_old_and_new_is_noticed(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = next(job for job in SHORT if job.name == "search --overwrite")
+    harness.fresh(job)
+    old = seen(harness.run)
+    new = {**old, **dict.fromkeys(("delta.safetensors", "cmb.json"), hashlib.sha256(b"new").hexdigest())}
+    monkeypatch.setitem(harness.after, job.name, new)
+    assert harness.between(job, old) == ""
+    (harness.run / "delta.safetensors").write_bytes(b"new")
+    assert harness.between(job, old) == "in between: cmb.json old, delta.safetensors new"
+    (harness.run / "cmb.json").write_bytes(b"new")
+    assert harness.between(job, old) == ""
+    (harness.run / "delta.safetensors").unlink()
+    assert harness.between(job, old) == "neither old nor new: delta.safetensors"
 
 
 def test_the_harness_notices(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from recprism.studio import create_app
-from recprism.studio.limits import Bucket, Limits
+from recprism.studio.limits import Allowed, Bucket, address
 from recprism.studio.studio import MOST_WAITING, BusyError, Studio
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,17 @@ def test_a_bucket_accepts_its_size_and_rate() -> None:
     assert bucket.wait("b") == 0, "each address has its own bucket"
     assert bucket.wait("a") == pytest.approx(0.1)
     now = 0.2
+    assert bucket.look("a") == bucket.look("a") == 0, "looking takes nothing"
     assert [bucket.wait("a") > 0 for _ in range(3)] == [False, False, True]
+    assert bucket.look("a") == pytest.approx(0.1)
+
+
+def test_a_network_of_version_6_counts_as_one_address() -> None:
+    of = {host: address({"client": (host, 1)}) for host in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "1.2.3.4")}
+    assert of["2001:db8::1"] == of["2001:db8::2"] != of["2001:db8:0:1::1"]
+    assert address({"client": ("::ffff:1.2.3.4", 1)}) == of["1.2.3.4"] == "1.2.3.4"
+    assert address({"client": ("fe80::1%eth0", 1)})
+    assert address({"client": None}) == address({}) == ""
 
 
 def test_it_forgets_addresses_instead_of_growing() -> None:
@@ -40,9 +50,7 @@ def test_it_forgets_addresses_instead_of_growing() -> None:
 
 
 def test_too_many_requests_are_answered_429(shelf: Path) -> None:
-    app = create_app([shelf / "empty"])
-    app.user_middleware = [it for it in app.user_middleware if it.cls is not Limits]
-    app.add_middleware(Limits, per_second=1, at_once=3)
+    app = create_app([shelf / "empty"], allowed=Allowed(per_second=1, at_once=3))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         answers = [client.get("/api/runs") for _ in range(5)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]

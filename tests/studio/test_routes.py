@@ -228,3 +228,10 @@ def test_ids_may_be_text(tmp_path: Path, wait: Wait) -> None:
         wait(client, "text")
         user = get(client, "/text/search", q="u/1")["users"][0]
         assert get(client, "/text/lists", user=user, point=1)["user"] == user
+
+
+@pytest.mark.parametrize("odd", ["9" * 20, "9" * 200, "-1", "²", "1e300", "nan", "", " ", "\x01"])
+def test_odd_ids_are_unknown_and_no_server_error(client: TestClient, odd: str) -> None:
+    for path, name in (("items", "item"), ("lists", "user"), ("served", "user")):
+        assert client.get(f"/api/runs/plain/{path}", params={name: odd}).status_code == 404
+    assert client.get("/api/runs/plain/search", params={"q": odd}).status_code == 200

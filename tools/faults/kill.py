@@ -3,15 +3,16 @@
 python tools/faults/kill.py --kills 200
 
 Each trial copies a prepared run, starts a command on it and kills it with SIGKILL: every other one after a random share
-of the time that the command takes, the others at a random moment of a phase, each phase in turn. It then looks at every
-file, compares what had been finished before, goes on as the command line says, and compares what came out with a run
-that nobody disturbed.
+of the time that the command takes, the others at a random moment of a phase, each phase in turn. It then opens the run
+as a reader does. The run must be the old one byte for byte, or the new one, and nothing in between. Then it goes on as
+the command line says, and compares what came out with a run that was not disturbed.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import hashlib
 import json
 import os
@@ -33,13 +34,15 @@ ITEMS = ("--items", "ITEMS", "--subtopic-column", "kind")
 BUDGET = ("--budget", "0.3", "--goal", "subtopic_coverage")
 TRAINED = ("factors.safetensors", "factors.json", "split.parquet", "items.parquet", "subtopics.parquet")
 FOUND = ("delta.safetensors", "cmb.json")
+CACHE = "path.subtopic_coverage.safetensors"  # made from the vectors alone, whole on its own
 
 
 @dataclass(frozen=True)
 class Job:
     """prepared: what it is started on; start: what is killed; again: how to go on once it has noted what is asked.
 
-    made: files that must come out the same, and "stdout"; kept: what was finished before and must stay as it was
+    made: files that must come out the same, and "stdout"; kept: what was finished before and must stay as it was;
+    apart: files that are whole on their own and may be new while others are old; stage: the folder of interrupted work
     """
 
     name: str
@@ -48,27 +51,45 @@ class Job:
     again: tuple[str, ...]
     made: tuple[str, ...]
     kept: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    stage: str = ""
 
 
 TRAIN = ("train", "-o", "RUN", "--data", "DATA", *ITEMS, *MODEL)
 FRONTIER = ("frontier", "RUN", "--rivals", "mmr,xquad", "--json")
 REPORT = ("report", "RUN", "--draws", "0")
+EXPLAIN = ("explain", "RUN", "--draws", "40")
+REFIT = ("refit", "RUN", "--like", "OLD", "--overwrite")
 SEARCH = ("search", "RUN", "--set", "iterations=30")
 WITHIN = ("diversify", "RUN", *BUDGET)
+AGAIN = ("search", "RUN", "--set", "iterations=25", "--overwrite")
+RESULT = ("delta.safetensors", "result.json", "certificate.json")
 JOBS = (
     Job("train", "", TRAIN, ("train", "--resume", "RUN"), TRAINED),
-    Job("train --overwrite", "found", (*TRAIN, "--overwrite", "--seed", "1"), (), TRAINED),
-    Job("search", "trained", SEARCH, ("search", "--resume", "RUN"), (*TRAINED, *FOUND), TRAINED),
     Job(
-        "diversify --budget",
-        "trained",
-        WITHIN,
-        (*WITHIN, "--overwrite"),
-        (*TRAINED, "delta.safetensors", "result.json", "certificate.json"),
+        "train --overwrite",
+        "found",
+        (*TRAIN, "--overwrite", "--seed", "1"),
+        ("train", "--resume", "RUN"),
         TRAINED,
+        stage=".training",
     ),
-    Job("frontier", "found", FRONTIER, FRONTIER, ("stdout",), (*TRAINED, *FOUND)),
-    Job("report", "found", REPORT, REPORT, ("report.html",), (*TRAINED, *FOUND)),
+    Job("search", "trained", SEARCH, ("search", "--resume", "RUN"), (*TRAINED, *FOUND), TRAINED, stage=".search"),
+    Job(
+        "search --overwrite",
+        "found",
+        AGAIN,
+        ("search", "--resume", "RUN"),
+        (*TRAINED, *FOUND),
+        TRAINED,
+        stage=".search",
+    ),
+    Job("diversify --budget", "trained", WITHIN, (), (*TRAINED, *RESULT), TRAINED),
+    Job("diversify --overwrite", "found", (*WITHIN, "--overwrite"), (), (*TRAINED, *RESULT), TRAINED),
+    Job("refit", "found", REFIT, (), (*TRAINED, *RESULT), TRAINED),
+    Job("frontier", "found", FRONTIER, (), ("stdout",), (*TRAINED, *FOUND)),
+    Job("explain", "found", EXPLAIN, (), ("explanation.json",), (*TRAINED, *FOUND)),
+    Job("report", "found", REPORT, (), ("report.html",), (*TRAINED, *FOUND), ("explanation.json",)),
 )
 
 
@@ -92,7 +113,9 @@ class Harness:
         self.taken: dict[str, list[tuple[str, float]]] = {}
         self.hits: collections.Counter[tuple[str, str]] = collections.Counter()
         self.aims: collections.Counter[tuple[str, str]] = collections.Counter()
-        for job, to in ((JOBS[0], "trained"), (JOBS[2], "found")):
+        self.after: dict[str, dict[str, str]] = {}
+        for name, to in (("train", "trained"), ("search", "found"), ("diversify --budget", "within")):
+            job = next(job for job in JOBS if job.name == name)
             self.fresh(job)
             self.undisturbed(job.start)
             shutil.copytree(self.run, folder / to)
@@ -101,9 +124,11 @@ class Harness:
             out = self.undisturbed(job.start)
             self.taken[job.name] = list(segments(phases(self.told)))
             self.expected[job.name] = results(self.run, out, job.made)
+            self.after[job.name] = seen(self.run)
 
     def words(self, words: tuple[str, ...]) -> tuple[str, ...]:
         places = {"RUN": self.run, "DATA": self.folder / "a.csv", "ITEMS": self.folder / "items.csv"}
+        places["OLD"] = self.folder / "within"
         return tuple(str(places.get(word, word)) for word in words)
 
     def undisturbed(self, words: tuple[str, ...]) -> str:
@@ -120,7 +145,7 @@ class Harness:
 
     def trial(self, job: Job, luck: random.Random, *, aimed: bool = False) -> Outcome:
         self.fresh(job)
-        before = results(self.run, "", job.kept)
+        before, old = results(self.run, "", job.kept), seen(self.run)
         number, share = self.aim(job, luck) if aimed else self.any_moment(job, luck)
         process = start(self.words(job.start), self.told, stop_at=number)
         while process.is_alive() and not has_stopped(process):
@@ -132,9 +157,27 @@ class Harness:
         process.join()
         phase, killed = (phases(self.told) or [(0.0, "starting")])[-1][1], process.exitcode == -signal.SIGKILL
         self.hits[job.name, phase] += killed
+        open_as_reader(self.run)
         lost = [name for name, was in before.items() if results(self.run, "", (name,))[name] != was]
-        bad = damaged(self.run) or (f"lost: {', '.join(lost)}" if lost else "") or self.goes_on(job)
+        between = self.between(job, old) if job.prepared else ""
+        bad = damaged(self.run) or (f"lost: {', '.join(lost)}" if lost else "") or between or self.goes_on(job)
         return Outcome(job.name, phase, bad, killed)
+
+    def between(self, job: Job, old: dict[str, str]) -> str:
+        """ "" if a reader sees the old run or the new one, else what is old and what is new.
+
+        A run that did not exist before is resumed instead.
+        """
+        now, new = seen(self.run), self.after[job.name]
+        changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        as_old = [name for name in changed if now.get(name) == old.get(name)]
+        as_new = [name for name in changed if now.get(name) == new.get(name)]
+        neither = [name for name in {**now, **old} if now.get(name) not in (old.get(name), new.get(name))]
+        if neither:
+            return f"neither old nor new: {', '.join(neither)}"
+        if as_old and set(as_new) - {*job.apart, CACHE}:
+            return f"in between: {', '.join(as_old)} old, {', '.join(as_new)} new"
+        return ""
 
     def any_moment(self, job: Job, luck: random.Random) -> tuple[int, float]:
         """Of the whole time that the command takes: the number of a piece of it, and a share of that piece."""
@@ -156,17 +199,38 @@ class Harness:
         return [name for name in names if sum(seconds for phase, seconds in known if phase == name) >= 0.001]
 
     def goes_on(self, job: Job) -> str:
-        """ "" if the command can be taken up again, or given again where nothing was noted, to the same bits."""
-        config = self.run / "config.toml"
-        text = config.read_text(encoding="utf-8") if config.exists() else ""
-        noted = "[diversify" in text if job.name.startswith(("diversify", "search")) else bool(text)
-        words = job.again if noted and job.again else job.start
+        """ "" if the command can be resumed, or given again where there is nothing to resume, to the same bits."""
+        if "stdout" not in job.made and seen(self.run) == self.after[job.name]:
+            return ""
+        waits = (self.run / job.stage).is_dir() if job.stage else (self.run / "config.toml").exists()
+        words = job.again if waits and job.again else job.start
         code, out, err = finish(self.words(words), self.told)
+        if code and words != job.start:  # killed before it had noted what to resume
+            words = job.start
+            code, out, err = finish(self.words(words), self.told)
         if code:
             return f"{' '.join(words)} ended with {code}: {err.strip().splitlines()[-1:]}"
         made = results(self.run, out, job.made)
         changed = [name for name, wanted in self.expected[job.name].items() if made[name] != wanted]
         return f"came out otherwise: {', '.join(changed)}" if changed else ""
+
+
+def open_as_reader(run: Path) -> None:
+    """Complete what a killed process has begun to move, as every command does when it opens the run."""
+    from recprism.errors import RecprismError
+    from recprism.runs.run import Run
+
+    with contextlib.suppress(RecprismError):
+        Run.open(run)
+
+
+def seen(run: Path) -> dict[str, str]:
+    """What a reader sees of a run: a fingerprint of every file; hidden ones are temporary, events only grow."""
+    names = [path.relative_to(run) for path in sorted(run.rglob("*")) if path.is_file()]
+    shown = [
+        str(it) for it in names if not any(part.startswith(".") for part in it.parts) and it.name != "events.jsonl"
+    ]
+    return results(run, "", tuple(shown))
 
 
 def write_world(folder: Path) -> None:

@@ -1,10 +1,10 @@
-"""Every file of a run cut short, then every command that reads: one sentence, or the very answer of the whole run.
+"""Every file of a run edited or deleted, then every command that reads: one sentence, or the answer of the whole run.
 
 python tools/faults/truncate.py
 
-Each file is cut to nothing, one byte, a half and all but one byte. A command may refuse in one sentence that names the
-file or its run, answer as it does for the undamaged run, or say in its answer that the file does not tell how the run
-ended. Anything else is bad: a traceback, or another answer.
+Each file is cut to nothing, one byte, a half and all but one byte, deleted, and changed in one byte. A command may
+refuse in one sentence that names the file or its run, answer as it does for the undamaged run, or say in its answer
+that the file does not tell how the run ended. Anything else is bad: a traceback, or another answer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +30,17 @@ from kill import BUDGET, TRAIN, write_world
 
 Answer = tuple[int, str, str]
 NAMED = "second"
-CUTS: dict[str, Callable[[int], int]] = {
-    "0": lambda _size: 0,
-    "1": lambda _size: 1,
-    "half": lambda size: size // 2,
-    "all but 1": lambda size: size - 1,
+CUTS: dict[str, Callable[[bytes], bytes | None]] = {
+    "0": lambda _content: b"",
+    "1": lambda content: content[:1],
+    "half": lambda content: content[: len(content) // 2],
+    "all but 1": lambda content: content[:-1],
+    "deleted": lambda _content: None,
+    "one byte changed": lambda content: _with_other_byte(content, 2),
+    "another byte changed": lambda content: _with_other_byte(content, 5),
 }
+SHOWN_AS_IT_IS = ("report.html",)
+"""The studio hands out this page unread, so a byte that was changed in it is handed out, too."""
 READERS: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate", "RUN", "--bootstrap", "0", "--json"),
     "check": ("check", "RUN", "--max-ndcg-loss", "0.9", "--json"),
@@ -62,6 +68,12 @@ class Outcome:
     said: str
 
 
+def _with_other_byte(content: bytes, part: int) -> bytes:
+    """The contents with another byte at one ``part``-th of them."""
+    at = len(content) // part
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
 def call(words: tuple[str, ...]) -> Answer:
     """Exit code, stdout and stderr of a command in this process; -1 for a traceback."""
     from recprism.cli import main
@@ -76,7 +88,7 @@ def call(words: tuple[str, ...]) -> Answer:
             code = int(ended.code or 0)
         except BaseException as fault:
             code = -1
-            err.write(f"{type(fault).__name__}: {fault}")
+            err.write("".join(traceback.format_exception(fault)))
     return code, out.getvalue(), err.getvalue()
 
 
@@ -94,7 +106,7 @@ def open_in_studio(run: Path) -> Answer:
     with TestClient(app, base_url="http://127.0.0.1") as client:
         while (state := client.get(f"/api/runs/{run.name}").json())["phase"] in ("waiting", "preparing"):
             if state["message"].startswith("This run has no trained model"):
-                break
+                return 2, "", f"error: {run}: {state['message']}\n"
             time.sleep(0.02)
         if state["phase"] == "broken":
             return 2, "", f"error: {state['message']}\n"
@@ -130,15 +142,21 @@ class Reading:
 
     def files(self, of: str) -> list[str]:
         """Of an interrupted run only what the others do not have: its checkpoint, and what tells it how to go on."""
-        names = sorted(path.name for path in (self.folder / of).iterdir() if path.is_file())
+        folder = self.folder / of
         if of == "whole":
-            names.append(f"results/{NAMED}/result.toml")
-        return names if of == "whole" else [name for name in names if "checkpoint" in name or name == "config.toml"]
+            names = sorted(path.name for path in folder.iterdir() if path.is_file())
+            return [*names, f"results/{NAMED}/result.toml"]
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        asked = [path for path in files if "checkpoint" in path.name or path.name == "config.toml"]
+        return [path.relative_to(folder).as_posix() for path in asked]
 
     def trial(self, of: str, file: str, cut: str, name: str) -> Outcome:
         self._fresh(of)
-        content = (self.run / file).read_bytes()
-        (self.run / file).write_bytes(content[: CUTS[cut](len(content))])
+        content = CUTS[cut]((self.run / file).read_bytes())
+        if content is None:
+            (self.run / file).unlink()
+        else:
+            (self.run / file).write_bytes(content)
         code, out, err = self._ask(of, name)
         return Outcome(file, cut, name, *self._judged((of, name), file, code, out, err))
 
@@ -234,7 +252,7 @@ def without(text: str, moving: list[str]) -> str:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Files by commands: of the four cuts, how many were refused (r) and how many answered the same (=)."""
+    """Files by commands: of the edits, how many were refused (r) and how many answered the same (=)."""
     commands = list(dict.fromkeys(it.command for it in outcomes))
     cells: dict[tuple[str, str], collections.Counter[str]] = {}
     for it in outcomes:
@@ -250,21 +268,25 @@ def table(outcomes: list[Outcome]) -> str:
 def all_trials(reading: Reading) -> Iterator[tuple[str, str, str, str]]:
     for of, name in reading.questions():
         for file in reading.files(of):
-            yield from ((of, file, cut, name) for cut in CUTS)
+            cuts = [it for it in CUTS if not (file in SHOWN_AS_IT_IS and name == "serve" and "changed" in it)]
+            yield from ((of, file, cut, name) for cut in cuts)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--file", help="this file alone")
+    options.add_argument("--cut", choices=list(CUTS), help="this edit alone")
+    options.add_argument("--command", action="append", help="this command alone, and others so given")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        reading = Reading(Path(folder).resolve())
-        outcomes = [reading.trial(*it) for it in all_trials(reading) if given.file in (None, it[1])]
+        reading = Reading(Path(folder).resolve(), tuple(given.command or (*READERS, "serve", "resume")))
+        wanted = [it for it in all_trials(reading) if given.file in (None, it[1]) and given.cut in (None, it[2])]
+        outcomes = [reading.trial(*it) for it in wanted]
     counts: Any = collections.Counter(it.how for it in outcomes)
     sys.stdout.write(table(outcomes) + "\n\n")
     for it in outcomes:
         if it.how == "bad":
-            sys.stdout.write(f"BAD {it.file} cut to {it.cut}, {it.command}: {it.said}\n")
+            sys.stdout.write(f"BAD {it.file}, {it.cut}, {it.command}: {it.said}\n")
     sys.stdout.write(f"{len(outcomes)} trials: {dict(counts)}\n")
     sys.exit(counts["bad"] > 0)
 

@@ -15,10 +15,10 @@ from starlette.responses import JSONResponse
 
 from recprism._version import __version__
 from recprism.errors import InputError
-from recprism.studio.limits import Limits, too_many
+from recprism.studio.limits import DEFAULT, Allowed, Limits, too_many
 from recprism.studio.opened import NotReadyError
 from recprism.studio.routes import routes
-from recprism.studio.safety import Guard, allowed_hosts
+from recprism.studio.safety import Guard, SecurityHeaders, allowed_hosts
 from recprism.studio.studio import BusyError, Studio
 
 HERE = Path(str(files("recprism.studio").joinpath("static")))
@@ -27,7 +27,12 @@ pages = APIRouter(include_in_schema=False)  # one for all studios, because FastA
 
 
 def create_app(
-    directories: Sequence[Path], *, result: str | None = None, host: str = "127.0.0.1", token: str | None = None
+    directories: Sequence[Path],
+    *,
+    result: str | None = None,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    allowed: Allowed = DEFAULT,
 ) -> FastAPI:
     """Create the application of a studio; runs are opened in the background, one after the other.
 
@@ -36,6 +41,7 @@ def create_app(
         result: Name of the result to show of each run; None for the unnamed one.
         host: The address to which the server binds.
         token: A token that every request must have; None for no token.
+        allowed: Limits on requests.
 
     Stability: provisional.
     """
@@ -56,8 +62,9 @@ def create_app(
         redoc_url=None,
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(host))
-    app.add_middleware(Limits)
-    app.add_middleware(Guard, token=token)
+    app.add_middleware(Guard, token=token, allowed=allowed)
+    app.add_middleware(Limits, allowed=allowed)  # outside the guard, so that refused requests count, too
+    app.add_middleware(SecurityHeaders)
     app.add_exception_handler(InputError, _not_found)
     app.add_exception_handler(NotReadyError, _not_ready)
     app.add_exception_handler(BusyError, _busy)

@@ -9,11 +9,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from recprism.studio.limits import Allowed, Bucket, address, too_many
+
 COOKIE = "recprism-token"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+HARMLESS = {"GET", "HEAD", "OPTIONS"}
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -38,41 +41,83 @@ def allowed_hosts(host: str) -> list[str]:
     return ["127.0.0.1", "localhost", "[::1]"] if is_loopback(host) else ["*"]
 
 
-class Guard:
-    """Middleware that adds security headers to every answer and checks the token, if there is one.
+class SecurityHeaders:
+    """Middleware that adds security headers to every answer.
 
-    A browser sends the token once in the link, and afterwards in a cookie. Programs send it as a bearer token. This is
-    plain ASGI, because FastAPI's middleware takes longer than the rest of an answer.
+    This and ``Guard`` are plain ASGI, because FastAPI's middleware takes longer than the rest of an answer.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None = None) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
-        answer = self.app if self.token is None else self._instead(Request(scope), self.token) or self.app
-        await answer(scope, receive, send_with_headers)
+        await self.app(scope, receive, send_with_headers)
 
-    @staticmethod
-    def _instead(request: Request, token: str) -> Response | None:
+
+class Guard:
+    """Middleware that refuses changes asked for by other sites, and checks the token, if there is one.
+
+    A browser sends the token once in the link, and afterwards a cookie. Programs send it as a bearer token.
+
+    Only failures count towards the limit on wrong tokens. Where an address has used up its limit, the right token is
+    also refused: otherwise a guess that is right would show at any rate. Behind a proxy all clients share one address,
+    so the guesses of one client could lock out the others. The cookie prevents this: it is a random number of this
+    process, too long to guess, so it is never limited, and a browser that is logged in stays logged in.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None, allowed: Allowed) -> None:
+        self.app, self.token, self.session = app, token, secrets.token_urlsafe(32)
+        self.wrong = Bucket(allowed.wrong_per_second, allowed.wrong_at_once)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        answer = _of_another_site(request) or (None if self.token is None else self._instead(request, self.token))
+        await (answer or self.app)(scope, receive, send)
+
+    def _instead(self, request: Request, token: str) -> Response | None:
         """Return the answer to a request without the token, or to the link with the token."""
         offered = request.query_params.get("token")
+        if offered is None and _same(request.cookies.get(COOKIE, ""), self.session):
+            return None
+        who = address(request.scope)
+        if wait := self.wrong.look(who):
+            return too_many("too many requests without the right token from this address", wait)
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        given = offered or bearer or request.cookies.get(COOKIE, "")
-        if not secrets.compare_digest(given.encode(), token.encode()):
+        if not _same(offered or bearer, token):
+            self.wrong.wait(who)
             return JSONResponse(
                 {"detail": "a token is needed; it is part of the link that was printed"}, status_code=401
             )
         if offered is None or request.url.path != "/":
             return None
         response = RedirectResponse("/", status_code=303)
-        response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+        response.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
         return response
+
+
+def _same(given: str, expected: str) -> bool:
+    return secrets.compare_digest(given.encode(), expected.encode())
+
+
+def _of_another_site(request: Request) -> Response | None:
+    """Return the refusal of a request that may change something and comes from a page of another site.
+
+    Every browser sends Origin or Sec-Fetch-Site with such a request; programs send neither. Where there is a
+    Sec-Fetch-Site, it decides, because a proxy may change Host.
+    """
+    if request.method in HARMLESS:
+        return None
+    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+    if site in ("same-origin", "none"):
+        return None
+    if site is None and (origin is None or origin.partition("://")[2] == request.headers.get("host")):
+        return None
+    return JSONResponse({"detail": "this request comes from a page of another site"}, status_code=403)

@@ -47,9 +47,8 @@ def studio(
     - `recprism studio runs --port 0`
     """
     try:
-        import uvicorn
-
         from recprism.studio import create_app
+        from recprism.studio.connections import server
         from recprism.studio.safety import is_loopback
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(
@@ -58,14 +57,13 @@ def studio(
     if token is not None and not token.strip():
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
-    app = create_app(_run_directories(runs), result=name, host=host, token=key)
-    listener = _listen(host, port)
-    where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
-    say(f"recprism studio: {where}   (Ctrl-C ends it)")
-    if open_browser:
-        typer.launch(where)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-    uvicorn.Server(config).run(sockets=[listener])
+    with _listen(host, port) as listener:  # before the runs are opened, which writes into them
+        app = create_app(_run_directories(runs), result=name, host=host, token=key)
+        where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
+        say(f"recprism studio: {where}   (Ctrl-C ends it)")
+        if open_browser:
+            typer.launch(where)
+        server(app).run(sockets=[listener])
 
 
 def _run_directories(named: list[Path]) -> list[Path]:
@@ -84,7 +82,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host.strip("[]"), port))
         listener.listen()  # a browser that follows the link at once waits instead of being refused
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the latter for labels that are empty or too long
         listener.close()
         raise InputError(f"--host {host}: no such name; write 127.0.0.1 or an address of this machine") from None
     except OSError as problem:
