@@ -155,6 +155,8 @@ def words_of(command: str, param: Any, words: list[str]) -> list[str]:
     name = max(param.opts, key=len)
     if getattr(param, "is_flag", False):
         return [name]
+    if set(param.opts) & set(words):  # the line gives it already, and a second value is refused
+        return []
     for sample in SAMPLES:
         try:
             parsed(command, [*words, name, sample])

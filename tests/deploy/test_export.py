@@ -69,7 +69,7 @@ def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run, sm
     shutil.copytree(base.path, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     factors, split = run.factors(), run.split()
-    named = ["a," + ("ü" if at % 2 else '"') + str(at) for at in range(factors.n_items)]
+    named = [f"{at:04}," + ("ü" if at % 2 else '"') for at in range(factors.n_items)]
     bias = np.linspace(-1, 1, factors.n_items, dtype=np.float32)
     about = small.attributes.with_columns(pl.Series("item_id", named))
     run.save_data(replace(small, attributes=about), replace(split, item_ids=np.array(named, dtype=object)))

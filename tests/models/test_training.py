@@ -218,5 +218,5 @@ def test_a_generator_can_be_the_seed(blocks: Split) -> None:
 def test_no_training_users_raise_an_error() -> None:
     empty = Incidence.empty((3, 4))
     split = Split(empty, empty, empty, np.arange(3), np.arange(4))
-    with pytest.raises(InputError, match="nothing to learn from"):
+    with pytest.raises(InputError, match="the training part has no interactions"):
         BPRMF(patience=None).fit(split, device="cpu")

@@ -201,7 +201,7 @@ def test_the_command_prints_the_verdict_and_the_path(
     ("words", "complaint"),
     [
         (("--part", "train"), "test or validation"),
-        (("--draws", "19"), "fewer than 40"),
+        (("--draws", "19"), "--draws has no effect for a run that was only trained"),
         (("-o", "."), "is a directory"),
     ],
 )
