@@ -482,7 +482,7 @@ def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path:
     subprocess.run([*command, tmp_path / "whole", *options], check=True, capture_output=True)
     process = subprocess.Popen([*command, tmp_path / "cut", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 300
-    while not (tmp_path / "cut" / "search.checkpoint.safetensors").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "cut" / ".search" / "search.checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     process.kill()
     process.communicate(timeout=300)

@@ -10,7 +10,16 @@ from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import Certificate
-from recprism.budget.path import Path, PathPoint, check_goal, deciding_part, require_possible, steps_towards, walk
+from recprism.budget.path import (
+    Path,
+    PathPoint,
+    check_goal,
+    deciding_part,
+    require_certifiable,
+    require_possible,
+    steps_towards,
+    walk,
+)
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.cmb._executor import Executor, LocalExecutor
@@ -201,7 +210,8 @@ def cost_of_diversity(
     for goal in goals:
         require_possible(goal, scenario.subtopics)
     allowed = sorted(share(budget, "budget", ends=False) for budget in budgets)
-    guards = shares({metric_name(name): it for name, it in (guards or {}).items()}, "guard", ends=False)
+    named = {require_certifiable(metric_name(name)): it for name, it in (guards or {}).items()}
+    guards = shares(named, "guard", ends=False)
     if COST in guards:
         raise InputError(f"{COST} has the budgets already; leave it out of the guards")
     if not allowed:

@@ -12,7 +12,7 @@ import numpy as np
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
-from recprism.budget.path import Values, check_goal, deciding_part, lists_at, steps_towards
+from recprism.budget.path import Values, check_goal, deciding_part, lists_at, require_certifiable, steps_towards
 from recprism.budget.scenario import Constraints, Lists, Scenario
 from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback, count_steps
@@ -188,7 +188,8 @@ def within_budget(
     Stability: provisional.
     """
     goal = check_goal(goal)
-    budgets = shares({metric_name(name, scenario.k): it for name, it in budgets.items()}, "budget", ends=False)
+    named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
+    budgets = shares(named, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")

@@ -21,6 +21,7 @@ from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
+from recprism.metrics import parse
 from recprism.metrics.registry import canonical
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 
@@ -101,6 +102,16 @@ def check_goal(goal: str) -> str:
         if name not in GOALS:
             raise InputError(f"there is no path towards {name!r}; goals are {', '.join(GOALS)}, several joined by +")
     return "+".join(names)
+
+
+def require_certifiable(metric: str) -> str:
+    """Return the name of a metric that can be certified: one with a value for each user."""
+    if not parse(metric)[0].per_user:
+        raise InputError(
+            f"{metric} has one value for all users together, so no test on users can certify it; choose a metric with "
+            "a value for each user, such as recall@20"
+        )
+    return metric
 
 
 def require_possible(goal: str, subtopics: Subtopics) -> None:

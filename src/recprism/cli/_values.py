@@ -201,7 +201,7 @@ def metric_shares(words: list[str] | None, option: str, high: float = 1.0, *, te
     Returns:
         Metric -> share above 0. Aliases are written out, and a name without a cut means the first 10 places.
     """
-    from recprism.metrics import parse
+    from recprism.budget.path import require_certifiable
     from recprism.metrics.registry import metric_name
 
     found: dict[str, float] = {}
@@ -209,11 +209,8 @@ def metric_shares(words: list[str] | None, option: str, high: float = 1.0, *, te
         metric = metric_name(name)
         if metric in found:
             raise InputError(f"{option}: {name} is {metric}, which is given twice; give it once")
-        if tested and not parse(metric)[0].per_user:
-            raise InputError(
-                f"{option} {name}: {metric} has one value for all users together, so no test on users can certify it; "
-                "choose a metric with a value for each user, such as recall@20"
-            )
+        if tested:
+            require_certifiable(metric)
         found[metric] = share(value, f"{option} {name}", high=high, ends=False)
     return found
 

@@ -123,9 +123,8 @@ def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArra
     found = find_ids(wanted, known)
     unknown = np.flatnonzero(found < 0)
     if len(unknown):
-        raise InputError(
-            f"{side} id {show(wanted[unknown[0]])} is unknown ({len(unknown)} such ids); use ids of the training data"
-        )
+        others = f" ({len(unknown):,} such ids)" if len(unknown) > 1 else ""
+        raise InputError(f"{side} id {show(wanted[unknown[0]])} is unknown{others}; use ids of the training data")
     return found
 
 
