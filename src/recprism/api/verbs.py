@@ -80,8 +80,8 @@ def diversify(
         guards: Further metrics, and the share of each that may be lost.
         side: Whose vectors change: "user" (an index of items stays as it is) or "item".
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
-            tail_floor, per_user_diversity. Items are row numbers, categories are names. They are added to those of
-            ``case``, and the result's lists keep them. What cannot be kept is in ``result.found.violations``.
+            tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
+            result keep them instead of those of ``case``. What cannot be kept is in ``result.found.violations``.
         confidence: Of the certificate.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the progress.
@@ -95,7 +95,7 @@ def diversify(
     asked = {metric_name(name, case.k): it for name, it in (guards or {}).items()}
     if cost in asked:
         raise InputError(f"{cost} has the budget already; leave it out of the guards")
-    case = case.under({**case.constraints, **(constraints or {})})
+    case = case if constraints is None else case.under(constraints)
     found = within_budget(
         case,
         goal,
