@@ -40,6 +40,7 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.metrics import Comparison, Evaluation
+    from recprism.runs.run import Run
 
 
 def evaluate(
@@ -119,6 +120,9 @@ def evaluate(
     mapped = column_map(columns, LIST_COLUMNS)
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
     ours = Run.open(target, name) if target.is_dir() else None
+    theirs = None if against is None else Run.open(against, against_name)
+    if ours is not None and theirs is not None:
+        _require_same_users(ours, theirs)
     if ours is not None:
         with ours.unchanged() as saving:
             with progress_of_steps() as on_step:
@@ -147,8 +151,7 @@ def evaluate(
             say_categories(audit.categories)
     if output is not None:
         say(f"rows written to {write_table(result.to_frame(), output)}")
-    if against is not None:
-        theirs = Run.open(against, against_name)
+    if theirs is not None:
         other = evaluate_run(theirs, [score.name for score in result.scores], part=where, bootstrap=0)
         _print_comparison(
             compare(other, result, bootstrap=bootstrap, seed=seed),
@@ -161,6 +164,14 @@ def evaluate(
     if ours is not None:
         next_step(
             f"recprism evaluate {ours.argument} --against OTHER_RUN", f"recprism recommend {ours.argument} --users ID"
+        )
+
+
+def _require_same_users(ours: Run, theirs: Run) -> None:
+    """Refuse a comparison that cannot be paired, before anything is measured and kept."""
+    if ours.split().user_ids.tolist() != theirs.split().user_ids.tolist():
+        raise InputError(
+            f"{ours.argument} and {theirs.argument} have different users; a comparison user by user needs the same ones"
         )
 
 
