@@ -129,6 +129,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "metrics": (*METRICS, "ndcg@10,ilad"),
     "part": ("test", "validation"),
     "certify_on": ("test", "validation"),
+    "missing": ("skip", "zero"),
     "columns": ("user_id=user_id", "item_id=item_id", "rating=rating"),
     "items": ("items.csv",),
     "subtopics": ("subtopics.csv",),

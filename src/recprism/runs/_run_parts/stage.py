@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from recprism.data._files import atomic_path, is_left_over, readable, storable, write_text
+from recprism.data._files import atomic_path, is_left_over, readable, require_rights, storable, write_text
 from recprism.errors import BusyError, StorageError
 from recprism.runs._lock import LOCK, held
 
@@ -32,6 +32,7 @@ def begin(run: Path, stage: Path, *, empty: bool) -> None:
         empty: Whether the stage replaces the whole run; else it starts as a copy of the run.
     """
     with storable(stage):
+        require_rights(run / EVENTS, write=True)  # a move would replace a file that may not be written
         tidy(run)
         discard(stage)
         stage.mkdir()
