@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recprism.errors import InputError
+from recprism.errors import InputError, StorageError
 from recprism.runs._run_parts.stage import RESULT, SEARCH, TRAINING, stages
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import begin_search, interrupted_search, search
@@ -69,6 +69,31 @@ def test_a_copy_that_is_discarded_leaves_the_run_byte_for_byte(run: Run) -> None
     assert not stages(run.path)
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, PermissionError])
+def test_a_failure_among_the_moves_loses_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    """The copy holds what has not moved, so it must not be discarded."""
+    staged, real, moves = changed(run), Path.replace, []
+
+    def fail(path: Path, target: Path) -> Path:
+        if path.parent == staged.folder and not path.name.endswith(".part"):
+            moves.append(path.name)
+            if len(moves) == 2:
+                raise failure
+        return real(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail)
+        with pytest.raises((failure, StorageError)), staged.discarded_on_failure():
+            staged.commit()
+    assert len(moves) == 2
+    found = contents(Run.open(run.path).path)
+    assert (found["a.txt"], found["new.txt"]) == (b"new a.txt", b"new new.txt")
+    assert "b.txt" not in found
+    assert [event["event"] for event in run.events()] == ["before", "after"]
+
+
 @pytest.mark.parametrize("work", [RESULT, TRAINING])
 def test_a_process_that_is_killed_while_it_commits_is_completed_by_the_next_that_opens_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
@@ -83,7 +108,7 @@ def test_a_process_that_is_killed_while_it_commits_is_completed_by_the_next_that
         staged = run.staged(work)
         for file in ("config.toml", "a.txt", "new.txt"):
             (staged.folder / file).unlink(missing_ok=True)
-            (staged.folder / file).write_bytes((run.path / "config.toml").read_bytes() + file.encode() * 0 + b"# new\n")
+            (staged.folder / file).write_bytes((run.path / "config.toml").read_bytes() + f"# new {file}\n".encode())
         (staged.folder / "b.txt").unlink(missing_ok=True)
         (staged.folder / "events.jsonl").write_text('{"event": "after"}\n', encoding="utf-8")
         return staged

@@ -18,6 +18,8 @@ from recprism.errors import ConstraintError, InputError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.explain import explain_run
+from recprism.runs.jobs.train import evaluate_run
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
@@ -76,7 +78,8 @@ def test_a_banned_item_is_in_no_export(
 ) -> None:
     out = tmp_path / "out"
     assert call("export", banning.path, *options.split(), "-o", out) == 0
-    assert "3 banned items are not in the items' file" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "without 3 banned items" in said or "build the index again" in said
     vectors = load_export(out)
     banned = banning.constraints.banned
     assert not set(vectors.item_ids.tolist()) & set(banned)
@@ -135,10 +138,11 @@ def test_the_loss_counts_from_lists_under_the_same_constraints(
 def test_what_is_served_is_what_was_certified(banning: Run) -> None:
     """The lists of the served vectors on the certifying part are those that were tested."""
     found, scenario = banning.diversified(), scenario_of(banning)
-    assert found.banned == sorted(found.banned) and len(found.banned) == 3
+    banned = found.constraints["banned"]
+    assert banned == sorted(banned) and len(banned) == 3
     lists = scenario.rank(found.factors, 10)[0]
     np.testing.assert_array_equal(lists, scenario.rank(found.factors, 20)[0][:, :10])
-    assert not np.isin(lists, found.banned).any()
+    assert not np.isin(lists, banned).any()
 
 
 # -- pins, shares and floors ------------------------------------------------------------------------------------------
@@ -186,6 +190,43 @@ def test_a_list_that_cannot_keep_a_constraint_fails_unless_it_is_allowed(run: Ru
     assert call("recommend", run.path, "-k", "10", "--users", "1") == 0
     assert call("recommend", run.path, "-k", "1900", "--users", "1") == 1
     assert call("recommend", run.path, "-k", "1900", "--users", "1", "--allow-violations") == 0
+
+
+@pytest.mark.parametrize("users", [None, [0], [3, 7]])
+def test_diversity_per_user_and_pins_go_together(run: Run, users: list[int] | None) -> None:
+    rules = ConstraintsConfig(per_user_diversity=True, max_share={"Drama": 0.4})
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
+    scenario, rows = scenario_of(run), None if users is None else np.array(users)
+    whole = scenario.rank(run.served_factors(), 10)[0]
+    np.testing.assert_array_equal(
+        scenario.rank(run.served_factors(), 10, users=rows)[0], whole if rows is None else whole[rows]
+    )
+
+
+def test_a_metric_does_not_depend_on_the_other_metrics(run: Run) -> None:
+    """Under shares, a list of 10 places is not the beginning of a list of 20."""
+    rules = ConstraintsConfig(max_share={"Drama": 0.3})
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
+    alone = evaluate_run(run, ["subtopic_coverage@10"], bootstrap=0)["subtopic_coverage@10"].mean
+    both = evaluate_run(run, ["subtopic_coverage@10", "subtopic_coverage@20"], bootstrap=0)
+    assert both["subtopic_coverage@10"].mean == alone
+    assert [score.name for score in both.scores] == ["subtopic_coverage@10", "subtopic_coverage@20"]
+
+
+def test_constraints_that_were_edited_are_refused(run: Run) -> None:
+    rules = ConstraintsConfig(banned=[318])
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
+    config = run.path / "config.toml"
+    config.write_text(config.read_text(encoding="utf-8").replace("318", "319"), encoding="utf-8")
+    with pytest.raises(InputError, match="names other constraints than those that were certified"):
+        run.diversified()
+
+
+def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
+    rules = ConstraintsConfig(max_share={"Drama": 0.3})
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
+    explained = explain_run(run, draws=0)
+    np.testing.assert_array_equal(explained.explanation.swaps.base_lists, scenario_of(run).base_lists)
 
 
 def test_what_is_pinned_and_banned_is_named_by_its_id(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:

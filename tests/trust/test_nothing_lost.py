@@ -100,7 +100,7 @@ def test_training_again_keeps_the_old_run_until_it_has_ended(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("recprism.runs.run.Run.drop_checkpoint", stop)
+        patched.setattr("recprism.runs.run.Run.commit", stop)
         assert call(*words) == 130
     assert {name: it for name, it in contents(run).items() if not name.startswith(".training/")} == before
     assert run.is_diversified()

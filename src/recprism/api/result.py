@@ -25,7 +25,6 @@ from recprism.explain.explanation import Explanation
 from recprism.explain.naming import Labels
 from recprism.explain.views import ItemView, UserView, view_item, view_user
 from recprism.metrics import Comparison, compare
-from recprism.metrics.suite import evaluate
 from recprism.models import Factors
 
 
@@ -57,10 +56,7 @@ class Result(Displayed):
     def change(self) -> Comparison:
         """The metrics before and after, user by user, on the scenario's part."""
         case = self.scenario
-        before, after = (
-            evaluate(case.rank(factors)[0], case.context, self._metrics, users=case.split.user_ids)
-            for factors in (self.found.base, self.found.factors)
-        )
+        before, after = (case.evaluate(factors, self._metrics) for factors in (self.found.base, self.found.factors))
         return compare(before, after)
 
     @property

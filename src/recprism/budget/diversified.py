@@ -86,12 +86,6 @@ class Diversified(Displayed):
         return self.change.item is not None or self.change.user is not None
 
     @property
-    def banned(self) -> Sequence[int]:
-        """Numbers of the items that no list shows."""
-        found: Sequence[int] = self.constraints.get("banned", ())
-        return found
-
-    @property
     def objective(self) -> str:
         """The metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name."""
         try:
@@ -195,14 +189,18 @@ def within_budget(
     scenario.split.require_labels(part, "a certified budget")
     judge, names = scenario.on(part), tuple(budgets)
     depth = max(int(name.partition("@")[2]) for name in names)
-    base = judge.judge(judge.rank(judge.factors, depth)[0], names)
+    base = _values(judge, judge.factors, names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in steps:
-        lists = served_lists(judge, goal, trade_off, side=side, depth=depth)
-        tested.append(judge.judge(lists, names))
+        if judge.constraints:
+            compiled, _ = served_at(judge, goal, trade_off, side=side)
+            tested.append(_values(judge, compiled.applied_to(judge.factors), names))
+        else:
+            lists = served_lists(judge, goal, trade_off, side=side, depth=depth)
+            tested.append(judge.judge(lists, names))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
         if certificate.last != len(tested) - 1:
@@ -215,7 +213,7 @@ def within_budget(
     about: dict[str, Any] = {
         "certificate": certificate,
         "constraints": scenario.constraints,
-        "constraint_costs": _costs(judge, depth, base),
+        "constraint_costs": _costs(judge, base),
         "provenance": WITHIN,
     }
     if found is None or certificate.last is None:
@@ -225,11 +223,16 @@ def within_budget(
     return Diversified(scenario.factors, compiled.perturbation, goal, side, trade_off, **about)
 
 
-def _costs(judge: Scenario, depth: int, base: Values) -> dict[str, float]:
+def _values(judge: Scenario, factors: Factors, names: tuple[str, ...]) -> Values:
+    """Return metric -> ``(n_users,)`` values of the lists that vectors serve."""
+    found = judge.evaluate(factors, names, bootstrap=0)
+    return {score.name: found.values[score.name] for score in found.scores}
+
+
+def _costs(judge: Scenario, base: Values) -> dict[str, float]:
     """Return metric -> the share of it that the constraints take from the base lists; empty without constraints."""
     if not judge.constraints:
         return {}
-    free = judge.under(None)
-    without = free.judge(free.rank(free.factors, depth)[0], tuple(base))
+    without = _values(judge.under(None), judge.factors, tuple(base))
     before, after = ({name: float(np.nanmean(it)) for name, it in of.items()} for of in (without, base))
     return {name: 1 - after[name] / before[name] for name in base if before[name]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -15,7 +17,8 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Context, evaluate
+from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
+from recprism.metrics.evaluation import joined
 from recprism.models import Factors
 from recprism.rerank import Features, subtopic_probabilities
 from recprism.rerank.constraints._repair import pinned_items
@@ -24,6 +27,8 @@ from recprism.rerank.optimal import Optimal
 
 CANDIDATES = 500
 DEPTH = 100
+BLOCK = 4096  # users whose scores are computed at once
+SHARES = ("min_share", "max_share", "tail_floor")
 
 Lists = NDArray[np.int64]
 Constraints = Mapping[str, Any]
@@ -139,7 +144,8 @@ class Scenario(Displayed):
         kind = f"{self.part}-served" if served else self.part
         if not self.constraints:
             return kind
-        words = repr(sorted((name, repr(value)) for name, value in self.constraints.items()))
+        plain = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in self.constraints.items()}
+        words = json.dumps(plain, sort_keys=True, default=str)
         return f"{kind}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
     @cached_property
@@ -162,16 +168,38 @@ class Scenario(Displayed):
             is.
         """
         k = self.k if k is None else k
-        if not self.constraints.keys() & {"pinned", "min_share", "max_share", "tail_floor"}:
+        if not self.constraints.keys() & {"pinned", *SHARES}:
             items, scores = factors.rank(k, exclude=self.hidden, users=users)
             return np.asarray(items, np.int64), scores
         if users is not None and "tail_floor" in self.constraints:  # a floor over the lists of all users
             items, scores = self.rank(factors, k)
             return items[users], scores[users]
         pool, scores = factors.rank(min(k + DEPTH, factors.n_items), exclude=self.hidden, users=users)
-        bound = self.constrained(Optimal(trade_off=0.0, sort_back=True), users=users, k=k)
+        ranked = Optimal(trade_off=0.0, sort_back=True)  # diversity per user is in the vectors
+        bound = replace(self.constrained(ranked, users=users, k=k), per_user_diversity=None)
         items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
         return items, _scores(factors if users is None else factors.of_users(users), items)
+
+    def evaluate(self, factors: Factors, metrics: Sequence[str] | None = None, **options: Any) -> Evaluation:
+        """Evaluate the lists that vectors serve.
+
+        Under shares and floors, a list of 10 places is not the beginning of the list of 20. Every cut is then judged
+        on lists of its own length.
+
+        Args:
+            factors: The model's vectors, or changed ones.
+            metrics: Names with cuts; the usual ones by default.
+            **options: Of :func:`recprism.metrics.evaluate`.
+        """
+        names = DEFAULT_METRICS if metrics is None else tuple(metrics)
+        options = {"users": self.split.user_ids, **options}
+        if not self.constraints.keys() & set(SHARES):
+            return evaluate(self.rank(factors, deepest_cut(metrics))[0], self.context, metrics, **options)
+        parts = {}
+        for cut in dict.fromkeys(parse(name)[1] or self.k for name in names):
+            own = [name for name in names if (parse(name)[1] or self.k) == cut]
+            parts[cut] = evaluate(self.rank(factors, cut)[0], self.context, own, **options)
+        return joined(list(parts.values()))
 
     def constrained(self, rule: Optimal, *, users: NDArray[Any] | None = None, k: int | None = None) -> Constrained:
         """Return a rule under the scenario's constraints.
@@ -300,7 +328,10 @@ def _given(constraints: Constraints | None) -> dict[str, Any]:
 def _scores(factors: Factors, items: Lists) -> NDArray[np.float32]:
     """``(n, k)`` scores of listed items, -inf in empty places."""
     user, item = factors.search_vectors
-    scores = np.einsum("ud,ukd->uk", user, item[items.clip(0)])
+    scores = np.empty(items.shape, np.float32)
+    for first in range(0, len(items), BLOCK):  # (n, k, d) of all users would not fit into memory
+        rows = slice(first, first + BLOCK)
+        scores[rows] = np.einsum("ud,ukd->uk", user[rows], item[items[rows].clip(0)])
     return np.where(items >= 0, scores, -np.inf).astype(np.float32)
 
 

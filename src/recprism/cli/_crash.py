@@ -10,7 +10,7 @@ import traceback
 
 from recprism.runs._installation import versions
 
-SECRETS = ("--token",)
+SECRETS = ("--token", "--mlflow")
 """Options whose values are left out of the log."""
 
 

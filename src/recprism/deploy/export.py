@@ -50,7 +50,7 @@ class Export:
         user_version: Version of the user vectors, from their contents.
         item_version: Version of the item vectors. If item vectors did not move, this is the base's version, and an
             existing index can stay.
-        base_item_version: Version of the trained model's item vectors, without banned items.
+        base_item_version: Version of the trained model's item vectors.
         users: File name of the user vectors.
         items: File name of the item vectors.
         run: Name of the run directory.
@@ -60,6 +60,7 @@ class Export:
         part: "live" for live lists, "test" for the lists that were evaluated.
         result: Name of the result, if it has one.
         live: Figures of the live lists; None for "test".
+        items_moved: Whether item vectors are not those of the trained model.
         constraints: What the lists of the run keep. Banned items have no vector in the files. Pins, shares and floors
             are not in the vectors: the program that serves them must apply these.
 
@@ -82,6 +83,7 @@ class Export:
     part: str = "test"
     result: str | None = None
     live: LiveFigures | None = None
+    items_moved: bool = False
     constraints: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -161,7 +163,7 @@ def export_run(
         factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
     step()
     shown = np.setdiff1d(np.arange(factors.n_items), scenario.constraints.get("banned", []))
-    whole, factors, base, seen = factors, factors.of_items(shown), base.of_items(shown), scenario.seen.of_cols(shown)
+    whole, factors, seen = factors, factors.of_items(shown), scenario.seen.of_cols(shown)
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
@@ -186,6 +188,7 @@ def export_run(
             part=part,
             result=run.result,
             live=_live(run, scenario, whole, is_certified=alpha in (0, 1)) if part == "live" else None,
+            items_moved=versions[1] != version_of(base.of_items(shown).search_vectors[1], factors.item_ids),
             constraints=run.constraints.model_dump(exclude_defaults=True),
             **about,
         )

@@ -98,12 +98,18 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
 
     Returns:
         A table with user_id, item_id, rank (from 1) and team ("base" or "swapped").
+
+    Raises:
+        ConstraintError: If the mixture of the two lists violates a constraint, and the run does not allow it.
     """
     found, scenario = run.diversified(), scenario_of(run, part, live=live)
     served = live_factors(run) if live else found.factors
     base, swapped = (scenario.rank(it, k)[0] for it in (found.base, served))
     coins = random_generator(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
+    violations = scenario.violations(items)
+    if violations is not None and not run.constraints.allow_violations:
+        violations.require_none()
     user, place = np.nonzero(items >= 0)
     return pl.DataFrame(
         {

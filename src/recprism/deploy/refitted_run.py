@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
@@ -9,9 +11,12 @@ from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.errors import InputError
 from recprism.runs._lock import writing
+from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
+
+log = logging.getLogger(__name__)
 
 
 @writing
@@ -49,7 +54,8 @@ def refit_run(
             f"`recprism diversify {old.argument} --budget 0.01`"
         )
     run.require_only_result()
-    asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on})
+    constraints = _still_known(wanted.constraints, run)
+    asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
     before = scenario_of(old)
     previous = PreviousDeployment(
         before.factors, old.served_factors(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
@@ -68,3 +74,15 @@ def refit_run(
     )
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
     return found
+
+
+def _still_known(asked: ConstraintsConfig, run: Run) -> ConstraintsConfig:
+    """Leave out bans of items that have left the catalogue; a pinned item must be there."""
+    known = {str(item) for item in run.factors().item_ids.tolist()}
+    gone = [item for item in asked.banned if str(item) not in known]
+    if gone:
+        log.warning("%s: %s banned items are no longer in the catalogue", run.path, len(gone))
+    lost = next((item for item in asked.pinned.values() if str(item) not in known), None)
+    if lost is not None:
+        raise InputError(f"{run.path}: item {lost}, which the old run pins, is not in the catalogue; diversify instead")
+    return asked.model_copy(update={"banned": [item for item in asked.banned if item not in gone]})

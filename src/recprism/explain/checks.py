@@ -147,7 +147,7 @@ def run_checks(
     change = Change.of(found.base, found.change) if judged is None else refitted(found, split, subtopics, rows)
     controls = run_controls(
         on_axes(change, asked.axes, subtopics),
-        Evaluator.on(split, asked.part, found.base, subtopics, (asked.objective, COST), judged, found.banned),
+        Evaluator.on(split, asked.part, found.base, subtopics, (asked.objective, COST), judged, found.constraints),
         asked.objective,
         COST,
         asked.draws,
@@ -234,7 +234,7 @@ def explain_result(
     Stability: provisional.
     """
     names = tuple(dict.fromkeys((asked.objective, *METRICS)))
-    evaluator = Evaluator.on(split, asked.part, found.base, subtopics, names, banned=found.banned)
+    evaluator = Evaluator.on(split, asked.part, found.base, subtopics, names, constraints=found.constraints)
     if asked.draws and checks is None:
         checks = run_checks(found, split, subtopics, asked, on_step)
     made = explain(

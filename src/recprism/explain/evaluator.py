@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -37,6 +38,7 @@ class Evaluator:
         metrics: Names of the metrics.
         users: Row numbers of the evaluated users, in the order of ``context`` and ``exclude``; None for all users.
         subtopics: The subtopics of the items, if there are any.
+        serving: Ranks under constraints; None without constraints.
 
     Stability: provisional.
     """
@@ -46,6 +48,7 @@ class Evaluator:
     metrics: tuple[str, ...] = METRICS
     users: NDArray[np.int64] | None = None
     subtopics: Subtopics | None = None
+    serving: Scenario | None = None
 
     @classmethod
     def on(
@@ -56,7 +59,7 @@ class Evaluator:
         subtopics: Subtopics | None = None,
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
-        banned: Sequence[int] = (),
+        constraints: Mapping[str, Any] | None = None,
     ) -> Evaluator:
         """Evaluate on the labels of one part of a split.
 
@@ -69,15 +72,19 @@ class Evaluator:
             subtopics: The subtopics of the items.
             metrics: Names of the metrics.
             users: Row numbers of the users to evaluate; None for all users.
-            banned: Numbers of items that no list shows.
+            constraints: What all lists keep, as in :class:`recprism.budget.Scenario`.
         """
         known = subtopics if subtopics is not None and len(subtopics) else None
         own = split if users is None else split.of_users(users)
         context = Context.from_split(own, part, vectors=base.item, **({} if known is None else {"subtopics": known}))
         names = tuple(metric_name(name) for name in metrics)
         judged = tuple(name for name in names if not context.missing(parse(name)[0].needs))
-        hidden = own.seen_before(part).with_cols(np.asarray(banned, np.int64))
-        return cls(context, hidden, judged, users, known)
+        found = cls(context, own.seen_before(part), judged, users, known)
+        if not constraints or subtopics is None:
+            return found
+        serving = Scenario(base, split, subtopics, part, constraints=constraints)
+        hidden = serving.hidden if users is None else serving.hidden.take_rows(users)
+        return replace(found, exclude=hidden, serving=serving) if serving.constraints else found
 
     @property
     def depth(self) -> int:
@@ -86,6 +93,8 @@ class Evaluator:
 
     def lists(self, factors: Factors) -> NDArray[Any]:
         """Rank: (n_users, depth) item numbers, -1 in empty places."""
+        if self.serving is not None:
+            return self.serving.rank(factors, self.depth, users=self.users)[0]
         if self.users is not None:
             factors = factors.of_users(self.users)
         return factors.rank(self.depth, exclude=self.exclude)[0]

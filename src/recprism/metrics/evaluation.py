@@ -130,3 +130,11 @@ def frame_of(kind: type, rows: Sequence[Any]) -> pl.DataFrame:
 
 def _is_no_number(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
+
+
+def joined(parts: Sequence[Evaluation]) -> Evaluation:
+    """Join evaluations of the same users by different metrics."""
+    scores = tuple(score for part in parts for score in part.scores)
+    values = {name: it for part in parts for name, it in part.values.items()}
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return replace(parts[0], scores=scores, values=values, notes=notes)

@@ -38,7 +38,20 @@ from recprism.runs._lock import LOCK, held, unchanged
 from recprism.runs._run_parts.data import DATA
 from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.results import OF_RESULT, RunResults
-from recprism.runs._run_parts.stage import RESULT, SEARCH, TRAINING, begin, commit, complete, discard, file_names, tidy
+from recprism.runs._run_parts.stage import (
+    BEGAN,
+    CHECKPOINT,
+    RESULT,
+    SEARCH,
+    TRAINING,
+    begin,
+    commit,
+    complete,
+    discard,
+    file_names,
+    is_committing,
+    tidy,
+)
 from recprism.runs.config import RunConfig, is_config, read_config, write_config
 
 STATE = (
@@ -115,7 +128,7 @@ class Run(RunResults):
     def unfinished(self, work: str) -> Run | None:
         """Return the copy with an unfinished training, or the unfinished search of this result; None without one."""
         found = self._at(work)
-        return found if (found.folder / "config.toml").exists() else None
+        return found if all((found.folder / name).exists() for name in (BEGAN, "config.toml")) else None
 
     def under_way(self) -> Run:
         """Return the copy with the unfinished training or search of this run; the run itself without one."""
@@ -141,8 +154,11 @@ class Run(RunResults):
             self.folder = self.path
 
     def discard(self) -> None:
-        """Delete this copy, and make this object the run, which stays as it is."""
-        if self.folder != self.path:
+        """Delete this copy, and make this object the run, which stays as it is.
+
+        A copy whose files are being moved stays: the next command that opens the run completes the moves.
+        """
+        if self.folder != self.path and not is_committing(self.folder):
             discard(self.folder)
             self.folder = self.path
 
@@ -152,7 +168,7 @@ class Run(RunResults):
         try:
             yield
         except BaseException as failure:
-            begun = isinstance(failure, KeyboardInterrupt) or any(self.folder.rglob("*.checkpoint.safetensors"))
+            begun = isinstance(failure, KeyboardInterrupt) or any(self.folder.rglob(f"*{CHECKPOINT}"))
             if self.folder.name == RESULT or not begun:
                 self.discard()
             raise

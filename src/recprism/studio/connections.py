@@ -60,9 +60,11 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:  # else odd bytes after a request that is being answered
             self._expect()
-            super().data_received(data)
+        super().data_received(data)
 
     def on_message_begin(self) -> None:
         self._expect()  # the end of one request and the beginning of the next may come together

@@ -73,6 +73,7 @@ class Guard:
     def __init__(self, app: ASGIApp, token: str | None, allowed: Allowed) -> None:
         self.app, self.token, self.session = app, token, secrets.token_urlsafe(32)
         self.wrong = Bucket(allowed.wrong_per_second, allowed.wrong_at_once)
+        self.without = Bucket(allowed.wrong_per_second, allowed.wrong_at_once)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,21 +86,23 @@ class Guard:
     def _instead(self, request: Request, token: str) -> Response | None:
         """Return the answer to a request without the token, or to the link with the token."""
         offered = request.query_params.get("token")
-        if offered is None and _same(request.cookies.get(COOKIE, ""), self.session):
+        cookie = f"{COOKIE}-{request.url.port or 80}"  # browsers share cookies among the ports of a host
+        if offered is None and _same(request.cookies.get(cookie, ""), self.session):
             return None
-        who = address(request.scope)
-        if wait := self.wrong.look(who):
+        who, bearer = address(request.scope), request.headers.get("authorization", "").removeprefix("Bearer ")
+        # Tabs of a studio that has ended offer no token: they must not use up the guesses of their owner's link.
+        counted = self.wrong if offered or bearer else self.without
+        if wait := counted.look(who):
             return too_many("too many requests without the right token from this address", wait)
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not _same(offered or bearer, token):
-            self.wrong.wait(who)
+            counted.wait(who)
             return JSONResponse(
                 {"detail": "a token is needed; it is part of the link that was printed"}, status_code=401
             )
         if offered is None or request.url.path != "/":
             return None
         response = RedirectResponse("/", status_code=303)
-        response.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
+        response.set_cookie(cookie, self.session, httponly=True, samesite="strict")
         return response
 
 

@@ -107,16 +107,18 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
         index = f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to."
     elif made.index_stays:
         index = f"Item vectors are those of the trained model (version {made.item_version}): an index stays."
+    elif not made.items_moved:
+        index = (
+            f"Item vectors stay, without {len(made.constraints['banned']):,} banned items (version "
+            f"{made.base_item_version} -> {made.item_version}): delete these from your index, or build it again."
+        )
     else:
         index = (
             f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
             "graphs and codebooks of the old vectors do not fit."
         )
-    banned = len(made.constraints.get("banned", []))
     rest = made.constraints.keys() - {"banned", "per_user_diversity", "allow_violations"}
     bound = []
-    if banned:
-        bound.append(f"{banned:,} banned items are not in the items' file: delete them from an index that stays.")
     if rest:
         names = ", ".join(sorted(rest))
         bound.append(f"Vectors cannot hold {names}: apply the constraints in export.json when you serve.")

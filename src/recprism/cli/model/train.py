@@ -162,7 +162,7 @@ def _interrupted(path: Path) -> Run:
 
     run = Run.open(path)
     unfinished = run.unfinished(TRAINING)
-    if unfinished is None and run.has_factors() and run.file("CARD.md").exists():  # the card is its last file
+    if unfinished is None and run.is_trained():
         raise InputError(
             f"{path}: its model is trained, and no training was interrupted; train again with "
             f"`recprism train -o {path} --overwrite`"

@@ -93,6 +93,10 @@ class RunData(RunFolder):
         """Whether the run has a trained model."""
         return (self.folder / "factors.safetensors").exists()
 
+    def is_trained(self) -> bool:
+        """Whether the training has ended: the card is written last, and then the checkpoint goes."""
+        return self.has_factors() and self.file("CARD.md").exists() and not self._checkpoint("training").exists()
+
     def factors(self) -> Factors:
         """Return the vectors of the trained model."""
         if not self.has_factors():

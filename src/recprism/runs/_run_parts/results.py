@@ -75,9 +75,7 @@ class RunResults(RunData, RunLists):
         change = self.file("delta.safetensors")
         if change.exists():
             return True
-        asked = self.config.diversify
-        is_certified = asked is not None and asked.within is not None
-        if is_certified or any(self.file(name).exists() for name in ("result.json", "cmb.json")):
+        if self.config.diversify is not None:
             raise InputError(
                 f"{change}: is missing, and the result of {self.argument} needs it; put it back, or make the result "
                 "again with --overwrite"
@@ -103,8 +101,9 @@ class RunResults(RunData, RunLists):
         return self.factors() if base or not self.is_diversified() else self.diversified().factors
 
     def save_certificate(self, facts: Mapping[str, Any]) -> None:
-        """Write certificate.json, bound to the served vectors."""
-        write_text(self.file("certificate.json"), json.dumps(self._files.bound_facts(facts), indent=1))
+        """Write certificate.json, bound to the served vectors and to the constraints."""
+        facts = self._files.bound_facts({**facts, "constraints": self.constraints.model_dump()})
+        write_text(self.file("certificate.json"), json.dumps(facts, indent=1))
 
     def certificate(self) -> dict[str, Any] | None:
         """Return certificate.json: what the change costs at most; None if no budget was given.
@@ -113,6 +112,11 @@ class RunResults(RunData, RunLists):
             InputError: If a budget was given, and the file is gone.
         """
         found, asked = self._files.read_facts("certificate", "diversify"), self.config.diversify
+        if found is not None and found.pop("constraints", None) != self.constraints.model_dump():
+            raise InputError(
+                f"{self.path}: names other constraints than those that were certified; put config.toml back as it was, "
+                "or make the result again with --overwrite"
+            )
         if found is None and asked is not None and asked.within is not None:
             raise InputError(
                 f"{self.file('certificate.json')}: is missing, and says what the result of {self.argument} costs and "

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from recprism.data._bound import hash_of
 from recprism.data._files import atomic_path, is_left_over, readable, require_rights, storable, write_text
 from recprism.errors import BusyError, StorageError
 from recprism.runs._lock import LOCK, held
 
-BEGAN, COMMIT, EVENTS = ".began.json", ".commit.json", "events.jsonl"
+BEGAN, COMMIT, EVENTS, MERGED = ".began.json", ".commit.json", "events.jsonl", ".events.jsonl"
+CHECKPOINT = ".checkpoint.safetensors"
 RESULT, TRAINING, SEARCH = ".result", ".training", ".search"
 """The stages of one run, by the work that they hold; the search of a named result is in ``.search.NAME``."""
 
@@ -35,29 +37,44 @@ def begin(run: Path, stage: Path, *, empty: bool) -> None:
         require_rights(run / EVENTS, write=True)  # a move would replace a file that may not be written
         tidy(run)
         discard(stage)
-        stage.mkdir()
-        for name in () if empty else file_names(run):
-            if name != EVENTS:  # the stage holds new events only
-                (stage / name).parent.mkdir(parents=True, exist_ok=True)
-                _link(run / name, stage / name)
-        write_text(stage / BEGAN, json.dumps(None if empty else {name: _stat(stage / name) for name in _staged(stage)}))
+        try:
+            stage.mkdir()
+            for name in () if empty else file_names(run):
+                if name != EVENTS:  # the stage holds new events only
+                    (stage / name).parent.mkdir(parents=True, exist_ok=True)
+                    _link(run / name, stage / name)
+            hashes = None if empty else {name: hash_of(stage / name) for name in _staged(stage)}
+            write_text(stage / BEGAN, json.dumps(hashes))
+        except BaseException:
+            discard(stage)
+            raise
 
 
 def commit(run: Path, stage: Path) -> None:
-    """Move the files that changed in the stage into the run, and delete those that were deleted there."""
+    """Move the files that changed in the stage into the run, and delete those that were deleted there.
+
+    Checkpoints stay in the stage until everything has moved: work that ended and was not moved is not lost.
+    """
     began = json.loads((stage / BEGAN).read_text(encoding="utf-8"))
-    names = list(_staged(stage))
+    names = [name for name in _staged(stage) if not name.endswith(CHECKPOINT)]
     if began is None:
         moved, gone = names, [name for name in file_names(run) if name not in names]
     else:
-        moved = [name for name in names if name == EVENTS or began.get(name) != _stat(stage / name)]
+        moved = [name for name in names if name != EVENTS and began.get(name) != hash_of(stage / name)]
         gone = [name for name in began if name not in names]
-        if EVENTS in moved and (run / EVENTS).exists():
-            _put_before(stage / EVENTS, (run / EVENTS).read_bytes())
-    write_text(stage / COMMIT, json.dumps({"gone": gone, "moved": moved}))
+    targets = {name: name for name in moved}
+    if began is not None and (stage / EVENTS).exists():
+        _join(stage / MERGED, run / EVENTS, stage / EVENTS)
+        targets[MERGED] = EVENTS
+    write_text(stage / COMMIT, json.dumps({"gone": gone, "moved": targets}))
     _roll_forward(run, stage)
     for other in stages(run) if began is None else ():
         discard(other)  # made for the vectors that were replaced
+
+
+def is_committing(stage: Path) -> bool:
+    """Whether files of the stage are being moved; only :func:`complete` may end that."""
+    return (stage / COMMIT).exists()
 
 
 def discard(stage: Path) -> None:
@@ -65,18 +82,18 @@ def discard(stage: Path) -> None:
     if stage.exists():
         for name in list(file_names(stage)):
             if name != COMMIT:
-                (stage / name).unlink()
+                (stage / name).unlink(missing_ok=True)
         (stage / COMMIT).unlink(missing_ok=True)
-        shutil.rmtree(stage)
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def complete(run: Path) -> None:
     """Complete the moves of a process that was killed while it moved files; without one, nothing happens."""
-    if not any((stage / COMMIT).exists() for stage in stages(run)):
+    if not any(is_committing(stage) for stage in stages(run)):
         return
     with suppress(BusyError, StorageError), held(run):  # a busy process is moving them now
         for stage in stages(run):
-            if (stage / COMMIT).exists():
+            if is_committing(stage):
                 _roll_forward(run, stage)
 
 
@@ -101,7 +118,7 @@ def file_names(folder: Path) -> Iterator[str]:
 
 
 def _staged(stage: Path) -> Iterator[str]:
-    return (name for name in file_names(stage) if name not in (BEGAN, COMMIT))
+    return (name for name in file_names(stage) if name not in (BEGAN, COMMIT, MERGED))
 
 
 def _roll_forward(run: Path, stage: Path) -> None:
@@ -109,10 +126,10 @@ def _roll_forward(run: Path, stage: Path) -> None:
         note = json.loads((stage / COMMIT).read_text(encoding="utf-8"))
         for name in note["gone"]:
             (run / name).unlink(missing_ok=True)
-        for name in note["moved"]:
-            if (stage / name).exists():  # else it was moved before the process was killed
-                (run / name).parent.mkdir(parents=True, exist_ok=True)
-                (stage / name).replace(run / name)
+        for name, target in note["moved"].items():
+            (run / target).parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # it was moved before the process was killed
+                (stage / name).replace(run / target)
         for folder in (*run.glob("results/*/"), run / "results"):
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
@@ -126,13 +143,8 @@ def _link(file: Path, new: Path) -> None:
         shutil.copy2(file, new)
 
 
-def _stat(file: Path) -> list[int]:
-    found = file.stat()
-    return [found.st_ino, found.st_mtime_ns, found.st_size]
-
-
-def _put_before(path: Path, earlier: bytes) -> None:
-    """Put earlier lines, the last of which may have been cut short, before those of a file."""
-    lines = path.read_bytes()
+def _join(path: Path, earlier: Path, later: Path) -> None:
+    """Write the lines of two logs into one; the last line of the earlier one may have been cut short."""
+    first = earlier.read_bytes() if earlier.exists() else b""
     with atomic_path(path) as temporary:
-        temporary.write_bytes(earlier + (b"" if earlier.endswith(b"\n") or not earlier else b"\n") + lines)
+        temporary.write_bytes(first + (b"" if first.endswith(b"\n") or not first else b"\n") + later.read_bytes())

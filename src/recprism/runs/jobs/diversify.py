@@ -15,7 +15,7 @@ from recprism.cmb.controls import control_perturbations
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics import Comparison, Evaluation, compare, deepest_cut, evaluate
+from recprism.metrics import Comparison, Evaluation, compare
 from recprism.models.perturbation import Perturbation
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
@@ -103,7 +103,6 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
     with run.discarded_on_failure():
         model = _fitted(run, wanted, on_step, executor)
         run.save_result(Diversified.of_search(model))
-        run.drop_checkpoint("search")
         run.event(
             "diversified",
             iterations=len(model.history_),
@@ -112,6 +111,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
         )
         write_card(run, about=BEFORE)
         run.commit()
+        run.drop_checkpoint("search")
     return model
 
 
@@ -248,8 +248,7 @@ def effect(
     step = count_steps(on_step, "measuring", 2 + len(others))
 
     def judge(perturbation: Perturbation) -> Evaluation:
-        lists = scenario.rank(perturbation.applied_to(found.base), deepest_cut(metrics))[0]
-        judged = evaluate(lists, scenario.context, metrics, users=found.base.user_ids)
+        judged = scenario.evaluate(perturbation.applied_to(found.base), metrics)
         step()
         return judged
 
@@ -257,5 +256,5 @@ def effect(
     if not controls:
         return Effect(before, after, compare(before, after), {})
     judged = {name: judge(it) for name, it in others.items()}
-    judged[POPULARITY] = judged_popularity(scenario.split, part, scenario.context, metrics)
+    judged[POPULARITY] = judged_popularity(scenario.split, part, scenario.context, metrics, hidden=scenario.hidden)
     return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in judged.items()})

@@ -99,7 +99,7 @@ def erase_run(
         rows, users = divided_users(split.n_users, hidden, seed)
         change = refitted(found, split, subtopics, rows)
     names = tuple(dict.fromkeys((wanted, *METRICS)))
-    judge = Evaluator.on(split, part, found.base, subtopics, names, users, found.banned)
+    judge = Evaluator.on(split, part, found.base, subtopics, names, users, found.constraints)
     learn = partial(learned_promotion, found.base, split, subtopics, rows)
     return run_erasure(
         change,

@@ -20,7 +20,7 @@ from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError, StorageError
-from recprism.metrics import PAPER_METRICS, Evaluation, deepest_cut, evaluate, parse
+from recprism.metrics import PAPER_METRICS, Evaluation, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models._settings import choose_device
 from recprism.models.registry import Model
@@ -112,10 +112,10 @@ def train(run: Run, on_epoch: Callable[[Epoch], None] | None = None) -> Factors:
         if config.model.metric == COSINE:
             factors = factors.on_sphere()
         run.save_factors(factors)
-        run.drop_checkpoint()
         run.event("trained", **{name: value for name, value in factors.settings.items() if not isinstance(value, dict)})
         write_card(run)
         run.commit()
+        run.drop_checkpoint()
     return factors
 
 
@@ -245,12 +245,10 @@ def evaluate_run(
         factors, scenario = run.served_factors(base=base), scenario_of(run, part)
         if any("relevant" in parse(name)[0].needs for name in metrics or ()):
             scenario.split.require_labels(part, "accuracy")
-        items, _ = scenario.rank(factors, deepest_cut(metrics))
         step()
-        context = scenario.context
-        result = evaluate(items, context, metrics, bootstrap=bootstrap, users=factors.user_ids, seed=seed)
+        result = scenario.evaluate(factors, metrics, bootstrap=bootstrap, seed=seed)
         step()
-        result = with_popularity(result, scenario.split, part, context)
+        result = with_popularity(result, scenario.split, part, scenario.context, hidden=scenario.hidden)
         step()
         if bootstrap:
             whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"
