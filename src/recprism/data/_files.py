@@ -44,8 +44,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         InputError: The folder exists and is not empty; nothing is overwritten.
     """
     path = Path(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(f"{path}: is not empty; name a new folder")
+    require_new_folder(path)
     with storable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _make_next_to(path, Path.mkdir)
@@ -55,6 +54,12 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def require_new_folder(path: Path) -> None:
+    """Refuse a folder that holds anything, and a file."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"{path}: is not empty; name a new folder")
 
 
 @contextmanager

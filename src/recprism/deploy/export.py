@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.scenario import Scenario
-from recprism.data._files import atomic_folder, readable, write_text
+from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.deploy._export_formats import Side, decoded_vectors, format_named
 from recprism.deploy.live import LiveFigures, live_factors, live_figures
-from recprism.dials.solve import widen_margins
+from recprism.dials.solve import as_decoded, widen_margins
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
 from recprism.runs.run import Run
@@ -154,12 +154,15 @@ def export_run(
         raise InputError(f"vectors are exported for {' or '.join(get_args(ExportedPart))} lists, not for {part!r}")
     step = count_steps(on_step, "exporting", 4)
     alpha, margin = share(alpha, "alpha"), None if margin is None else share(margin, "margin")
+    served, decoded = run.served_factors(base=alpha == 0), None if for_index is None else decoded_vectors(for_index)
+    wanted = metric or served.metric
+    _require_metric(served, wanted)
+    require_new_folder(folder)
+    if decoded is not None:  # before live vectors are solved and kept
+        as_decoded(served, decoded)
     factors, base = blended(run, alpha, part), run.factors()
-    wanted = metric or factors.metric
-    _require_metric(factors, wanted)
     scenario = scenario_of(run, live=part == "live")
-    if margin is not None or for_index is not None:
-        decoded = None if for_index is None else decoded_vectors(for_index)
+    if margin is not None or decoded is not None:
         factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
     step()
     shown = np.setdiff1d(np.arange(factors.n_items), scenario.constraints.get("banned", []))

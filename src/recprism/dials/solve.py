@@ -117,12 +117,12 @@ def widen_margins(
     Stability: provisional.
     """
     lists, _ = factors.rank(k, exclude=exclude)
-    searched = factors if decoded is None else _as_decoded(factors, np.asarray(decoded, np.float32))
+    searched = factors if decoded is None else as_decoded(factors, np.asarray(decoded, np.float32))
     found = lists_to_vectors(searched, lists, exclude=exclude, margin=margin, order=True)
     return found.applied_to(searched), found
 
 
-def _as_decoded(factors: Factors, decoded: NDArray[np.float32]) -> Factors:
+def as_decoded(factors: Factors, decoded: NDArray[np.float32]) -> Factors:
     wanted = factors.search_vectors[1]
     if decoded.shape != wanted.shape:
         raise InputError(f"decoded vectors have shape {decoded.shape}; the item vectors have {wanted.shape}")
