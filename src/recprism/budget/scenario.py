@@ -195,11 +195,13 @@ class Scenario(Displayed):
         options = {"users": self.split.user_ids, **options}
         if not self.constraints.keys() & set(SHARES):
             return evaluate(self.rank(factors, deepest_cut(metrics))[0], self.context, metrics, **options)
-        parts = {}
-        for cut in dict.fromkeys(parse(name)[1] or self.k for name in names):
-            own = [name for name in names if (parse(name)[1] or self.k) == cut]
-            parts[cut] = evaluate(self.rank(factors, cut)[0], self.context, own, **options)
-        return joined(list(parts.values()))
+        asked = [(parse(name)[0].name, parse(name)[1] or self.k) for name in names]
+        parts = []
+        for cut in dict.fromkeys(k for _, k in asked):
+            own = [f"{metric}@{k}" for metric, k in asked if k == cut]
+            parts.append(evaluate(self.rank(factors, cut)[0], self.context, own, **options))
+        found, place = joined(parts), {f"{metric}@{k}": at for at, (metric, k) in enumerate(asked)}
+        return replace(found, scores=tuple(sorted(found.scores, key=lambda score: place[score.name])))
 
     def constrained(self, rule: Optimal, *, users: NDArray[Any] | None = None, k: int | None = None) -> Constrained:
         """Return a rule under the scenario's constraints.
