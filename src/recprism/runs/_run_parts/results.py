@@ -112,7 +112,8 @@ class RunResults(RunData, RunLists):
             InputError: If a budget was given, and the file is gone.
         """
         found, asked = self._files.read_facts("certificate", "diversify"), self.config.diversify
-        if found is not None and found.pop("constraints", None) != self.constraints.model_dump():
+        noted = None if found is None else found.pop("constraints", None)
+        if noted is not None and noted != self.constraints.model_dump():
             raise InputError(
                 f"{self.path}: names other constraints than those that were certified; put config.toml back as it was, "
                 "or make the result again with --overwrite"
