@@ -697,11 +697,14 @@ def main() -> None:
             sys.stdout.write(f"{outcome.line}\n{out}{err}exit code {outcome.code}\n{outcome.faults}\n")
             sys.exit(bool(outcome.faults))
         outcomes = []
-        for it in fuzz(pristine, given.lines, seed=given.seed, jobs=given.jobs):
-            outcomes.append(it)
-            if it.faults and given.log is not None:
-                with given.log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(vars(it)) + "\n")
+        with contextlib.suppress(KeyboardInterrupt):  # the table then has the lines so far
+            for it in fuzz(pristine, given.lines, seed=given.seed, jobs=given.jobs):
+                outcomes.append(it)
+                if len(outcomes) % 500 == 0:
+                    sys.stderr.write(f"{len(outcomes)} lines\n")
+                if it.faults and given.log is not None:
+                    with given.log.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(vars(it)) + "\n")
     sys.stdout.write(table(outcomes) + "\n\n")
     bad = sorted((it for it in outcomes if it.faults), key=lambda it: it.faults)
     for it in bad:
