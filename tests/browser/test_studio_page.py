@@ -324,10 +324,12 @@ def test_nothing_that_is_data_becomes_markup(browser: Any, shelf: Path, tmp_path
     folder = tmp_path / HOSTILE[1]
     shutil.copytree(shelf / "plain", folder)
     run = Run.open(folder)
+    vectors = run.factors()
     corpus = pl.Series([HOSTILE[at % len(HOSTILE)] for at in range(len(run.items()))])
     run.items().with_columns(title=corpus).write_parquet(run.path / "items.parquet")
     topics = pl.read_parquet(run.path / "subtopics.parquet")
     topics.with_columns(subtopic=pl.col("subtopic") + HOSTILE[0]).write_parquet(run.path / "subtopics.parquet")
+    run.save_factors(vectors)  # they record the files of the data
     server, link = start(str(run.path))
     try:
         for page in opened(browser, link + "#run=<img src=x onerror=window.owned=1>&user=1&budget=<script>"):
