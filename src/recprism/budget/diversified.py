@@ -24,7 +24,7 @@ from recprism.metrics import parse
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
-from recprism.rerank.constraints.constrained import Violations
+from recprism.rerank.constraints.violations import Violations
 
 Side = Literal["user", "item"]
 WITHIN = {"method": "budget"}
@@ -188,19 +188,13 @@ def within_budget(
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")
     judge, names = scenario.on(part), tuple(budgets)
-    depth = max(int(name.partition("@")[2]) for name in names)
     base = _values(judge, judge.factors, names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in steps:
-        if judge.constraints:
-            compiled, _ = served_at(judge, goal, trade_off, side=side)
-            tested.append(_values(judge, compiled.applied_to(judge.factors), names))
-        else:
-            lists = served_lists(judge, goal, trade_off, side=side, depth=depth)
-            tested.append(judge.judge(lists, names))
+        tested.append(_served_values(judge, goal, trade_off, side, names))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
         if certificate.last != len(tested) - 1:
@@ -227,6 +221,14 @@ def _values(judge: Scenario, factors: Factors, names: tuple[str, ...]) -> Values
     """Return metric -> ``(n_users,)`` values of the lists that vectors serve."""
     found = judge.evaluate(factors, names, bootstrap=0)
     return {score.name: found.values[score.name] for score in found.scores}
+
+
+def _served_values(judge: Scenario, goal: str, trade_off: float, side: Side, names: tuple[str, ...]) -> Values:
+    """Return the values of the lists that vectors serve at a path's point; known lists are not made again."""
+    if judge.constraints:
+        return _values(judge, served_at(judge, goal, trade_off, side=side)[0].applied_to(judge.factors), names)
+    depth = max(int(name.partition("@")[2]) for name in names)
+    return judge.judge(served_lists(judge, goal, trade_off, side=side, depth=depth), names)
 
 
 def _costs(judge: Scenario, base: Values) -> dict[str, float]:

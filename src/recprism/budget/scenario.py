@@ -22,7 +22,8 @@ from recprism.metrics.evaluation import joined
 from recprism.models import Factors
 from recprism.rerank import Features, subtopic_probabilities
 from recprism.rerank.constraints._repair import pinned_items
-from recprism.rerank.constraints.constrained import Constrained, Violations
+from recprism.rerank.constraints.constrained import Constrained
+from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.optimal import Optimal
 
 CANDIDATES = 500

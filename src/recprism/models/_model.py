@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from recprism._version import __version__
-from recprism.data._checks import AMOUNT, COUNT, POSITIVE, OneOf, Rule, Whole
+from recprism.data._checks import COUNT, POSITIVE, OneOf, Rule
 from recprism.data._memory import require_room
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -20,6 +20,7 @@ from recprism.models._breakdown import vector_of
 from recprism.models._pairwise import bpr_slope
 from recprism.models._sampling import Triples
 from recprism.models._settings import (
+    TRAINING_RULES,
     NamedSettings,
     choose_device,
     seed_number,
@@ -75,13 +76,8 @@ class PairwiseModel(NamedSettings, ABC):
     spectral_power: ClassVar[float]
 
     rules: ClassVar[Mapping[str, Rule]] = {
+        **TRAINING_RULES,
         "dim": COUNT,
-        "epochs": COUNT,
-        "patience": Whole(1, none="to train all epochs"),
-        "learning_rate": POSITIVE,
-        "weight_decay": AMOUNT,
-        "batch_size": COUNT,
-        "negatives": COUNT,
         "fixed_negatives": OneOf((True, False)),
         "negatives_avoid": OneOf(("train", "all")),
         "loss": OneOf(("mean", "sum")),

@@ -10,10 +10,30 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from recprism.data._checks import LARGEST_SEED, Rule, check_settings, random_generator, require_seed
+from recprism.data._checks import (
+    AMOUNT,
+    COUNT,
+    LARGEST_SEED,
+    POSITIVE,
+    Rule,
+    Whole,
+    check_settings,
+    random_generator,
+    require_seed,
+)
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.training import Checkpoint
+
+TRAINING_RULES: Mapping[str, Rule] = {
+    "epochs": COUNT,
+    "patience": Whole(1, none="to train all epochs"),
+    "learning_rate": POSITIVE,
+    "weight_decay": AMOUNT,
+    "batch_size": COUNT,
+    "negatives": COUNT,
+}
+"""What the settings of every training may be."""
 
 
 @dataclass(frozen=True, kw_only=True)

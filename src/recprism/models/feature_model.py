@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism._version import __version__
-from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule, Whole
+from recprism.data._checks import AMOUNT, POSITIVE, Rule
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -21,6 +21,7 @@ from recprism.models._breakdown import vector_of
 from recprism.models._pairwise import bpr_slope
 from recprism.models._sampling import Triples
 from recprism.models._settings import (
+    TRAINING_RULES,
     NamedSettings,
     choose_device,
     seed_number,
@@ -69,12 +70,7 @@ class FeatureModel(NamedSettings):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        "epochs": COUNT,
-        "patience": Whole(1, none="to train all epochs"),
-        "learning_rate": POSITIVE,
-        "weight_decay": AMOUNT,
-        "batch_size": COUNT,
-        "negatives": COUNT,
+        **TRAINING_RULES,
         "popularity": AMOUNT,
         "completion": replace(POSITIVE, none="for no completion"),
     }

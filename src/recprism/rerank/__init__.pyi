@@ -1,8 +1,8 @@
 from recprism.rerank.base import Reranker as Reranker
 from recprism.rerank.calibrated import Calibrated as Calibrated
 from recprism.rerank.constraints.constrained import Constrained as Constrained
-from recprism.rerank.constraints.constrained import Violation as Violation
-from recprism.rerank.constraints.constrained import Violations as Violations
+from recprism.rerank.constraints.violations import Violation as Violation
+from recprism.rerank.constraints.violations import Violations as Violations
 from recprism.rerank.dpp import DPP as DPP
 from recprism.rerank.dpp_window import SlidingDPP as SlidingDPP
 from recprism.rerank.exposure import ExposureAware as ExposureAware

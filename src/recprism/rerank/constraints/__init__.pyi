@@ -1,3 +1,3 @@
 from recprism.rerank.constraints.constrained import Constrained as Constrained
-from recprism.rerank.constraints.constrained import Violation as Violation
-from recprism.rerank.constraints.constrained import Violations as Violations
+from recprism.rerank.constraints.violations import Violation as Violation
+from recprism.rerank.constraints.violations import Violations as Violations

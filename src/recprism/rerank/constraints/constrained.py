@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data.shares import share, shares
-from recprism.errors import ConstraintError, InputError
+from recprism.errors import InputError
 from recprism.metrics.catalogue import tail_items
 from recprism.rerank._arrays import as_tensor
 from recprism.rerank._pool import Pool
@@ -30,85 +30,11 @@ from recprism.rerank.constraints._repair import (
     whole_places,
     with_pins,
 )
+from recprism.rerank.constraints.violations import Violation, Violations, violation_of
 from recprism.rerank.features import Features
 
 LEVELS = 20  # of per_user_diversity: a re-ranker is called once for each
 NONE: Mapping[Any, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Violation:
-    """How far the lists violate one constraint.
-
-    Attributes:
-        constraint: The constraint in words.
-        lists: Number of lists that violate it.
-        places: Number of places too many or too few, over all lists.
-        worst: The same in the worst list; for the floor of the tail, over all lists.
-        example: The user of the first list that violates it: an id, or a row number if ids are unknown. None if it
-            holds, and for the floor of the tail.
-
-    Stability: provisional.
-    """
-
-    constraint: str
-    lists: int
-    places: float
-    worst: float
-    example: int | str | None = None
-
-    def sentence(self) -> str:
-        """Describe the violation in words."""
-        if self.places == 0:
-            return f"{self.constraint}: holds everywhere."
-        return f"{self.constraint}: broken in {self.lists} lists, by {self.places:g} places, {self.worst:g} at most."
-
-
-@dataclass(frozen=True)
-class Violations:
-    """The violations of all constraints.
-
-    Attributes:
-        n_lists: Number of lists.
-        rows: One entry per constraint, also for those that hold.
-
-    Stability: provisional.
-    """
-
-    n_lists: int
-    rows: tuple[Violation, ...]
-
-    @property
-    def none(self) -> bool:
-        """Whether all constraints hold."""
-        return all(row.places == 0 for row in self.rows)
-
-    def sentence(self) -> str:
-        """Describe the violations in words."""
-        if not self.rows:
-            return "There are no constraints."
-        if self.none:
-            whole = "The constraint holds" if len(self.rows) == 1 else f"All {len(self.rows)} constraints hold"
-            return f"{whole} in all {self.n_lists} lists."
-        return " ".join(row.sentence() for row in self.rows if row.places)
-
-    def require_none(self) -> None:
-        """Refuse violated constraints.
-
-        Raises:
-            ConstraintError: It names the first violated constraint, the number of lists and one of them.
-        """
-        broken = next((row for row in self.rows if row.places), None)
-        if broken is not None:
-            example = "" if broken.example is None else f", such as that of user {broken.example}"
-            raise ConstraintError(
-                f"{broken.constraint} cannot be kept in {broken.lists:,} of {self.n_lists:,} lists{example}; relax the "
-                "constraint, or accept such lists with --allow-violations"
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the violations for JSON."""
-        return {"n_lists": self.n_lists, "constraints": [asdict(row) for row in self.rows]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,21 +131,21 @@ class Constrained:
         real = items >= 0
         rows = []
         if len(self.banned):
-            rows.append(_violation("banned items", np.isin(items, np.asarray(self.banned)).sum(1), ids))
+            rows.append(violation_of("banned items", np.isin(items, np.asarray(self.banned)).sum(1), ids))
         if isinstance(self.pinned, Mapping):
             rows += [
-                _violation(f"item {self._item(item)} at place {place}", items[:, place - 1] != item, ids)
+                violation_of(f"item {self._item(item)} at place {place}", items[:, place - 1] != item, ids)
                 for place, item in self.pinned.items()
             ]
         elif len(pinned_items(self.pinned)):
             pins = self._pins(len(items), items.shape[1])
-            rows.append(_violation("pinned items", ((pins >= 0) & (pins != items)).sum(1), ids))
+            rows.append(violation_of("pinned items", ((pins >= 0) & (pins != items)).sum(1), ids))
         low, high = self._shares
         for word, sign, limits in (("at least", 1, low), ("at most", -1, high)):
             for column, part in limits.items():
                 count = (self._has(column, features)[items] & real).sum(1)
                 over = sign * (whole_places(part, real.sum(1), up=sign > 0) - count)
-                rows.append(_violation(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0), ids))
+                rows.append(violation_of(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0), ids))
         if self.tail_floor > 0:
             there = int(self._in_tail(items).sum())
             missing = max(0, int(whole_places(self.tail_floor, np.array(real.sum()), up=True)) - there)
@@ -388,15 +314,3 @@ def _of_users(features: Features, users: Tensor) -> Features:
     if features._user_subtopics is not None:
         some._user_subtopics = features._user_subtopics[users]
     return some
-
-
-def _violation(constraint: str, places: NDArray[Any], ids: NDArray[Any] | None) -> Violation:
-    broken = np.flatnonzero(places)
-    first = None if not len(broken) else int(broken[0])
-    return Violation(
-        constraint=constraint,
-        lists=len(broken),
-        places=float(places.sum()),
-        worst=float(places.max(initial=0)),
-        example=first if first is None or ids is None else ids[first : first + 1].tolist()[0],
-    )
