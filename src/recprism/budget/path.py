@@ -23,7 +23,8 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
-from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
+from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, goal_units
+from recprism.rerank.rule import Rule
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 STEPS_TOWARDS = {"catalogue_coverage": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
@@ -136,20 +137,28 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
 
 def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
     """Return ``(n_users, k)`` optimal lists at a trade-off; the scenario remembers them."""
-    require_possible(goal, scenario.subtopics)
     known = scenario.known_lists(check_goal(goal))
     if trade_off not in known:
-        items, scores = (array[:, :DEPTH] for array in scenario.candidates)
-        method = scenario.constrained(_rule(scenario, goal, trade_off))
-        known[trade_off] = np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
+        known[trade_off] = scenario.rank(rule_at(scenario, goal, trade_off))[0]
     return known[trade_off]
 
 
-def _rule(scenario: Scenario, goal: str, trade_off: float) -> Optimal:
-    """Return the rule of a path's point."""
-    history_weight = HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0
+def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
+    """Return the rule of a path's point.
+
+    Stability: provisional.
+    """
     goals = dict.fromkeys(check_goal(goal).split("+"), 1.0)
-    return Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
+    require_possible(goal, scenario.subtopics)
+    sizes = (scenario.k, scenario.factors.n_users, scenario.factors.n_items)
+    return Rule(
+        goals=goals,
+        trade_off=trade_off,
+        history_weight=HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0,
+        units=scenario.once(("units", goal), lambda: goal_units(goals, scenario.features, *sizes)),
+        k=scenario.k,
+        candidates=DEPTH,
+    )
 
 
 @phase("walking the path", __name__)

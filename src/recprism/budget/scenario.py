@@ -24,7 +24,8 @@ from recprism.rerank import Features, subtopic_probabilities
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.optimal import Optimal
+from recprism.rerank.optimal import TIED_TOGETHER, Optimal
+from recprism.rerank.rule import Rule
 
 CANDIDATES = 500
 DEPTH = 100
@@ -155,52 +156,84 @@ class Scenario(Displayed):
         return self.seen.with_cols(np.asarray(self.constraints.get("banned", ()), np.int64))
 
     def rank(
-        self, factors: Factors, k: int | None = None, *, users: NDArray[Any] | None = None
+        self, model: Factors | Rule, k: int | None = None, *, users: NDArray[Any] | None = None
     ) -> tuple[Lists, NDArray[np.float32]]:
-        """Rank the lists that vectors serve: without hidden items, and under the constraints.
+        """Rank the lists that vectors or a rule serve: without hidden items, and under the constraints.
 
         Args:
-            factors: The model's vectors, or changed ones.
+            model: The model's vectors, changed ones, or a rule.
             k: Length of the lists; that of the scenario by default.
             users: ``(n,)`` row numbers; all users by default.
 
         Returns:
-            ``(n, k)`` item numbers, -1 in empty places, and their scores. A pinned item has its own score, wherever it
-            is.
+            ``(n, k)`` item numbers, -1 in empty places, and their scores: those of the vectors, or of the base model
+            under a rule. A pinned item has its own score, wherever it is.
         """
         k = self.k if k is None else k
-        if not self.constraints.keys() & {"pinned", *SHARES}:
-            items, scores = factors.rank(k, exclude=self.hidden, users=users)
-            return np.asarray(items, np.int64), scores
-        if users is not None and "tail_floor" in self.constraints:  # a floor over the lists of all users
-            items, scores = self.rank(factors, k)
+        together = "tail_floor" in self.constraints or (isinstance(model, Rule) and TIED_TOGETHER in model.goals)
+        if users is not None and together:  # the list of one user depends on those of all users
+            items, scores = self.rank(model, k)
             return items[users], scores[users]
-        pool, scores = factors.rank(min(k + DEPTH, factors.n_items), exclude=self.hidden, users=users)
+        if isinstance(model, Rule):
+            return self._rank_by_rule(model, k, users)
+        if not self.constraints.keys() & {"pinned", *SHARES}:
+            items, scores = model.rank(k, exclude=self.hidden, users=users)
+            return np.asarray(items, np.int64), scores
+        pool, scores = model.rank(min(k + DEPTH, model.n_items), exclude=self.hidden, users=users)
         ranked = Optimal(trade_off=0.0, sort_back=True)  # diversity per user is in the vectors
         bound = replace(self.constrained(ranked, users=users, k=k), per_user_diversity=None)
         items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
-        return items, _scores(factors if users is None else factors.of_users(users), items)
+        return items, _scores(model if users is None else model.of_users(users), items)
 
-    def evaluate(self, factors: Factors, metrics: Sequence[str] | None = None, **options: Any) -> Evaluation:
-        """Evaluate the lists that vectors serve.
+    def _rank_by_rule(self, rule: Rule, k: int, users: NDArray[Any] | None) -> tuple[Lists, NDArray[np.float32]]:
+        """Run the rule page by page; each page chooses from the best candidates that earlier pages left."""
+        whole = not self.constraints.keys() & set(SHARES)  # without shares, a shorter list begins the page
+        page = rule.k if whole else min(k, rule.k)
+        pages: list[Lists] = []
+        while sum(it.shape[1] for it in pages) < k:
+            pool, scores = self._candidates_after(pages, rule.candidates, users)
+            method = self.constrained(rule.reranker(), users=users, k=0 if pages else page)
+            features = self.features if users is None else self.features.of_users(users)
+            pages.append(np.asarray(method(pool, scores, page, features=features), np.int64))
+        items = np.concatenate(pages, 1)[:, :k]
+        return items, _scores(self.factors if users is None else self.factors.of_users(users), items)
+
+    def _candidates_after(self, pages: Sequence[Lists], n: int, users: NDArray[Any] | None) -> tuple[Lists, Any]:
+        """``(n_users, n)`` the best candidates that are on no earlier page, and their scores."""
+        taken = np.concatenate(pages, 1) if pages else np.zeros((1, 0), np.int64)
+        depth = n + taken.shape[1]
+        if depth <= CANDIDATES:
+            items, scores = (array if users is None else array[users] for array in self.candidates)
+        else:
+            items, scores = self.factors.rank(min(depth, self.factors.n_items), exclude=self.hidden, users=users)
+        if not pages:
+            return items[:, :n], scores[:, :n]
+        left = ~(items[:, :depth, None] == taken[:, None, :]).any(2)
+        order = np.argsort(~left, axis=1, kind="stable")[:, :n]
+        gone = ~np.take_along_axis(left, order, 1)
+        items, scores = (np.take_along_axis(array[:, :depth], order, 1) for array in (items, scores))
+        return np.where(gone, -1, items), np.where(gone, -np.inf, scores)
+
+    def evaluate(self, model: Factors | Rule, metrics: Sequence[str] | None = None, **options: Any) -> Evaluation:
+        """Evaluate the lists that vectors or a rule serve.
 
         Under shares and floors, a list of 10 places is not the beginning of the list of 20. Every cut is then judged
         on lists of its own length.
 
         Args:
-            factors: The model's vectors, or changed ones.
+            model: The model's vectors, changed ones, or a rule.
             metrics: Names with cuts; the usual ones by default.
             **options: Of :func:`recprism.metrics.evaluate`.
         """
         names = DEFAULT_METRICS if metrics is None else tuple(metrics)
         options = {"users": self.split.user_ids, **options}
         if not self.constraints.keys() & set(SHARES):
-            return evaluate(self.rank(factors, deepest_cut(metrics))[0], self.context, metrics, **options)
+            return evaluate(self.rank(model, deepest_cut(metrics))[0], self.context, metrics, **options)
         asked = [(parse(name)[0].name, parse(name)[1] or self.k) for name in names]
         parts = []
         for cut in dict.fromkeys(k for _, k in asked):
             own = [f"{metric}@{k}" for metric, k in asked if k == cut]
-            parts.append(evaluate(self.rank(factors, cut)[0], self.context, own, **options))
+            parts.append(evaluate(self.rank(model, cut)[0], self.context, own, **options))
         found, place = joined(parts), {f"{metric}@{k}": at for at, (metric, k) in enumerate(asked)}
         return replace(found, scores=tuple(sorted(found.scores, key=lambda score: place[score.name])))
 

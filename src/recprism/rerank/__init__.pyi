@@ -16,6 +16,7 @@ from recprism.rerank.pmmf import PMMF as PMMF
 from recprism.rerank.registry import RERANKERS as RERANKERS
 from recprism.rerank.registry import register as register
 from recprism.rerank.registry import reranker as reranker
+from recprism.rerank.rule import Rule as Rule
 from recprism.rerank.slots import SlotFilling as SlotFilling
 from recprism.rerank.ssd import SSD as SSD
 from recprism.rerank.xquad import XQuAD as XQuAD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -137,6 +138,13 @@ class Features:
                 "give one row per user, in the same order"
             )
         return self._user_subtopics
+
+    def of_users(self, users: ArrayLike | Tensor) -> Features:
+        """Return the features with the rows of some users."""
+        some = copy(self)
+        if self._user_subtopics is not None:
+            some._user_subtopics = self._user_subtopics[torch.as_tensor(users, device=self.device)]
+        return some
 
     @cached_property
     def uniform_intents(self) -> Tensor:

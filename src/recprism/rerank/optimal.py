@@ -30,6 +30,7 @@ WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
 """Goals that need no subtopics."""
 TIED_TOGETHER = "catalogue_coverage"  # the goal under which one user's list depends on the lists of others
 ALPHA = 0.5
+SUMMED = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage")  # goals that a list's items or subtopics add to
 USERS_AT_ONCE = 64
 STAGES = 8  # of a rising price for catalogue coverage, so that the user who loses least shows a new item
 
@@ -54,12 +55,15 @@ class Optimal(Reranker):
         history_weight: Weight, as part of accuracy, of how well the list matches the subtopics of the user's history
             (``Features(user_subtopics=...)``). Each further item of a subtopic adds less, as in calibrated
             re-ranking. On sparse data, where scores carry little information, it makes lists more accurate.
+        units: Value of one unit of each goal in terms of its metric, by name; :func:`goal_units` for those that are
+            not given.
 
     Stability: stable.
     """
 
     goals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"subtopic_coverage": 1.0}))
     history_weight: float = 0.0
+    units: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "history_weight": AMOUNT}
 
@@ -71,6 +75,8 @@ class Optimal(Reranker):
             raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")
         for name, weight in self.goals.items():
             AMOUNT.read(f"the weight of goal {name!r}", weight)
+        for name, unit in self.units.items():
+            AMOUNT.read(f"the unit of goal {name!r}", unit)
         if {"ilad", "ilad_subtopics"} <= set(self.goals):
             raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
 
@@ -107,16 +113,9 @@ class _Terms:
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> _Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k)
         by_subtopic = bool({"subtopic_coverage", "alpha_ndcg"} & set(goals)) or method.history_weight > 0
-        units = {  # one unit of each goal in terms of its metric
-            "subtopic_coverage": 1 / max(features.topics.n_present, 1) if "subtopic_coverage" in goals else 0.0,
-            "alpha_ndcg": _per_alpha_dcg(features, k) if "alpha_ndcg" in goals else 0.0,
-            "catalogue_coverage": pool.n_users / max(pool.n_items, 1),
-        }
-        pair = 2 / max(k * (k - 1), 1)
-        weights = [
-            goals.get(name, 0.0) * units[name] for name in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage")
-        ]
-        distance = (goals.get("ilad", 0.0) + goals.get("ilad_subtopics", 0.0)) * pair
+        units = {**goal_units(goals, features, k, pool.n_users, pool.n_items), **method.units}
+        weights = [goals.get(name, 0.0) * units.get(name, 0.0) for name in SUMMED]
+        distance = sum(goals.get(name, 0.0) * units.get(name, 0.0) for name in ("ilad", "ilad_subtopics"))
         prices = [(1 - t) / float(discount.sum()), t * weights[0], t * weights[1], t * distance, t * weights[2]]
         prices += [(1 - t) * method.history_weight]
         return cls(
@@ -128,6 +127,29 @@ class _Terms:
             features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
             np.log1p(np.arange(k + 2.0)) / math.log1p(k),
         )
+
+
+def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: int, n_items: int) -> dict[str, float]:
+    """Return the value of one unit of each goal in terms of its metric.
+
+    A unit is one more subtopic, one of alpha-DCG, the distance of one pair of items, or one more item shown.
+
+    Args:
+        goals: Weights by name.
+        features: Data on items and users.
+        k: Length of the lists.
+        n_users: Number of lists.
+        n_items: Size of the catalogue.
+    """
+    pair = 2 / max(k * (k - 1), 1)
+    find = {
+        "subtopic_coverage": lambda: 1 / max(features.topics.n_present, 1),
+        "alpha_ndcg": lambda: _per_alpha_dcg(features, k),
+        "ilad_subtopics": lambda: pair,
+        "ilad": lambda: pair,
+        "catalogue_coverage": lambda: n_users / max(n_items, 1),
+    }
+    return {name: float(find[name]()) for name in goals}
 
 
 def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -188,7 +187,7 @@ class Constrained:
             users = torch.from_numpy(np.flatnonzero(level == number)).to(pool.device)
             some = Pool(pool.items[users], pool.relevance[users], pool.lengths[users], pool.n_items)
             method = replace(self.inner, trade_off=float(self.inner.trade_off * number / LEVELS))
-            positions[users.cpu().numpy()] = method.choose(some, k, _of_users(features, users)).cpu().numpy()
+            positions[users.cpu().numpy()] = method.choose(some, k, features.of_users(users)).cpu().numpy()
         return positions
 
     def _user_diversity(self, n_users: int, features: Features) -> NDArray[np.float64]:
@@ -306,11 +305,3 @@ class Constrained:
             raise InputError(f"popularity has {len(popularity)} items and there is an item {items.max()}")
         tail: NDArray[np.bool_] = np.append(tail_items(popularity).numpy(), False)[items]
         return tail
-
-
-def _of_users(features: Features, users: Tensor) -> Features:
-    """Return the features with the rows of some users."""
-    some = copy(features)
-    if features._user_subtopics is not None:
-        some._user_subtopics = features._user_subtopics[users]
-    return some

@@ -1,0 +1,86 @@
+"""The rule of a result: relevance plus one price for what a list does not have yet, in plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from recprism._display import Displayed
+from recprism.data._checks import Whole
+from recprism.errors import InputError
+from recprism.metrics._operations import discounts
+from recprism.rerank.optimal import Optimal
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rule(Displayed):
+    """What makes the lists: run it again on the same scores, and the same lists come back.
+
+    A new user, an item that is sold out, the second page or a new item is another run of the same rule.
+
+    Attributes:
+        goals: Weights by name, as in :class:`Optimal`.
+        trade_off: From 0, relevance alone, to 1, diversity alone.
+        history_weight: Weight of the subtopics of the user's history.
+        units: Value of one unit of each goal (one more subtopic, say) in terms of its metric. They are kept, so that
+            prices stay the same if the catalogue or the set of users changes.
+        k: Length of a page.
+        candidates: How many of a user's best items the rule chooses from.
+
+    Stability: provisional.
+    """
+
+    goals: Mapping[str, float]
+    trade_off: float
+    history_weight: float = 0.0
+    units: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    k: int = 10
+    candidates: int = 100
+
+    def __post_init__(self) -> None:
+        found = self.reranker()  # refuses wrong values
+        object.__setattr__(self, "goals", found.goals)
+        object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
+        for name in ("k", "candidates"):
+            Whole(1).read(name, getattr(self, name))
+
+    def reranker(self) -> Optimal:
+        """Return the search for the best list."""
+        return Optimal(trade_off=self.trade_off, goals=self.goals, history_weight=self.history_weight, units=self.units)
+
+    def at(self, trade_off: float) -> Rule:
+        """Return the rule at another trade-off."""
+        return replace(self, trade_off=trade_off)
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """What one unit of each goal is worth, as a share of the relevance of the best candidate in the first place."""
+        accuracy = (1 - self.trade_off) / float(discounts(self.k).sum())
+        if accuracy == 0:
+            return dict.fromkeys(self.goals, float("inf"))
+        return {name: self.trade_off * it * self.units.get(name, 0.0) / accuracy for name, it in self.goals.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings in plain values."""
+        return {
+            "goals": dict(self.goals),
+            "trade_off": self.trade_off,
+            "history_weight": self.history_weight,
+            "units": dict(self.units),
+            "k": self.k,
+            "candidates": self.candidates,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Rule:
+        """Read what :meth:`to_dict` returned.
+
+        Raises:
+            InputError: If a setting is missing, unknown or out of range.
+        """
+        try:
+            return cls(**facts)
+        except TypeError as wrong:
+            raise InputError(f"not a rule written by recprism ({wrong})") from None
