@@ -27,12 +27,12 @@ from scipy.stats import spearmanr
 from harness import Claim, parser, report
 from recprism.cmb import CMB
 from recprism.data import Dataset, Split, load_dataset
-from recprism.explain._ranking import rank_agreement, shared
-from recprism.explain.axes import ROTATIONS, canonical
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.naming import Labels, Name, name_coordinates
-from recprism.explain.score_directions import directions
+from recprism.explain.factors._ranking import rank_agreement, shared
+from recprism.explain.factors.axes import ROTATIONS, canonical
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.naming import Labels, Name, name_coordinates
+from recprism.explain.factors.score_directions import directions
 from recprism.models import BPRMF, Factors
 
 METHODS = ("raw", "turned", *ROTATIONS)

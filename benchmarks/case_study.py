@@ -25,8 +25,8 @@ from recprism.cmb.controls import permuted
 from recprism.data import Dataset, Preparation, Split, Subtopics
 from recprism.data.dataset import Tables
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.explain import Verdict
-from recprism.explain.checks import Question, run_checks
+from recprism.explain.factors import Verdict
+from recprism.explain.factors.checks import Question, run_checks
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.models.feature_model import FeatureModel

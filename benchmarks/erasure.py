@@ -19,8 +19,8 @@ import numpy as np
 from harness import Claim, parser, report
 from recprism.cmb import CMB
 from recprism.data import Split, load_dataset
-from recprism.explain.erasure import BY, WHICH
-from recprism.explain.evaluator import METRICS, Evaluator
+from recprism.explain.factors.erasure import BY, WHICH
+from recprism.explain.factors.evaluator import METRICS, Evaluator
 from recprism.models import BPRMF, Factors
 from recprism.runs.jobs.erasure import ErasureReport, divided_users, learned_promotion, refitted, run_erasure
 

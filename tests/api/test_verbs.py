@@ -15,8 +15,8 @@ import recprism as rp
 from recprism.budget.audit import Audit
 from recprism.data import Dataset, Incidence, Split
 from recprism.errors import InputError
-from recprism.explain.explanation import Explanation
-from recprism.explain.views import ItemView, UserView
+from recprism.explain.factors.explanation import Explanation
+from recprism.explain.factors.views import ItemView, UserView
 
 GOAL = "subtopic_coverage"
 BUDGETS = (0.02, 0.3)

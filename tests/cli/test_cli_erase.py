@@ -12,7 +12,7 @@ import pytest
 
 from recprism.budget import Diversified
 from recprism.errors import InputError
-from recprism.explain._held_out import divided_users
+from recprism.explain.factors._held_out import divided_users
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.runs.jobs.erasure import erase_run

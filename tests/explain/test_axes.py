@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.axes import Axes, canonical
-from recprism.explain.change import Change
-from recprism.explain.naming import halves
+from recprism.explain.factors.axes import Axes, canonical
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.naming import halves
 from recprism.models import Factors
 
 SEEDS = st.integers(0, 2**32 - 1)

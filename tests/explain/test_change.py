@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recprism.errors import InputError
-from recprism.explain.change import Change
+from recprism.explain.factors.change import Change
 from recprism.models import Factors
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.errors import InputError
-from recprism.explain.change import Change
-from recprism.explain.score_directions import directions
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.score_directions import directions
 from recprism.models import Factors
 
 SEEDS = st.integers(0, 2**32 - 1)

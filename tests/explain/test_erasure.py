@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.explain.change import Change
-from recprism.explain.erasure import (
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.erasure import (
     BY,
     BY_CHANCE,
     WHICH,
@@ -24,7 +24,7 @@ from recprism.explain.erasure import (
     shared_sizes,
     usual_features,
 )
-from recprism.explain.evaluator import Evaluator
+from recprism.explain.factors.evaluator import Evaluator
 from recprism.metrics import Context
 from recprism.models import Factors
 

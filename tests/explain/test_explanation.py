@@ -11,9 +11,18 @@ import pytest
 
 from recprism.cmb import CMB
 from recprism.errors import InputError
-from recprism.explain import Change, Evaluator, Explanation, Labels, explain, explain_lists, view_item, view_user
-from recprism.explain.axes import canonical
-from recprism.explain.controls import run_controls
+from recprism.explain.factors import (
+    Change,
+    Evaluator,
+    Explanation,
+    Labels,
+    explain,
+    explain_lists,
+    view_item,
+    view_user,
+)
+from recprism.explain.factors.axes import canonical
+from recprism.explain.factors.controls import run_controls
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
 from recprism.testing.planted import make_planted

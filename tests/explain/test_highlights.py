@@ -12,8 +12,8 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
-from recprism.explain._highlights import highlight_users, item_heat, who_pays
-from recprism.explain.change import Change
+from recprism.explain.factors._highlights import highlight_users, item_heat, who_pays
+from recprism.explain.factors.change import Change
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.explain import ExplainedRun, explain_run

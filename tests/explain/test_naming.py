@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.naming import NO_NAME, Labels, Name, correlations, halves, name_coordinates
+from recprism.explain.factors.naming import NO_NAME, Labels, Name, correlations, halves, name_coordinates
 
 N = 400
 

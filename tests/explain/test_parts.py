@@ -9,9 +9,9 @@ import pytest
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.parts import PartsOfOne, bias_and_rest, is_small
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.parts import PartsOfOne, bias_and_rest, is_small
 from recprism.metrics import Context
 from recprism.models import Factors
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain._ranking import individual, items_of, order, rank_agreement, shared, through_lists
+from recprism.explain.factors._ranking import individual, items_of, order, rank_agreement, shared, through_lists
 
 DELTA = np.array([[1.0, -4.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 2.0, -1.0]], np.float32)
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.swaps import find_swaps
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.swaps import find_swaps
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from recprism.data.incidence import Incidence
-from recprism.explain.change import Change
-from recprism.explain.controls import run_controls
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.verdict import Verdict
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.controls import run_controls
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.verdict import Verdict
 from recprism.metrics import Context
 from recprism.models import Factors
 

@@ -12,7 +12,7 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.rerank import DPP, MSD, PM2, PMMF, SSD, Calibrated, Features, SlidingDPP
-from recprism.rerank.pmmf import _allowed
+from recprism.rerank.rivals.pmmf import _allowed
 
 TRADE_OFFS = [0.05, 0.3, 0.5, 0.9, 1.0]
 WINDOWS = [1, 2, 3, 5, None]

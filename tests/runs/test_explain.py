@@ -11,8 +11,8 @@ import torch
 from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.dials.solve import lists_to_vectors
-from recprism.explain.checks import Question, run_checks, stability
-from recprism.explain.verdict import Verdict
+from recprism.explain.factors.checks import Question, run_checks, stability
+from recprism.explain.factors.verdict import Verdict
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.rerank import Features, Optimal

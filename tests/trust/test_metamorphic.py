@@ -19,7 +19,7 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.data.split import Split
-from recprism.explain import Change, Evaluator, explain
+from recprism.explain.factors import Change, Evaluator, explain
 from recprism.models import BPRMF, Factors
 
 pytestmark = pytest.mark.slow

@@ -20,8 +20,8 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
-from recprism.explain.explanation import Explanation
-from recprism.explain.views import ItemView, UserView
+from recprism.explain.factors.explanation import Explanation
+from recprism.explain.factors.views import ItemView, UserView
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors, make_model
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of

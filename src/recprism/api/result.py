@@ -20,10 +20,10 @@ from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.explain.checks import Explained, Question, explain_result
-from recprism.explain.explanation import Explanation
-from recprism.explain.naming import Labels
-from recprism.explain.views import ItemView, UserView, view_item, view_user
+from recprism.explain.factors.checks import Explained, Question, explain_result
+from recprism.explain.factors.explanation import Explanation
+from recprism.explain.factors.naming import Labels
+from recprism.explain.factors.views import ItemView, UserView, view_item, view_user
 from recprism.metrics import Comparison, compare
 from recprism.models import Factors
 

@@ -17,7 +17,7 @@ from recprism.data._files import atomic_path
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.errors import InputError, MissingDependencyError
-from recprism.explain._held_out import divided_users
+from recprism.explain.factors._held_out import divided_users
 from recprism.models import Factors
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of

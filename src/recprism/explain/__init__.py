@@ -1,4 +1,4 @@
-"""Explanations of the difference between two sets of factors: what changed, its effect, and the controls."""
+"""Explanations: the reasons of the rule, the choice model for anybody's lists, and factors for the paper's players."""
 
 from recprism._lazy import attach
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recprism.budget.scenario import Lists, Scenario
-from recprism.explain._promotion import RELEVANCE, learned_bias, with_bias_column
+from recprism.explain.factors._promotion import RELEVANCE, learned_bias, with_bias_column
 from recprism.paper.tuning import Method
 
 

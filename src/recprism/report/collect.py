@@ -15,9 +15,9 @@ from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
-from recprism.explain._highlights import who_pays
-from recprism.explain.change import Change as VectorChange
-from recprism.explain.checks import require_enough
+from recprism.explain.factors._highlights import who_pays
+from recprism.explain.factors.change import Change as VectorChange
+from recprism.explain.factors.checks import require_enough
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
-from recprism.explain import _sentences as sentences
-from recprism.explain._highlights import Heat, highlight_users, item_heat
-from recprism.explain.erasure import BY, Erasure, Which, erase
-from recprism.explain.explanation import Explanation, Row
-from recprism.explain.views import Swap, view_user
+from recprism.explain.factors import _sentences as sentences
+from recprism.explain.factors._highlights import Heat, highlight_users, item_heat
+from recprism.explain.factors.erasure import BY, Erasure, Which, erase
+from recprism.explain.factors.explanation import Explanation, Row
+from recprism.explain.factors.views import Swap, view_user
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
 from recprism.runs._catalogue import Catalogue, State, places
 from recprism.runs.jobs.explain import explain_run

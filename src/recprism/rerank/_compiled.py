@@ -16,9 +16,9 @@ from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
 from recprism.rerank._kernels import greedy, providers, subtopics, vectors
 from recprism.rerank._pool import Pool
-from recprism.rerank.dpp import FLOOR
 from recprism.rerank.features import Directions, Features
-from recprism.rerank.pmmf import ENOUGH, Market
+from recprism.rerank.rivals.dpp import FLOOR
+from recprism.rerank.rivals.pmmf import ENOUGH, Market
 
 USERS_AT_ONCE = 128  # large compared with the cost of a call, small enough to share the work evenly
 

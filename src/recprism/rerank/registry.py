@@ -10,18 +10,18 @@ from typing import Any
 
 from recprism.errors import InputError
 from recprism.rerank.base import Reranker
-from recprism.rerank.calibrated import Calibrated
-from recprism.rerank.dpp import DPP
-from recprism.rerank.dpp_window import SlidingDPP
-from recprism.rerank.exposure import ExposureAware
-from recprism.rerank.mmr import MMR
-from recprism.rerank.msd import MSD
 from recprism.rerank.optimal import GOALS, Optimal
-from recprism.rerank.pm2 import PM2
-from recprism.rerank.pmmf import PMMF
-from recprism.rerank.slots import SlotFilling
-from recprism.rerank.ssd import SSD
-from recprism.rerank.xquad import XQuAD
+from recprism.rerank.rivals.calibrated import Calibrated
+from recprism.rerank.rivals.dpp import DPP
+from recprism.rerank.rivals.dpp_window import SlidingDPP
+from recprism.rerank.rivals.exposure import ExposureAware
+from recprism.rerank.rivals.mmr import MMR
+from recprism.rerank.rivals.msd import MSD
+from recprism.rerank.rivals.pm2 import PM2
+from recprism.rerank.rivals.pmmf import PMMF
+from recprism.rerank.rivals.slots import SlotFilling
+from recprism.rerank.rivals.ssd import SSD
+from recprism.rerank.rivals.xquad import XQuAD
 
 RERANKERS: dict[str, Callable[..., Reranker]] = {
     "calibrated": Calibrated,

@@ -12,7 +12,7 @@ import numpy as np
 from recprism._version import __version__
 from recprism.budget.diversified import Diversified
 from recprism.errors import InputError
-from recprism.explain.checks import Checks, Question
+from recprism.explain.factors.checks import Checks, Question
 from recprism.runs.run import Run
 
 KEY = "checked"  # in explanation.json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recprism.errors import InputError
-from recprism.explain import _sentences as sentences
-from recprism.explain.explanation import Row
+from recprism.explain.factors import _sentences as sentences
+from recprism.explain.factors.explanation import Row
 from recprism.models import Factors
 from recprism.runs.jobs.explain import explain_run
 from recprism.studio import schemas

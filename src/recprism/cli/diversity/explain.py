@@ -21,8 +21,8 @@ from recprism.cli._output import (
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
-    from recprism.explain.explanation import Explanation
-    from recprism.explain.views import ItemView, UserView
+    from recprism.explain.factors.explanation import Explanation
+    from recprism.explain.factors.views import ItemView, UserView
     from recprism.runs.run import Run
 
 BAR = 20
@@ -106,7 +106,7 @@ def explain(
 
 
 def _view(found: Any, user: str | None, item: str | None, top: int) -> UserView | ItemView:
-    from recprism.explain.views import view_item, view_user
+    from recprism.explain.factors.views import view_item, view_user
 
     if user is not None:
         return view_user(found.explanation, found.evaluator, user, top)
@@ -124,7 +124,7 @@ def _on_file(run: Run, explanation: Explanation, part: str) -> str:
 
 def _print(explanation: Explanation) -> None:
     """Print the findings in words, then the figures; explanation.json and the report hold a sentence for each row."""
-    from recprism.explain import _sentences as sentences
+    from recprism.explain.factors import _sentences as sentences
 
     for line in sentences.found(explanation):
         print_sentence(line)
@@ -179,7 +179,7 @@ def _print_ends(explanation: Explanation) -> None:
 
 
 def _print_view(view: UserView | ItemView, checked: str, argument: str) -> None:
-    from recprism.explain.views import UserView
+    from recprism.explain.factors.views import UserView
 
     if isinstance(view, UserView):
         _print_swaps(view)

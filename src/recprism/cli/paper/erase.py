@@ -19,8 +19,8 @@ from recprism.data.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.explain.controls import Controls
-    from recprism.explain.erasure import Erasure
+    from recprism.explain.factors.controls import Controls
+    from recprism.explain.factors.erasure import Erasure
     from recprism.runs.jobs.erasure import ErasureReport
 
 
@@ -104,7 +104,7 @@ def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
 
 def _print_erasure(erasure: Erasure, counts: list[int]) -> None:
     """Print every metric, and the share of the gain in the goal that is left."""
-    from recprism.explain.erasure import BY, WHICH
+    from recprism.explain.factors.erasure import BY, WHICH
 
     rows = {(row["by"], row["which"], row["features"], row["metric"]): row for row in erasure.rows()}
     ends = [("", name, None, *values, None) for name, values in (("base", erasure.base), ("learned", erasure.learned))]

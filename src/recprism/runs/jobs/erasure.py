@@ -14,13 +14,13 @@ from recprism._log import phase
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share, share
 from recprism.data.split import Part
-from recprism.explain._held_out import divided_users, learned_promotion, refitted
-from recprism.explain.change import Change
-from recprism.explain.controls import Controls, run_controls
-from recprism.explain.erasure import Erasure, erase, usual_features
-from recprism.explain.evaluator import METRICS, Evaluator
-from recprism.explain.parts import Parts, bias_and_rest
-from recprism.explain.verdict import Verdict
+from recprism.explain.factors._held_out import divided_users, learned_promotion, refitted
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.controls import Controls, run_controls
+from recprism.explain.factors.erasure import Erasure, erase, usual_features
+from recprism.explain.factors.evaluator import METRICS, Evaluator
+from recprism.explain.factors.parts import Parts, bias_and_rest
+from recprism.explain.factors.verdict import Verdict
 from recprism.metrics.registry import metric_name
 from recprism.runs.run import Run
 

@@ -12,10 +12,10 @@ from recprism._log import phase
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.explain.checks import Question, explain_result
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.explanation import Explanation
-from recprism.explain.naming import Labels
+from recprism.explain.factors.checks import Question, explain_result
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.explanation import Explanation
+from recprism.explain.factors.naming import Labels
 from recprism.runs._catalogue import titles_of
 from recprism.runs._control_cache import cache_key, kept_checks, to_keep
 from recprism.runs.run import Run

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.change import Change
-from recprism.explain.naming import halves
-from recprism.explain.score_directions import longer_tail
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.naming import halves
+from recprism.explain.factors.score_directions import longer_tail
 from recprism.models import Factors
 
 FloatArray = NDArray[np.float64]

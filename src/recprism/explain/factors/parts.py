@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from recprism.errors import InputError
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
 
 if TYPE_CHECKING:
     import polars as pl

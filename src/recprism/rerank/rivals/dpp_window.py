@@ -10,8 +10,8 @@ from torch import Tensor
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import WindowedReranker
-from recprism.rerank.dpp import FLOOR
 from recprism.rerank.features import Directions, Features
+from recprism.rerank.rivals.dpp import FLOOR
 
 
 @dataclass(frozen=True, kw_only=True)

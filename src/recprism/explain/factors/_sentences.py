@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recprism.explain.explanation import Explanation, Row
+    from recprism.explain.factors.explanation import Explanation, Row
 
 ARITHMETIC = "The lines below describe these vectors, and what erasing parts of them takes back."
 UNCHECKED = "No controls were run: the lines below are a decomposition and say nothing about causes."

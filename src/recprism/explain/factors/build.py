@@ -14,17 +14,17 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.subtopics import Subtopics
 from recprism.dials.solve import lists_to_vectors
 from recprism.errors import InputError
-from recprism.explain import _ranking as ranking
-from recprism.explain.axes import canonical
-from recprism.explain.change import Change
-from recprism.explain.controls import Controls, run_controls
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.explanation import Explanation, Row, label_of
-from recprism.explain.naming import Labels, Name, name_coordinates
-from recprism.explain.parts import bias_and_rest
-from recprism.explain.score_directions import Directions, directions
-from recprism.explain.swaps import find_swaps
-from recprism.explain.verdict import Verdict
+from recprism.explain.factors import _ranking as ranking
+from recprism.explain.factors.axes import canonical
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.controls import Controls, run_controls
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.explanation import Explanation, Row, label_of
+from recprism.explain.factors.naming import Labels, Name, name_coordinates
+from recprism.explain.factors.parts import bias_and_rest
+from recprism.explain.factors.score_directions import Directions, directions
+from recprism.explain.factors.swaps import find_swaps
+from recprism.explain.factors.verdict import Verdict
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 
@@ -55,9 +55,9 @@ def explain(
         evaluator: Evaluates all users; its metrics must include the objective and the cost.
         objective: The metric whose gain is explained.
         cost: The metric of accuracy.
-        axes: "raw" for the axes as trained, or a method of :func:`recprism.explain.axes.canonical`; lists are the same
-            on all axes. None takes singular axes, which agree best over trainings (benchmarks/axes.py), and raw axes
-            for named features.
+        axes: "raw" for the axes as trained, or a method of :func:`recprism.explain.factors.axes.canonical`; lists are
+            the same on all axes. None takes singular axes, which agree best over trainings (benchmarks/axes.py), and
+            raw axes for named features.
         labels: Labels that can name factors; without them no factor has a name.
         titles: (n_items,) titles of the items; by default their ids.
         top: Number of factors and of directions to show.

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
 from recprism.metrics import evaluate
 from recprism.models import Factors
 

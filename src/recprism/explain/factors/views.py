@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recprism._display import Displayed
-from recprism.explain import _ranking as ranking
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.explanation import Explanation
+from recprism.explain.factors import _ranking as ranking
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.explanation import Explanation
 
 if TYPE_CHECKING:
     import polars as pl

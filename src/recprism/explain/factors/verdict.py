@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from recprism.data.shares import percent
-from recprism.explain.controls import Controls
-from recprism.explain.parts import is_small
+from recprism.explain.factors.controls import Controls
+from recprism.explain.factors.parts import is_small
 from recprism.metrics._statistics import holm
 
 Reason = Literal["holds", "nothing moved", "nothing gained", "too few draws", "no better than controls", "known users"]

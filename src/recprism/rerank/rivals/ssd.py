@@ -13,8 +13,8 @@ from recprism.data._checks import OneOf, Rule
 from recprism.rerank._choices import Choices, compiled_for, rows_at
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import WindowedReranker
-from recprism.rerank.dpp import FLOOR
 from recprism.rerank.features import Directions, Features
+from recprism.rerank.rivals.dpp import FLOOR
 
 
 @dataclass(frozen=True, kw_only=True)

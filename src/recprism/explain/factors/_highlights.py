@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.explanation import Explanation
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.explanation import Explanation
 from recprism.metrics import parse
 
 FloatArray = NDArray[np.float64]

@@ -16,14 +16,14 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain import _ranking as ranking
-from recprism.explain._held_out import divided_users, learned_promotion, refitted
-from recprism.explain.build import explain, on_axes, usual_axes
-from recprism.explain.change import Change
-from recprism.explain.controls import Controls, PureBias, Shuffled, run_controls
-from recprism.explain.evaluator import METRICS, Evaluator
-from recprism.explain.explanation import Explanation
-from recprism.explain.naming import Labels
+from recprism.explain.factors import _ranking as ranking
+from recprism.explain.factors._held_out import divided_users, learned_promotion, refitted
+from recprism.explain.factors.build import explain, on_axes, usual_axes
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.controls import Controls, PureBias, Shuffled, run_controls
+from recprism.explain.factors.evaluator import METRICS, Evaluator
+from recprism.explain.factors.explanation import Explanation
+from recprism.explain.factors.naming import Labels
 from recprism.metrics.registry import metric_name
 
 GROUPS = 4  # of users, on each of which factors are ranked

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from recprism.data._checks import random_generator
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
-from recprism.explain.change import Change, Matrix, with_bias
-from recprism.explain.evaluator import Evaluator
+from recprism.explain.factors.change import Change, Matrix, with_bias
+from recprism.explain.factors.evaluator import Evaluator
 from recprism.metrics import evaluate, parse
 
 if TYPE_CHECKING:

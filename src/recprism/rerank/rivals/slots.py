@@ -12,9 +12,9 @@ from torch import Tensor
 from recprism.data._checks import OneOf, Rule, Whole
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
-from recprism.rerank.exposure import ORDER_SEED, spread
 from recprism.rerank.features import Features
-from recprism.rerank.xquad import cover
+from recprism.rerank.rivals.exposure import ORDER_SEED, spread
+from recprism.rerank.rivals.xquad import cover
 
 
 @dataclass(frozen=True, kw_only=True)

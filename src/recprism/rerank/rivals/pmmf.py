@@ -19,8 +19,8 @@ from recprism.data._checks import POSITIVE, WEIGHT, Rule
 from recprism.rerank._choices import TIE, compiled_for
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
-from recprism.rerank.exposure import ORDER_SEED, order_of_service
 from recprism.rerank.features import Features
+from recprism.rerank.rivals.exposure import ORDER_SEED, order_of_service
 
 ENOUGH = 1e-14  # prices that exceed the allowance of 1 by less than this need no correction
 

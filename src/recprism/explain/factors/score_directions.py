@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.errors import InputError
-from recprism.explain.change import Change, with_bias
+from recprism.explain.factors.change import Change, with_bias
 from recprism.models import Factors
 
 FloatArray = NDArray[np.float64]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from recprism.data._checks import random_generator
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
-from recprism.explain.change import Change
-from recprism.explain.evaluator import Evaluator
-from recprism.explain.parts import is_small
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.parts import is_small
 
 if TYPE_CHECKING:
     import polars as pl

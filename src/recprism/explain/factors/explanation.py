@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from recprism._display import Displayed
 from recprism.data._ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.explain import _ranking as ranking
-from recprism.explain import _sentences as sentences
-from recprism.explain.change import Change
-from recprism.explain.controls import Controls
-from recprism.explain.naming import NO_NAME, Name
-from recprism.explain.parts import Parts
-from recprism.explain.score_directions import Directions
-from recprism.explain.swaps import Swaps
-from recprism.explain.verdict import Verdict
+from recprism.explain.factors import _ranking as ranking
+from recprism.explain.factors import _sentences as sentences
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.controls import Controls
+from recprism.explain.factors.naming import NO_NAME, Name
+from recprism.explain.factors.parts import Parts
+from recprism.explain.factors.score_directions import Directions
+from recprism.explain.factors.swaps import Swaps
+from recprism.explain.factors.verdict import Verdict
 from recprism.models import Factors
 
 if TYPE_CHECKING:

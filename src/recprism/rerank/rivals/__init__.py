@@ -1,0 +1,1 @@
+"""Re-rankers from the literature: rivals and baselines, one a file."""
