@@ -37,7 +37,7 @@ class Diversifier:
             by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics and their shares, as in ``{"recall@20": 0.02}``.
-        side: Whose vectors change: "user" (an index of items stays as it is) or "item".
+        into: Whose vectors change: "user-vectors" (an index of items stays as it is) or "item-vectors".
         k: Length of the lists.
         confidence: Of the certificate.
         subtopics: Item id -> names, or a frame item_id, subtopic[, weight]. A data set has its own.
@@ -55,8 +55,8 @@ class Diversifier:
         subtopics_: The categories of the items.
         met_: ``(n_users, n_items)`` all known interactions; their items are not recommended.
 
-    >>> Diversifier(budget=0.02).set_params(side="item")
-    Diversifier(budget=0.02, side='item')
+    >>> Diversifier(budget=0.02).set_params(into="item-vectors")
+    Diversifier(budget=0.02, into='item-vectors')
 
     Stability: provisional.
     """
@@ -75,7 +75,7 @@ class Diversifier:
         budget: Share = 0.05,
         *,
         guards: Mapping[str, Share] | None = None,
-        side: Literal["user", "item"] = "user",
+        into: Literal["user-vectors", "item-vectors"] = "user-vectors",
         k: int = 10,
         confidence: Share = 0.95,
         subtopics: Any = None,
@@ -87,7 +87,7 @@ class Diversifier:
         self.goal = goal
         self.budget = budget
         self.guards = guards
-        self.side = side
+        self.into = into
         self.k = k
         self.confidence = confidence
         self.subtopics = subtopics
@@ -116,7 +116,7 @@ class Diversifier:
             factors = trainer.fit(split, seed=self.seed, device=self.device)
         scenario = Scenario(factors, split, subtopics, "test", self.k)
         result = diversify(
-            scenario, self.goal, self.budget, guards=self.guards, side=self.side, confidence=self.confidence
+            scenario, self.goal, self.budget, guards=self.guards, into=self.into, confidence=self.confidence
         )
         self.__dict__.pop("adapter_", None)  # of an earlier fit
         self.result_, self.base_, self.split_, self.subtopics_ = result, factors, split, subtopics
@@ -137,11 +137,12 @@ class Diversifier:
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
         """Map ``(n, d)`` vectors of any users, also new ones, to vectors that serve more diverse lists.
 
-        With ``side="item"`` they stay as they are. On the user side, a map is learned from the lists of ``fit``. It
-        reaches part of the gain of the users' own vectors (docs/design/carry.md), and the certificate is not about it.
+        With ``into="item-vectors"`` they stay as they are. With user vectors, a map is learned from the lists of
+        ``fit``. It reaches part of the gain of the users' own vectors (docs/design/carry.md), and the certificate is
+        not about it.
         """
         self._require_fitted()
-        if self.result_.found.side == "item" or not self.result_.found.is_changed:
+        if self.result_.found.into == "item-vectors" or not self.result_.found.is_changed:
             return np.array(X, np.float32)
         return self.adapter_(X)
 

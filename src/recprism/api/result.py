@@ -56,7 +56,7 @@ class Result(Displayed):
     def change(self) -> Comparison:
         """The metrics before and after, user by user, on the scenario's part."""
         case = self.scenario
-        before, after = (case.evaluate(factors, self._metrics) for factors in (self.found.base, self.found.factors))
+        before, after = (case.evaluate(model, self._metrics) for model in (self.found.base, self.found.model))
         return compare(before, after)
 
     @property
@@ -85,8 +85,9 @@ class Result(Displayed):
         """
         single = np.isscalar(users)
         wanted = as_id_array([users] if single else users, "user", distinct=False)
-        items, scores = self._live.rank(self.factors, k, users=id_positions(wanted, self.factors.user_ids, "user"))
-        ids = self.factors.ids_of(items)
+        base = self.found.base
+        items, scores = self._live.rank(self.found.model, k, users=id_positions(wanted, base.user_ids, "user"))
+        ids = base.ids_of(items)
         return (ids[0], scores[0]) if single else (ids, scores)
 
     def explain(
@@ -187,7 +188,7 @@ class Result(Displayed):
 
     def _facts(self) -> dict[str, Any]:
         found = self.found
-        facts: dict[str, Any] = {"goal": found.goal, "side": found.side, "trade_off": found.trade_off}
+        facts: dict[str, Any] = {"goal": found.goal, "into": found.into, "trade_off": found.trade_off}
         changes = {row.name: row.relative for row in self.change.rows if row.relative is not None}
         shown = (self._metrics[0], f"ndcg@{self.scenario.k}")
         facts |= {name: f"{100 * changes[name]:+.1f} %" for name in shown if name in changes}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from recprism.api.result import Result
 from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity
-from recprism.budget.diversified import within_budget
+from recprism.budget.diversified import Into, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
@@ -64,7 +64,7 @@ def diversify(
     budget: Share = 0.05,
     *,
     guards: Mapping[str, Share] | None = None,
-    side: Literal["user", "item"] = "user",
+    into: Into = "user-vectors",
     constraints: Mapping[str, Any] | None = None,
     confidence: Share = 0.95,
     certify_on: Part | None = None,
@@ -78,7 +78,8 @@ def diversify(
             by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
-        side: Whose vectors change: "user" (an index of items stays as it is) or "item".
+        into: What serves the lists: "rule" (run again for every request), "user-vectors" (an index of items stays as
+            it is) or "item-vectors".
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
             result keep them instead of those of ``case``. What cannot be kept is in ``result.found.violations``.
@@ -100,7 +101,7 @@ def diversify(
         case,
         goal,
         {cost: budget, **asked},
-        side=side,
+        into=into,
         confidence=confidence,
         certify_on=certify_on,
         on_step=on_step,

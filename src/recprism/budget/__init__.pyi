@@ -5,10 +5,12 @@ from recprism.budget.certificate import Check as Check
 from recprism.budget.certificate import Point as Point
 from recprism.budget.certificate import certify as certify
 from recprism.budget.diversified import Diversified as Diversified
-from recprism.budget.diversified import served_at as served_at
+from recprism.budget.diversified import Served as Served
+from recprism.budget.diversified import serve as serve
 from recprism.budget.diversified import within_budget as within_budget
 from recprism.budget.path import Path as Path
 from recprism.budget.path import PathPoint as PathPoint
+from recprism.budget.path import rule_at as rule_at
 from recprism.budget.scenario import PathStore as PathStore
 from recprism.budget.scenario import Scenario as Scenario
 from recprism.budget.segments import ExposureChange as ExposureChange

@@ -1,18 +1,26 @@
-"""The most diverse vectors within a certified budget."""
+"""The most diverse lists within a certified budget: the rule that makes them, and the form that serves them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget.certificate import Certificate, certify
-from recprism.budget.path import Values, check_goal, deciding_part, lists_at, require_certifiable, steps_towards
+from recprism.budget.path import (
+    Values,
+    check_goal,
+    deciding_part,
+    lists_at,
+    require_certifiable,
+    rule_at,
+    steps_towards,
+)
 from recprism.budget.scenario import Constraints, Lists, Scenario
 from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback, count_steps
@@ -25,24 +33,28 @@ from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.rule import Rule
 
-Side = Literal["user", "item"]
+Into = Literal["rule", "user-vectors", "item-vectors"]
+"""What serves the lists: the rule itself at request time, or vectors that it was compiled into."""
+RULE = "rule"
+SIDES: dict[str, Literal["user", "item"]] = {"user-vectors": "user", "item-vectors": "item"}
 WITHIN = {"method": "budget"}
 DEFAULT_OBJECTIVE = "subtopic_coverage@10"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diversified(Displayed):
-    """A change of a model's vectors that makes its lists more diverse.
+    """What makes a model's lists more diverse.
 
     Attributes:
         base: The model as it was.
-        change: The change of its vectors; empty if nothing was certified.
         goal: What was raised, several metrics joined by +.
-        side: Whose vectors were changed: "user", "item" or "both".
-        trade_off: The point of the path; 0 if nothing was certified or there is no path.
-        certificate: What the change costs at most; None if no budget was given. If another part than the scenario's
-            certifies, the lists of that part were tested, and the change is made for the scenario's own.
+        into: What serves the lists: "rule", "user-vectors" or "item-vectors"; "both-vectors" if players changed both.
+        rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
+        change: The change of the vectors; empty under a rule, and if nothing was certified.
+        certificate: What the lists cost at most; None if no budget was given. If another part than the scenario's
+            certifies, the lists of that part were tested, and vectors are compiled for the scenario's own.
         compiled: How the vectors hold the lists; None if nothing was certified, or if it was read from a file.
         violations: Of the constraints, in the lists that the vectors serve; None without constraints.
         constraints: What all lists keep, as in :class:`recprism.budget.Scenario`.
@@ -55,10 +67,10 @@ class Diversified(Displayed):
     """
 
     base: Factors
-    change: Perturbation
     goal: str
-    side: str
-    trade_off: float = 0.0
+    into: str
+    rule: Rule | None = None
+    change: Perturbation = field(default_factory=Perturbation)
     certificate: Certificate | None = None
     compiled: CompiledVectors | None = None
     violations: Violations | None = None
@@ -73,17 +85,37 @@ class Diversified(Displayed):
         goal = search.settings()["diversity"]
         name = "+".join(goal) if isinstance(goal, Mapping) else str(goal)
         provenance = {"method": "players", "settings": search.settings()}
-        return cls(search.base_, search.delta_, name, search.side, search=search, provenance=provenance)
+        into = f"{search.side}-vectors"
+        return cls(search.base_, name, into, change=search.delta_, search=search, provenance=provenance)
+
+    @property
+    def model(self) -> Factors | Rule:
+        """What makes the lists: the rule, or vectors; those of the base if nothing was certified."""
+        return self.rule if self.into == RULE and self.rule is not None else self.factors
 
     @cached_property
     def factors(self) -> Factors:
-        """The changed model."""
+        """The vectors that serve the lists.
+
+        Raises:
+            InputError: If the lists are served by the rule.
+        """
+        if self.into == RULE and self.rule is not None:
+            raise InputError(
+                "this result is served by its rule, which is not in any vectors; compile it with "
+                "`recprism diversify --into user-vectors`"
+            )
         return self.change.applied_to(self.base)
 
     @property
+    def trade_off(self) -> float:
+        """The point of the path; 0 if nothing was certified or there is no path."""
+        return 0.0 if self.rule is None else self.rule.trade_off
+
+    @property
     def is_changed(self) -> bool:
-        """Whether there is a change at all."""
-        return self.change.item is not None or self.change.user is not None
+        """Whether the lists are others than those of the base."""
+        return self.rule is not None or self.change.item is not None or self.change.user is not None
 
     @property
     def objective(self) -> str:
@@ -95,7 +127,8 @@ class Diversified(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the certificate's file holds, in plain values."""
-        about = {"goal": self.goal, "side": self.side, "trade_off": self.trade_off}
+        about = {"goal": self.goal, "into": self.into, "trade_off": self.trade_off}
+        about["rule"] = None if self.rule is None else self.rule.to_dict()
         words = None if self.compiled is None else self.compiled.sentence()
         violations = None if self.violations is None else self.violations.to_dict()
         certificate = None if self.certificate is None else self.certificate.to_dict()
@@ -103,47 +136,75 @@ class Diversified(Displayed):
         return {**about, "compiled": words, "violations": violations, **costs, "certificate": certificate}
 
     def _facts(self) -> dict[str, Any]:
-        return {"goal": self.goal, "side": self.side, "trade_off": self.trade_off, "changed": self.is_changed}
+        return {"goal": self.goal, "into": self.into, "trade_off": self.trade_off, "changed": self.is_changed}
 
 
-def served_at(
-    scenario: Scenario,
-    goal: str,
-    trade_off: float,
-    *,
-    side: Side = "user",
-    depth: int | None = None,
-) -> tuple[CompiledVectors, Lists]:
-    """Compile the lists of a path's point into vectors.
+def as_into(word: str) -> Into:
+    """Return the form with a name.
 
-    Returns:
-        The vectors, and the ``(n_users, depth)`` lists that they serve.
+    Raises:
+        InputError: If there is none.
+    """
+    forms: tuple[Into, ...] = get_args(Into)
+    for form in forms:
+        if word == form:
+            return form
+    raise InputError(f"lists are served by {', '.join(forms[:-1])} or {forms[-1]}, not by {word!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A rule in the form that serves its lists.
+
+    Attributes:
+        rule: What makes the lists.
+        into: The form.
+        base: The model that the rule re-ranks.
+        compiled: How vectors hold the lists; None for the rule itself.
 
     Stability: provisional.
     """
-    wanted = lists_at(scenario, goal, trade_off)
+
+    rule: Rule
+    into: Into
+    base: Factors
+    compiled: CompiledVectors | None = None
+
+    @property
+    def model(self) -> Factors | Rule:
+        """What :meth:`recprism.budget.Scenario.rank` ranks by."""
+        return self.rule if self.compiled is None else self.compiled.applied_to(self.base)
+
+
+def serve(scenario: Scenario, goal: str, trade_off: float, into: Into = "user-vectors") -> Served:
+    """Put a path's point into the form that serves its lists.
+
+    Stability: provisional.
+    """
+    rule, base = rule_at(scenario, goal, trade_off), scenario.factors
+    if into == RULE:
+        return Served(rule, into, base)
+    wanted, side = lists_at(scenario, goal, trade_off), SIDES[into]
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
-    compiled = lists_to_vectors(scenario.factors, wanted, side, exclude=scenario.hidden, order=side == "user")
-    return compiled, scenario.rank(compiled.applied_to(scenario.factors), depth)[0]
+    compiled = lists_to_vectors(base, wanted, side, exclude=scenario.hidden, order=side == "user")
+    return Served(rule, into, base, compiled)
 
 
 def served_lists(
-    scenario: Scenario,
-    goal: str,
-    trade_off: float,
-    *,
-    side: Side = "user",
-    depth: int | None = None,
+    scenario: Scenario, goal: str, trade_off: float, *, into: Into = "user-vectors", depth: int | None = None
 ) -> Lists:
-    """Return the lists that compiled vectors serve at a path's point, at least ``depth`` long.
+    """Return the lists that are served at a path's point, at least ``depth`` long.
 
-    The scenario remembers lists of user vectors.
+    The scenario remembers lists of the rule and of user vectors.
     """
-    if side != "user" or (depth or 0) > scenario.k:
-        return served_at(scenario, goal, trade_off, side=side, depth=depth)[1]
+    short = (depth or 0) <= scenario.k
+    if into == RULE and short:
+        return lists_at(scenario, goal, trade_off)
+    if into != "user-vectors" or not short:
+        return scenario.rank(serve(scenario, goal, trade_off, into).model, depth)[0]
     known = scenario.known_lists(check_goal(goal), served=True)
     if trade_off not in known:
-        known[trade_off] = served_at(scenario, goal, trade_off)[1]
+        known[trade_off] = scenario.rank(serve(scenario, goal, trade_off).model)[0]
     return known[trade_off]
 
 
@@ -153,23 +214,23 @@ def within_budget(
     goal: str,
     budgets: Mapping[str, Share],
     *,
-    side: Side = "user",
+    into: Into = "user-vectors",
     confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Diversified:
-    """Find the most diverse vectors whose loss is certified to stay within all budgets.
+    """Find the most diverse lists whose loss is certified to stay within all budgets.
 
     The points of the path are tested in order, and the first that fails ends the walk. A test looks at the lists that
-    the vectors of a point serve, because vectors cannot hold every list. Losses count from the base lists under the
+    are served, because vectors cannot hold every list. Losses count from the base lists under the
     same constraints; what the constraints cost by themselves is reported apart.
 
     Args:
         scenario: What is served, and the constraints that all lists keep.
         goal: The metric to raise, or several joined by +.
         budgets: Metric with cut -> the share of it that may be lost.
-        side: Whose vectors are changed.
+        into: What serves the lists.
         confidence: Of the certificate.
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
@@ -181,7 +242,7 @@ def within_budget(
 
     Stability: provisional.
     """
-    goal = check_goal(goal)
+    into, goal = as_into(into), check_goal(goal)
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
     budgets = shares(named, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
@@ -194,7 +255,7 @@ def within_budget(
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in steps:
-        tested.append(_served_values(judge, goal, trade_off, side, names))
+        tested.append(_served_values(judge, goal, trade_off, into, names))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
         if certificate.last != len(tested) - 1:
@@ -202,7 +263,7 @@ def within_budget(
     assert certificate is not None
     found = None
     if certificate.last is not None:
-        found = served_at(scenario, goal, steps[certificate.last], side=side)
+        found = serve(scenario, goal, steps[certificate.last], into)
     step()
     about: dict[str, Any] = {
         "certificate": certificate,
@@ -210,25 +271,26 @@ def within_budget(
         "constraint_costs": _costs(judge, base),
         "provenance": WITHIN,
     }
-    if found is None or certificate.last is None:
-        return Diversified(scenario.factors, Perturbation(), goal, side, **about)
-    (compiled, served), trade_off = found, steps[certificate.last]
-    about |= {"compiled": compiled, "violations": scenario.violations(served)}
-    return Diversified(scenario.factors, compiled.perturbation, goal, side, trade_off, **about)
+    if found is None:
+        return Diversified(scenario.factors, goal, into, **about)
+    if found.compiled is not None:
+        about |= {"compiled": found.compiled, "change": found.compiled.perturbation}
+    about["violations"] = scenario.violations(scenario.rank(found.model)[0])
+    return Diversified(scenario.factors, goal, into, found.rule, **about)
 
 
-def _values(judge: Scenario, factors: Factors, names: tuple[str, ...]) -> Values:
-    """Return metric -> ``(n_users,)`` values of the lists that vectors serve."""
-    found = judge.evaluate(factors, names, bootstrap=0)
+def _values(judge: Scenario, model: Factors | Rule, names: tuple[str, ...]) -> Values:
+    """Return metric -> ``(n_users,)`` values of the lists that vectors or a rule serve."""
+    found = judge.evaluate(model, names, bootstrap=0)
     return {score.name: found.values[score.name] for score in found.scores}
 
 
-def _served_values(judge: Scenario, goal: str, trade_off: float, side: Side, names: tuple[str, ...]) -> Values:
-    """Return the values of the lists that vectors serve at a path's point; known lists are not made again."""
+def _served_values(judge: Scenario, goal: str, trade_off: float, into: Into, names: tuple[str, ...]) -> Values:
+    """Return the values of the lists that are served at a path's point; known lists are not made again."""
     if judge.constraints:
-        return _values(judge, served_at(judge, goal, trade_off, side=side)[0].applied_to(judge.factors), names)
+        return _values(judge, serve(judge, goal, trade_off, into).model, names)
     depth = max(int(name.partition("@")[2]) for name in names)
-    return judge.judge(served_lists(judge, goal, trade_off, side=side, depth=depth), names)
+    return judge.judge(served_lists(judge, goal, trade_off, into=into, depth=depth), names)
 
 
 def _costs(judge: Scenario, base: Values) -> dict[str, float]:

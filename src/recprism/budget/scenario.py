@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
+from recprism.data._checks import random_generator
+from recprism.data._shuffle import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -29,6 +31,7 @@ from recprism.rerank.rule import Rule
 
 CANDIDATES = 500
 DEPTH = 100
+SHUFFLES = 19  # makes the draws of shuffled categories independent of others with the same seed
 BLOCK = 4096  # users whose scores are computed at once
 SHARES = ("min_share", "max_share", "tail_floor")
 
@@ -110,6 +113,17 @@ class Scenario(Displayed):
     def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
         other = (self.factors, self.split, self.subtopics, part, self.k)
         return Scenario(*other, store=self._store, constraints=constraints)
+
+    def shuffled(self, seed: int = 0) -> Scenario | None:
+        """Return the scenario with the categories of items shuffled among items of similar popularity.
+
+        A rule that uses categories gains nothing there: it is the control of such a rule. None without categories.
+        """
+        if not len(self.subtopics):
+            return None
+        items = shuffled_within(self.split.train.col_counts, random_generator(seed, SHUFFLES))
+        other = (self.factors, self.split, self.subtopics.take_items(items), self.part, self.k)
+        return Scenario(*other, constraints=self.constraints)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; it is called for the first request of a key only."""
@@ -214,7 +228,14 @@ class Scenario(Displayed):
         items, scores = (np.take_along_axis(array[:, :depth], order, 1) for array in (items, scores))
         return np.where(gone, -1, items), np.where(gone, -np.inf, scores)
 
-    def evaluate(self, model: Factors | Rule, metrics: Sequence[str] | None = None, **options: Any) -> Evaluation:
+    def evaluate(
+        self,
+        model: Factors | Rule,
+        metrics: Sequence[str] | None = None,
+        *,
+        lists_of: Scenario | None = None,
+        **options: Any,
+    ) -> Evaluation:
         """Evaluate the lists that vectors or a rule serve.
 
         Under shares and floors, a list of 10 places is not the beginning of the list of 20. Every cut is then judged
@@ -223,17 +244,18 @@ class Scenario(Displayed):
         Args:
             model: The model's vectors, changed ones, or a rule.
             metrics: Names with cuts; the usual ones by default.
+            lists_of: The scenario that ranks the lists, such as :meth:`shuffled`; this one by default.
             **options: Of :func:`recprism.metrics.evaluate`.
         """
-        names = DEFAULT_METRICS if metrics is None else tuple(metrics)
+        names, of = DEFAULT_METRICS if metrics is None else tuple(metrics), lists_of or self
         options = {"users": self.split.user_ids, **options}
         if not self.constraints.keys() & set(SHARES):
-            return evaluate(self.rank(model, deepest_cut(metrics))[0], self.context, metrics, **options)
+            return evaluate(of.rank(model, deepest_cut(metrics))[0], self.context, metrics, **options)
         asked = [(parse(name)[0].name, parse(name)[1] or self.k) for name in names]
         parts = []
         for cut in dict.fromkeys(k for _, k in asked):
             own = [f"{metric}@{k}" for metric, k in asked if k == cut]
-            parts.append(evaluate(self.rank(model, cut)[0], self.context, own, **options))
+            parts.append(evaluate(of.rank(model, cut)[0], self.context, own, **options))
         found, place = joined(parts), {f"{metric}@{k}": at for at, (metric, k) in enumerate(asked)}
         return replace(found, scores=tuple(sorted(found.scores, key=lambda score: place[score.name])))
 

@@ -3,9 +3,9 @@ from recprism.deploy.check import Limit as Limit
 from recprism.deploy.experiment import Plan as Plan
 from recprism.deploy.experiment import Size as Size
 from recprism.deploy.export import Export as Export
-from recprism.deploy.export import blended as blended
 from recprism.deploy.export import export_run as export_run
 from recprism.deploy.export import load_export as load_export
+from recprism.deploy.export import vectors_at as vectors_at
 from recprism.deploy.guardrails import Guardrail as Guardrail
 from recprism.deploy.interleave import Preference as Preference
 from recprism.deploy.interleave import preference as preference
@@ -13,8 +13,8 @@ from recprism.deploy.interleave import read_clicks as read_clicks
 from recprism.deploy.interleave import read_interleaved as read_interleaved
 from recprism.deploy.interleave import team_draft as team_draft
 from recprism.deploy.live import LiveFigures as LiveFigures
-from recprism.deploy.live import live_factors as live_factors
 from recprism.deploy.live import live_figures as live_figures
+from recprism.deploy.live import live_model as live_model
 from recprism.deploy.live import recommend_live as recommend_live
 from recprism.deploy.monitor import Monitored as Monitored
 from recprism.deploy.refit import Churn as Churn

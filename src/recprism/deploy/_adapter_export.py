@@ -19,6 +19,7 @@ from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.errors import InputError, MissingDependencyError
 from recprism.explain.factors._held_out import divided_users
 from recprism.models import Factors
+from recprism.rerank.rule import Rule
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
@@ -88,23 +89,25 @@ def learn_adapter(
     step = count_steps(on_step, "learning the adapter", 2)
     scenario = scenario_of(run)
     known, others = divided_users(scenario.split.n_users, HELD_OUT, seed)
-    served = scenario.rank(found.factors)[0]
+    served = scenario.rank(found.model)[0]
     settings = QueryAdapterSettings(**{**vars(SETTINGS), "hidden": hidden, "seed": seed})
     adapter = QueryAdapter(settings).fit_lists(
         found.base, served[known], users=known, exclude=scenario.hidden.take_rows(known)
     )
     step()
-    effect = _measured(scenario, found.factors, adapter, found.objective, others)
+    effect = _measured(scenario, found.model, adapter, found.objective, others)
     step()
     return adapter, effect
 
 
-def _measured(scenario: Scenario, own: Factors, adapter: QueryAdapter, objective: str, users: Any) -> AdapterEffect:
+def _measured(
+    scenario: Scenario, own: Factors | Rule, adapter: QueryAdapter, objective: str, users: Any
+) -> AdapterEffect:
     labelled = len(scenario.split.part(scenario.part)) > 0
     names = (objective, COST) if labelled else (objective,)
     means = []
-    for factors in (scenario.factors, adapter.applied_to(scenario.factors), own):
-        values = scenario.judge(scenario.rank(factors)[0], names)
+    for model in (scenario.factors, adapter.applied_to(scenario.factors), own):
+        values = scenario.judge(scenario.rank(model)[0], names)
         means.append({name: float(np.nanmean(it[users] if len(it) > 1 else it)) for name, it in values.items()})
 
     def change(at: int, name: str) -> float | None:

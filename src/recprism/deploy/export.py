@@ -17,13 +17,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.budget.diversified import as_into, serve
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
 from recprism.deploy._export_formats import Side, decoded_vectors, format_named
-from recprism.deploy.live import LiveFigures, live_factors, live_figures
+from recprism.deploy.live import LiveFigures, live_figures, live_model
 from recprism.dials.solve import as_decoded, widen_margins
 from recprism.errors import InputError
 from recprism.models import COSINE, INNER_PRODUCT, Factors
@@ -92,30 +93,31 @@ class Export:
         return self.for_index is not None or self.item_version == self.base_item_version
 
 
-def blended(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
-    """Return the trained model's vectors plus a share of the run's change.
+def vectors_at(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
+    """Return the vectors of a run at a share of its trade-off. They are solved again: scaled vectors lose the lists.
 
     Args:
         run: Trained, and perhaps diversified.
-        alpha: The share; 0 and 1 are exact.
+        alpha: The share of the trade-off; 0 gives the trained model.
         part: "live" for vectors of live lists, "test" for the vectors that were evaluated.
+
+    Raises:
+        InputError: If players found the change, and ``alpha`` is neither 0 nor 1: there is no path to solve again.
 
     Stability: provisional.
     """
     alpha = share(alpha, "alpha")
-    base = run.factors()
     if alpha == 0 or not run.is_diversified():
-        return base
-    served = live_factors(run) if part == "live" else run.served_factors()
+        return run.factors()
+    found = run.diversified()
     if alpha == 1:
-        return served
-    mixed = {side: _mix(getattr(base, side), getattr(served, side), alpha) for side in ("user", "item")}
-    found = base.with_vectors(**mixed)
-    return found.on_sphere() if base.metric == COSINE else found
-
-
-def _mix(base: NDArray[np.float32], served: NDArray[np.float32], alpha: float) -> NDArray[np.float32]:
-    return (base + np.float32(alpha) * (served - base)).astype(np.float32)
+        model = live_model(run) if part == "live" else found.model
+        return model if isinstance(model, Factors) else found.factors
+    if found.rule is None:
+        raise InputError(f"{run.path}: players found this change, and there is no smaller one; --alpha is 0 or 1 here")
+    scenario = scenario_of(run, live=part == "live")
+    model = serve(scenario, found.goal, alpha * found.trade_off, as_into(found.into)).model
+    return model if isinstance(model, Factors) else found.factors
 
 
 def export_run(
@@ -137,7 +139,7 @@ def export_run(
         folder: The folder to write.
         to: Name of the file format: safetensors, npz, parquet, csv or faiss.
         metric: The metric of the index; by default the model's own.
-        alpha: Share of the run's change, see :func:`blended`.
+        alpha: Share of the run's trade-off, see :func:`vectors_at`.
         margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
             :func:`recprism.dials.widen_margins`).
         for_index: A FAISS index: change the user vectors so that they hold the same lists with its decoded vectors.
@@ -160,7 +162,7 @@ def export_run(
     require_new_folder(folder)
     if decoded is not None:  # before live vectors are solved and kept
         as_decoded(served, decoded)
-    factors, base = blended(run, alpha, part), run.factors()
+    factors, base = vectors_at(run, alpha, part), run.factors()
     scenario = scenario_of(run, live=part == "live")
     if margin is not None or decoded is not None:
         factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)

@@ -16,7 +16,7 @@ from recprism.data._ids import id_series
 from recprism.data._readers.tables import TableReader
 from recprism.data.frames import interpret_ids
 from recprism.data.split import Part
-from recprism.deploy.live import live_factors
+from recprism.deploy.live import live_model
 from recprism.errors import InputError
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.run import Run
@@ -103,7 +103,7 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
         ConstraintError: If the mixture of the two lists violates a constraint, and the run does not allow it.
     """
     found, scenario = run.diversified(), scenario_of(run, part, live=live)
-    served = live_factors(run) if live else found.factors
+    served = live_model(run) if live else found.model
     base, swapped = (scenario.rank(it, k)[0] for it in (found.base, served))
     coins = random_generator(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)

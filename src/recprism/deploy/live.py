@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
-from recprism.budget.diversified import served_at
+from recprism.budget.diversified import serve
 from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
@@ -25,6 +25,7 @@ from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import StickyScenario
 from recprism.errors import StorageError
 from recprism.models import Factors
+from recprism.rerank.rule import Rule
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.train import lists_to_frame, ranked, rows_of
 from recprism.runs.run import Run
@@ -78,15 +79,15 @@ class LiveFigures:
         return {**asdict(self), "gain": self.gain, "sentences": list(self.sentences())}
 
 
-def live_factors(run: Run, *, base: bool = False) -> Factors:
-    """Return the vectors that serve live lists; they are solved once and kept in the run.
+def live_model(run: Run, *, base: bool = False) -> Factors | Rule:
+    """Return what serves live lists; user vectors are solved once and kept in the run.
 
     Args:
         run: Trained, and perhaps diversified.
         base: Return the trained model's vectors, even if the run was diversified.
 
     Returns:
-        The run's own vectors, with new user vectors if user vectors were diversified within a budget.
+        The rule of the run, or its own vectors, with new user vectors if user vectors were diversified within a budget.
 
     Raises:
         InputError: If the certificate of the run is missing.
@@ -96,8 +97,8 @@ def live_factors(run: Run, *, base: bool = False) -> Factors:
     if base or not run.is_diversified():
         return run.factors()
     found, asked = run.diversified(), budget_of(run)
-    if asked is None or asked.side == "item":
-        return found.factors
+    if asked is None or asked.into != "user-vectors":
+        return found.model
     user = run.load_live()
     if user is None:
         made_from = run.live_fingerprint()
@@ -115,8 +116,9 @@ def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.floa
     if stickiness:  # the certified lists keep items of an older run; items that a user has taken since are dropped
         lists = scenario_of(run).rank(held_out)[0]
         scenario = StickyScenario(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
-    compiled, _ = served_at(scenario, asked.goal, certified["trade_off"])
-    return compiled.perturbation.applied_to(scenario.factors).user
+    model = serve(scenario, asked.goal, certified["trade_off"], asked.into).model
+    assert isinstance(model, Factors)
+    return model.user
 
 
 def recommend_live(
@@ -145,20 +147,20 @@ def recommend_live(
     Stability: provisional.
     """
     step = count_steps(on_step, "making live lists", 3)
-    factors, scenario = live_factors(run, base=base), scenario_of(run, live=True)
+    model, scenario = live_model(run, base=base), scenario_of(run, live=True)
     step()
-    rows = rows_of(factors, users)
-    items, scores = ranked(run, scenario, factors, k, rows, allow_violations=allow_violations)
+    rows = rows_of(scenario.factors, users)
+    items, scores = ranked(run, scenario, model, k, rows, allow_violations=allow_violations)
     step()
-    figures = live_figures(run, scenario, factors, rows, items)
+    figures = live_figures(run, scenario, model, rows, items)
     step()
-    return lists_to_frame(factors, rows, items, scores), figures
+    return lists_to_frame(scenario.factors, rows, items, scores), figures
 
 
 def live_figures(
     run: Run,
     scenario: Scenario,
-    factors: Factors,
+    model: Factors | Rule,
     rows: NDArray[Any],
     items: NDArray[Any],
     *,
@@ -169,16 +171,16 @@ def live_figures(
     Args:
         run: The run with the goal.
         scenario: The history of all known interactions, and the constraints.
-        factors: The vectors that serve; the gain is measured for all users at the cut of the goal.
+        model: The vectors or the rule that serve; the gain is measured for all users at the cut of the goal.
         rows: (n,) row numbers of the users with a list.
         items: (n, k) item numbers of these lists, -1 in empty places.
-        is_certified: Whether the run's certificate is about these vectors, and not about a blend.
+        is_certified: Whether the run's certificate is about these lists.
 
     Stability: provisional.
     """
     shown = int((items >= 0).sum())
     consumed = int(_is_in(scenario.seen.take_rows(rows), items).sum())
-    served = scenario.rank(factors)[0]
+    served = scenario.rank(model)[0]
     violations = scenario.violations(served)
     held = None if violations is None else f"In the first {scenario.k} places: {violations.sentence()}"
     if not run.is_diversified() or np.array_equal(served, scenario.base_lists):

@@ -21,7 +21,7 @@ from recprism.data.shares import Share, share
 from recprism.deploy._budget import budget_of
 from recprism.deploy._served_lists import ONE_DAY, read_served, shared_places
 from recprism.deploy.check import junit
-from recprism.deploy.live import live_factors
+from recprism.deploy.live import live_model
 from recprism.deploy.retention import (
     ALL_DAYS,
     ListTriple,
@@ -208,7 +208,7 @@ def monitor(
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
     base, promised = (
-        scenario.rank(factors, depth)[0] for factors in (result.base, live_factors(run) if live else result.factors)
+        scenario.rank(model, depth)[0] for model in (result.base, live_model(run) if live else result.model)
     )
     step()
     triple = ListTriple(scenario, served, base, promised)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.diversified import Diversified, served_at, within_budget
+from recprism.budget.diversified import RULE, Diversified, Into, served_lists, within_budget
 from recprism.budget.path import deciding_part, lists_at, steps_towards
 from recprism.budget.scenario import DEPTH, Lists, Scenario
 from recprism.data.incidence import Incidence
@@ -23,6 +23,7 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.alignment import Aligned, align, common
+from recprism.rerank.rule import Rule
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
 HALVINGS = 7
@@ -39,16 +40,16 @@ class PreviousDeployment:
 
     Attributes:
         base: The old model.
-        served: The vectors that were served.
+        served: The vectors or the rule that made the served lists.
         seen: (old users, old items) pairs that the model had seen.
-        rank: Ranks vectors as they were served: (n, k) item numbers for k and the (n,) row numbers of users. By
-            default, only seen items are left out.
+        rank: Ranks as lists were served: (n, k) item numbers for k and the (n,) row numbers of users. By default, only
+            seen items are left out; a rule needs it.
     """
 
     base: Factors
-    served: Factors
+    served: Factors | Rule
     seen: Incidence
-    rank: Callable[[Factors, int, NDArray[Any]], Lists] | None = None
+    rank: Callable[[Factors | Rule, int, NDArray[Any]], Lists] | None = None
 
     def lists(self, new: Scenario, *, base: bool = False) -> Lists:
         """Return the lists that were served, in numbers of the new model.
@@ -65,11 +66,13 @@ class PreviousDeployment:
         items, old_items = common(new.factors.item_ids, self.base.item_ids)
         number = np.full(self.base.n_items, GONE, np.int64)
         number[old_items] = items
-        vectors = self.base if base else self.served
-        if self.rank is None:
-            ranked = vectors.rank(new.k, exclude=self.seen, users=old_users)[0]
+        model = self.base if base else self.served
+        if self.rank is not None:
+            ranked = self.rank(model, new.k, old_users)
+        elif isinstance(model, Factors):
+            ranked = model.rank(new.k, exclude=self.seen, users=old_users)[0]
         else:
-            ranked = self.rank(vectors, new.k, old_users)
+            raise InputError("the old lists were made by a rule, which ranks in its scenario: pass rank, too")
         found = np.full((new.factors.n_users, new.k), -1, np.int64)
         found[users] = np.where(ranked >= 0, number[ranked], -1)
         row, place = np.nonzero(found >= 0)
@@ -225,7 +228,7 @@ def refit(
     budgets: Mapping[str, Share],
     *,
     trade_off: float,
-    side: Literal["user", "item"] = "user",
+    into: Into = "user-vectors",
     confidence: float = 0.95,
     max_churn: Share | None = None,
     certify_on: Part | None = None,
@@ -241,7 +244,7 @@ def refit(
         goal: The goal of the path.
         budgets: Metric -> share of its value that may be lost.
         trade_off: The trade-off of the old perturbation.
-        side: Whose vectors change.
+        into: What serves the lists.
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -255,13 +258,15 @@ def refit(
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
+    if most is not None and into == RULE:
+        raise InputError("a rule keeps no items of old lists, so --max-churn needs vectors; drop --max-churn")
     aligned = align(scenario.factors, previous.base)
     about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
     now = Scenario(aligned.factors, *about, constraints=scenario.constraints)
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, side), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, into), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, previous, by) < MOSTLY:
@@ -276,13 +281,13 @@ def refit(
         judging,
         goal,
         budgets,
-        side=side,
+        into=into,
         confidence=confidence,
         trade_offs=steps,
         certify_on=by,
         on_step=on_step,
     )
-    return Refit(aligned, kept, _churn(previous, now, now.rank(kept.factors)[0], free), stickiness, judged)
+    return Refit(aligned, kept, _churn(previous, now, now.rank(kept.model)[0], free), stickiness, judged)
 
 
 def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float:
@@ -303,7 +308,7 @@ class _ChurnTrial:
     held: Lists
     goal: str
     steps: Sequence[float]
-    side: Literal["user", "item"]
+    into: Into
 
     def wanted(self, stickiness: float) -> float:
         """Return the churn of the wanted lists of the last step, as a fast estimate."""
@@ -313,7 +318,7 @@ class _ChurnTrial:
     def served(self, stickiness: float) -> float:
         """Return the largest churn of all steps, of the lists that the vectors serve."""
         sticky = StickyScenario(self.now, self.held, stickiness)
-        made = (served_at(sticky, self.goal, step, side=self.side)[1] for step in self.steps)
+        made = (served_lists(sticky, self.goal, step, into=self.into) for step in self.steps)
         return max(churn(self.held, lists) for lists in made)
 
 

@@ -58,7 +58,7 @@ def refit_run(
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
     before = scenario_of(old)
     previous = PreviousDeployment(
-        before.factors, old.served_factors(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
+        before.factors, old.served_model(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
     )
     found = refit(
         scenario_of(run, constraints=asked.constraints),
@@ -66,7 +66,7 @@ def refit_run(
         asked.goal,
         asked.budgets,
         trade_off=certified["trade_off"],
-        side=asked.side,
+        into=asked.into,
         confidence=asked.confidence,
         max_churn=max_churn,
         certify_on=asked.certify_on,

@@ -16,7 +16,6 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
 from recprism.explain.factors._highlights import who_pays
-from recprism.explain.factors.change import Change as VectorChange
 from recprism.explain.factors.checks import require_enough
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
 from recprism.report import words
@@ -65,7 +64,7 @@ def gather(
         compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
         changes = _compared(compared, cost.now)
         chosen = _chosen(compared, metric, kept)
-        payers, exposure = who_pays(scenario, VectorChange.of(result.base, result.change))
+        payers, exposure = who_pays(scenario, result.model)
         explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
     content = Content(
         title=_title(run),

@@ -130,7 +130,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
         return _within(run, asked.within)
     found = run.diversified()
     rewarded = None if found.search is None else found.search.reward_on
-    facts = {"goal": found.goal, "moved": f"{found.side} vectors", "reward from": rewarded}
+    facts = {"goal": found.goal, "served by": found.into, "reward from": rewarded}
     wanted = {"preset": asked.preset, **asked.settings}
     return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
 
@@ -140,10 +140,10 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     assert kept is not None  # a budget was given
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
-    facts = {"goal": asked.goal, "moved": f"{asked.side} vectors", "may lose": budgets, "certified on": where}
+    facts = {"goal": asked.goal, "served by": asked.into, "may lose": budgets, "certified on": where}
     constraints = asked.constraints.model_dump(exclude_defaults=True)
     scope = carried_over(kept["certificate"].get("part"))
-    said = (kept["certificate"]["sentence"], scope, kept["compiled"])
+    said = (kept["certificate"]["sentence"], scope, *([kept["compiled"]] if kept["compiled"] else []))
     return _table({**facts, **constraints}) + "\n\n" + "\n\n".join(said)
 
 

@@ -116,14 +116,15 @@ class ConstraintsConfig(_Strict):
 
 
 class BudgetConfig(_Strict):
-    """A budget: how much of which metrics may be lost, the goal, and whose vectors change.
+    """A budget: how much of which metrics may be lost, the goal, and what serves the lists.
 
     Stability: provisional.
     """
 
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
-    side: Literal["user", "item"] = "user"
+    into: Literal["rule", "user-vectors", "item-vectors"] = "user-vectors"
+    """What serves the lists: the rule at request time, or vectors that it is compiled into."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     certify_on: Literal["test", "validation"] | None = None
     """The part whose labels certify; by default validation, if the split has such labels."""
@@ -157,7 +158,7 @@ class RunConfig(_Strict):
 
 HEAD = "# What this run was asked to do; the last line says that nothing is missing.\n"
 END = "# end\n"
-FORMAT = 2  # of run directories; 0.1 wrote none
+FORMAT = 3  # of run directories; 0.1 wrote none
 
 
 def write_config(path: Path, config: RunConfig, only: set[str] | None = None) -> None:

@@ -14,6 +14,7 @@ from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -120,16 +121,16 @@ class View:
         row, path = self.user_row(user), self.path(goal)
         return self._before_and_after(row, path.lists[0, row], path.lists[point, row], point)
 
-    def lists_of(self, user: str, factors: Factors) -> schemas.ListsAnswer:
-        """Return a user's current list and the list of other vectors."""
+    def lists_of(self, user: str, model: Factors | Rule) -> schemas.ListsAnswer:
+        """Return a user's current list and the list of other vectors or of a rule."""
         row = np.array([self.user_row(user)])
-        before, after = (self.scenario.rank(it, 10, users=row)[0][0] for it in (self.factors, factors))
+        before, after = (self.scenario.rank(it, 10, users=row)[0][0] for it in (self.factors, model))
         return self._before_and_after(int(row[0]), before, after)
 
     @cached_property
-    def served(self) -> Factors:
-        """The run's own vectors: perturbed ones where it was diversified."""
-        return self.run.served_factors()
+    def served(self) -> Factors | Rule:
+        """What makes the run's own lists: the rule, or vectors."""
+        return self.run.served_model()
 
     def _before_and_after(
         self, row: int, before: NDArray[Any], after: NDArray[Any], point: int = 0

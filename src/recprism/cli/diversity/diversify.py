@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -40,7 +40,13 @@ def diversify(
     ] = None,
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
     guard: Guards = None,
-    side: Annotated[str, typer.Option(help="The vectors that change: user (your item index stays) or item.")] = "user",
+    into: Annotated[
+        str,
+        typer.Option(
+            help="What serves the lists: rule (run for every request), user-vectors (your item index stays) or "
+            "item-vectors."
+        ),
+    ] = "user-vectors",
     confidence: Confidence = 0.95,
     certify_on: Annotated[str | None, certify_option()] = None,
     ban: Annotated[
@@ -122,6 +128,7 @@ def diversify(
     - `recprism diversify runs/x --budget 5% --max-share Drama=40% --ban 318`
     - `recprism diversify runs/x --budget 2% --name cautious`
     """
+    from recprism.budget.diversified import as_into
     from recprism.budget.path import check_goal
     from recprism.runs.config import BudgetConfig, ConstraintsConfig
     from recprism.runs.jobs.diversify import diversify_within
@@ -138,7 +145,7 @@ def diversify(
     asked = BudgetConfig(
         goal=check_goal(goal),
         budgets=limits(budget, "--budget", guard, "--guard", tested=True),
-        side=_side(side),
+        into=as_into(into),
         confidence=confidence,
         certify_on=None if certify_on is None else part_named(certify_on),
         constraints=ConstraintsConfig(
@@ -157,10 +164,3 @@ def diversify(
         with progress_of_steps() as on_step:
             kept = diversify_within(run, asked, overwrite=overwrite, on_step=on_step)
         print_diversified(run, kept, kept.to_dict(), names, as_json)
-
-
-def _side(word: str) -> Literal["user", "item"]:
-    sides: dict[str, Literal["user", "item"]] = {"user": "user", "item": "item"}
-    if word not in sides:
-        raise InputError(f"--side is user or item, not {word!r}")
-    return sides[word]

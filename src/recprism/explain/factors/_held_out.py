@@ -42,8 +42,10 @@ def refitted(
     """Repeat the players' search on some of the users; its change of the item vectors serves all users."""
     if found.search is None:
         raise InputError("users can be held out of a search by players only; this change was made from lists")
-    if found.side != "item":
-        raise InputError(f"side={found.side}: users that were never seen have no change of their own; use side=item")
+    if found.search.side != "item":
+        raise InputError(
+            f"side={found.search.side}: users that were never seen have no change of their own; use side=item"
+        )
     settings = {**found.search.settings(), **({} if seed is None else {"seed": seed})}
     again = CMB(**settings).fit(found.base.of_users(rows), split.of_users(rows), subtopics)
     return Change.of(found.base, again.delta_)

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
-from recprism.explain.factors.change import Change
 from recprism.explain.factors.evaluator import Evaluator
 from recprism.explain.factors.explanation import Explanation
 from recprism.metrics import parse
+from recprism.models import Factors
+from recprism.rerank.rule import Rule
 
 FloatArray = NDArray[np.float64]
 LARGEST_GAIN, MOST_SWAPS, LARGEST_LOSS = "gained most", "most swaps", "paid most"
@@ -54,18 +55,18 @@ class HighlightedUser:
     reason: str
 
 
-def who_pays(scenario: Scenario, change: Change) -> tuple[SegmentTable | None, SegmentTable]:
-    """Measure the effect of a change on segments of users and of items.
+def who_pays(scenario: Scenario, model: Factors | Rule) -> tuple[SegmentTable | None, SegmentTable]:
+    """Measure the effect of other lists on segments of users and of items.
 
     Args:
         scenario: The base model and its labels.
-        change: The change of the vectors.
+        model: The vectors or the rule that make the other lists.
 
     Returns:
         The change of NDCG@10 per segment of users (None without labels), and the exposure per segment of items.
     """
     before = scenario.base_lists
-    after = scenario.rank(change.after)[0]
+    after = scenario.rank(model)[0]
     shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
     if not len(scenario.split.part(scenario.part)):
         return None, shown

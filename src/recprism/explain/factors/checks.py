@@ -164,7 +164,7 @@ def run_checks(
 
 def _can_be_repeated(found: Diversified) -> bool:
     """Whether players searched for item vectors: such a search can be repeated without some of the users."""
-    return found.search is not None and found.side == "item"
+    return found.search is not None and found.search.side == "item"
 
 
 def stability(

@@ -21,6 +21,7 @@ from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_
 from recprism.data._files import atomic_path, write_text
 from recprism.errors import InputError, RecprismError
 from recprism.models import Factors, Perturbation
+from recprism.rerank.rule import Rule
 
 RESULT, CHANGE, BASE = "result.json", "delta.safetensors", "factors.safetensors"
 AGAIN = "run the command that made it again"
@@ -39,7 +40,8 @@ def write_result(found: Diversified, folder: Path, base_folder: Path, made_from:
 
     sides = {"item": found.change.item, "user": found.change.user}
     arrays = {name: np.ascontiguousarray(side.cpu().numpy()) for name, side in sides.items() if side is not None}
-    about = {"goal": found.goal, "side": found.side, "trade_off": found.trade_off}
+    rule = None if found.rule is None else found.rule.to_dict()
+    about = {"goal": found.goal, "into": found.into, "rule": rule}
     text = json.dumps({**about, "provenance": {"recprism": __version__, **found.provenance}})
     found.base.save(base_folder / BASE, made_from=made_from)
     write_text(folder / RESULT, text)
@@ -69,7 +71,8 @@ def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | 
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
         change = Perturbation(**{name: torch.from_numpy(array) for name, array in arrays.items()})
-        facts = (str(about["goal"]), str(about["side"]), float(about["trade_off"]))
+        rule = None if about["rule"] is None else Rule.from_dict(about["rule"])
+        facts = (str(about["goal"]), str(about["into"]), rule)
         provenance = dict(about["provenance"])
     except RecprismError:
         raise
@@ -77,4 +80,4 @@ def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | 
         raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
     certificate = None if certified is None else Certificate.from_dict(certified["certificate"])
     base = Factors.load(base_folder / BASE)
-    return Diversified(base, change, *facts, certificate=certificate, provenance=provenance)
+    return Diversified(base, *facts, change, certificate=certificate, provenance=provenance)

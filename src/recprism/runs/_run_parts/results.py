@@ -12,6 +12,7 @@ from recprism.budget.diversified import Diversified
 from recprism.data._files import require_rights, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
+from recprism.rerank.rule import Rule
 from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
@@ -95,6 +96,10 @@ class RunResults(RunData, RunLists):
         """What all lists of the result keep; nothing without a budget."""
         asked = self.config.diversify
         return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
+
+    def served_model(self, *, base: bool = False) -> Factors | Rule:
+        """Return what makes the lists of the run; with ``base``, the trained model."""
+        return self.factors() if base or not self.is_diversified() else self.diversified().model
 
     def served_factors(self, *, base: bool = False) -> Factors:
         """Return the vectors that the run serves; with ``base``, those of the trained model."""

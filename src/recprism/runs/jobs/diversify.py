@@ -8,7 +8,8 @@ from typing import Any
 
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
-from recprism.budget.diversified import Diversified, within_budget
+from recprism.budget.diversified import RULE, Diversified, within_budget
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB, Progress, Step
 from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
@@ -16,7 +17,8 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Evaluation, compare
-from recprism.models.perturbation import Perturbation
+from recprism.models import Factors
+from recprism.rerank.rule import Rule
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
@@ -163,7 +165,7 @@ def diversify_within(
         scenario,
         asked.goal,
         asked.budgets,
-        side=asked.side,
+        into=asked.into,
         confidence=asked.confidence,
         certify_on=asked.certify_on,
         on_step=on_step,
@@ -200,7 +202,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
             "diversified within a budget",
             goal=kept.goal,
             trade_off=kept.trade_off,
-            side=kept.side,
+            into=kept.into,
             certificate=None if kept.certificate is None else kept.certificate.figures(),
             neighbours=overlap_of(kept.base, kept.change).to_dict(),
             **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
@@ -210,6 +212,19 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
     unfinished = run.unfinished(SEARCH)
     if unfinished is not None:  # it would replace this result
         unfinished.discard()
+
+
+def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tuple[Factors | Rule, Scenario]]:
+    """Return name -> a randomised model, and the scenario that ranks its lists.
+
+    A change of vectors is permuted, and replaced by noise of its size. A rule is run on shuffled categories.
+    """
+    if found.into == RULE and found.rule is not None:
+        mixed = scenario.shuffled(seed)
+        return {} if mixed is None else {"shuffled categories": (found.rule, mixed)}
+    max_step = CMB().max_step if found.search is None else found.search.max_step
+    drawn = control_perturbations(found.base, found.change, max_step, seed)
+    return {name: (it.applied_to(found.base), scenario) for name, it in drawn.items()}
 
 
 def require_goals(model: CMB, run: Run) -> None:
@@ -242,19 +257,17 @@ def effect(
         on_step: Receives the progress.
     """
     found, scenario = run.diversified(), scenario_of(run, part)
-
-    max_step = CMB().max_step if found.search is None else found.search.max_step
-    others = control_perturbations(found.base, found.change, max_step, run.config.seed) if controls else {}
+    others = _controls(found, scenario, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 
-    def judge(perturbation: Perturbation) -> Evaluation:
-        judged = scenario.evaluate(perturbation.applied_to(found.base), metrics)
+    def judge(model: Factors | Rule, of: Scenario = scenario) -> Evaluation:
+        judged = scenario.evaluate(model, metrics, lists_of=of)
         step()
         return judged
 
-    before, after = judge(Perturbation()), judge(found.change)
+    before, after = judge(found.base), judge(found.model)
     if not controls:
         return Effect(before, after, compare(before, after), {})
-    judged = {name: judge(it) for name, it in others.items()}
+    judged = {name: judge(*it) for name, it in others.items()}
     judged[POPULARITY] = judged_popularity(scenario.split, part, scenario.context, metrics, hidden=scenario.hidden)
     return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in judged.items()})

@@ -24,6 +24,7 @@ from recprism.metrics import PAPER_METRICS, Evaluation, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models._settings import choose_device
 from recprism.models.registry import Model
+from recprism.rerank.rule import Rule
 from recprism.runs._card import write_card
 from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
@@ -156,21 +157,21 @@ def recommend(
 
     Stability: provisional.
     """
-    factors = run.served_factors(base=base)
+    factors, model = run.factors(), run.served_model(base=base)
     rows = rows_of(factors, users)
-    items, scores = ranked(run, scenario_of(run, part), factors, k, rows, allow_violations=allow_violations)
+    items, scores = ranked(run, scenario_of(run, part), model, k, rows, allow_violations=allow_violations)
     return lists_to_frame(factors, rows, items, scores)
 
 
 def ranked(
-    run: Run, scenario: Scenario, factors: Factors, k: int, rows: NDArray[Any], *, allow_violations: bool
+    run: Run, scenario: Scenario, model: Factors | Rule, k: int, rows: NDArray[Any], *, allow_violations: bool
 ) -> tuple[Lists, NDArray[np.float32]]:
     """Rank as a run serves.
 
     Args:
         run: The run, which may allow violations.
         scenario: Its history and constraints.
-        factors: The vectors.
+        model: The vectors or the rule.
         k: Length of the lists.
         rows: ``(n,)`` row numbers of the users.
         allow_violations: Return lists that cannot keep a constraint, too.
@@ -178,8 +179,8 @@ def ranked(
     Returns:
         ``(n, k)`` item numbers and scores.
     """
-    whole = np.array_equal(rows, np.arange(factors.n_users))
-    items, scores = scenario.rank(factors, k, users=None if whole else rows)
+    whole = np.array_equal(rows, np.arange(scenario.factors.n_users))
+    items, scores = scenario.rank(model, k, users=None if whole else rows)
     found = scenario.violations(items, users=None if whole else rows)
     if found is not None and not found.none:
         if not allow_violations and not run.constraints.allow_violations:
@@ -242,11 +243,11 @@ def evaluate_run(
     """
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
-        factors, scenario = run.served_factors(base=base), scenario_of(run, part)
+        model, scenario = run.served_model(base=base), scenario_of(run, part)
         if any("relevant" in parse(name)[0].needs for name in metrics or ()):
             scenario.split.require_labels(part, "accuracy")
         step()
-        result = scenario.evaluate(factors, metrics, bootstrap=bootstrap, seed=seed)
+        result = scenario.evaluate(model, metrics, bootstrap=bootstrap, seed=seed)
         step()
         result = with_popularity(result, scenario.split, part, scenario.context, hidden=scenario.hidden)
         step()
