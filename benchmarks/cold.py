@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.budget.diversified import served_at
+from recprism.budget.diversified import serve
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import load_dataset
@@ -104,7 +104,8 @@ def rules(world: World, known: NDArray[np.int64], changes: Vectors, whole: Vecto
 
 def items(world: World) -> Iterator[dict[str, Any]]:
     serving = world.of(world.there, world.trained.user)
-    baked, fitted = served_at(serving, GOAL, TRADE_OFF, side="item")
+    baked = serve(serving, GOAL, TRADE_OFF, "item-vectors").compiled
+    fitted = serving.rank(baked.applied_to(serving.factors))[0]
     assert baked.perturbation.item is not None
     whole = baked.perturbation.item.numpy()
     for draw in range(DRAWS):
@@ -117,7 +118,7 @@ def items(world: World) -> Iterator[dict[str, Any]]:
             serving.subtopics.take_items(known),
             "test",
         )
-        change = served_at(fewer, GOAL, TRADE_OFF, side="item")[0].perturbation.item
+        change = serve(fewer, GOAL, TRADE_OFF, "item-vectors").compiled.perturbation.item
         assert change is not None
         about = {"draw": draw, "hidden_before": float(hidden[serving.base_lists].mean())}
         for rule, full in rules(world, known, change.numpy(), whole):
@@ -155,7 +156,7 @@ def users(world: World) -> Iterator[dict[str, Any]]:
         strength = _strength(adapter, validation, bar)
         lists, _ = adapter.with_strength(strength).applied_to(later.factors).rank(10, exclude=later.seen)
         yield {"method": name, **effect(later, lists), "strength": strength}
-    change = served_at(there, GOAL, TRADE_OFF, side="item")[0].perturbation.item
+    change = serve(there, GOAL, TRADE_OFF, "item-vectors").compiled.perturbation.item
     assert change is not None
     lists, _ = later.factors.with_vectors(item=later.factors.item + change.numpy()).rank(10, exclude=later.seen)
     yield {"method": "item vectors fitted for the others", **effect(later, lists)}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gpu import PARTS, _arrays, unpack
 from harness import Claim, machine, parser, report
-from recprism.budget.diversified import served_at
+from recprism.budget.diversified import serve
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Split, Subtopics
@@ -80,7 +80,8 @@ def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
     scenario = Scenario(factors, split, subtopics, "test")
     found = served(factors, split, subtopics)
     for goal in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage"):
-        baked, lists = served_at(scenario, goal, 0.2)
+        baked = serve(scenario, goal, 0.2).compiled
+        lists = scenario.rank(baked.applied_to(scenario.factors))[0]
         found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(scenario, lists)}
         found[f"optimal for {goal}: vectors"] = baked.perturbation.applied_to(factors).user
     for side in ("item", "user"):

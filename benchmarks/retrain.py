@@ -102,7 +102,7 @@ def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iter
 def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
     about = {"retrained": world.name, "side": side}
     budgets = {COST: budget}
-    old = within_budget(world.old, GOAL, budgets, side=side, certify_on="test")
+    old = within_budget(world.old, GOAL, budgets, into=f"{side}-vectors", certify_on="test")
     assert old.compiled is not None
     served = old.perturbation.applied_to(world.old.factors)
     before = PreviousDeployment(world.old.factors, served, world.old.seen)
@@ -112,7 +112,7 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
         return {**about, "way": way, **world.effect(lists), "churn": churn(had, lists), **more}
 
     start = time.perf_counter()
-    first = within_budget(world.new, GOAL, budgets, side=side, certify_on="test")
+    first = within_budget(world.new, GOAL, budgets, into=f"{side}-vectors", certify_on="test")
     seconds = time.perf_counter() - start
     lists = first.perturbation.applied_to(world.new.factors).rank(10, exclude=world.new.seen)[0]
     yield row("first fit", lists, seconds=seconds, trade_off=first.trade_off, old_trade_off=old.trade_off)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from recprism import BPRMF, Scenario, load
-from recprism.budget.diversified import served_at
+from recprism.budget.diversified import serve
 from recprism.budget.path import HISTORY_WEIGHT
 from recprism.data import Dataset
 from recprism.data.split import Part
@@ -90,8 +90,8 @@ def compare(data: Dataset) -> list[dict[str, float | str]]:
     taught = Ranker(fetch(base, base, learning, TAUGHT_ON), learning)
     served: dict[str, tuple[Factors, Ranker, Factors]] = {"base vectors": (base, taught, base)}
     for side in ("user", "item"):
-        vectors = served_at(serving, "subtopic_coverage", TRADE_OFF, side=side)[0].applied_to(base)
-        then = served_at(learning, "subtopic_coverage", TRADE_OFF, side=side)[0].applied_to(base)
+        vectors = serve(serving, "subtopic_coverage", TRADE_OFF, f"{side}-vectors").model
+        then = serve(learning, "subtopic_coverage", TRADE_OFF, f"{side}-vectors").model
         served[f"{side} vectors, ranker sees base scores"] = (vectors, taught, base)
         served[f"{side} vectors, ranker sees their scores"] = (vectors, taught, vectors)
         own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)

@@ -134,7 +134,9 @@ def test_transform_makes_the_lists_of_any_vector_more_diverse(fitted: Diversifie
         )
 
     assert covered(fitted.base_.with_vectors(user=swapped)) > covered(fitted.base_)
-    by_items = clone(fitted).set_params(side="item", subtopics=fitted.subtopics_).fit(fitted.base_, fitted.split_)
+    by_items = (
+        clone(fitted).set_params(into="item-vectors", subtopics=fitted.subtopics_).fit(fitted.base_, fitted.split_)
+    )
     np.testing.assert_array_equal(by_items.transform(fitted.base_.user), fitted.base_.user)
 
 
@@ -168,11 +170,11 @@ def test_explain(fitted: Diversifier) -> None:
 def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[str]]) -> None:
     search = GridSearchCV(
         Diversifier(model_settings=QUICK, device="cpu", subtopics=topics),
-        {"budget": [0.01, 0.4], "side": ["user"]},
+        {"budget": [0.01, 0.4], "into": ["user-vectors"]},
         cv=KFold(2, shuffle=True, random_state=0),
         error_score="raise",
     ).fit(rows)
-    assert search.best_params_ in ({"budget": 0.01, "side": "user"}, {"budget": 0.4, "side": "user"})
+    assert search.best_params_ in ({"budget": 0.01, "into": "user-vectors"}, {"budget": 0.4, "into": "user-vectors"})
     found = search.cv_results_["mean_test_score"]
     assert found[1] >= found[0] > 0, "a larger budget never buys less"
     assert search.predict([0, 1]).shape == (2, 10)

@@ -47,9 +47,9 @@ def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:
     assert np.array_equal(with_labels, without)
 
 
-@pytest.mark.parametrize("side", ["user", "item"])
-def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, side: str) -> None:
-    few = {"side": side, "trade_offs": (0.1, 0.2), "certify_on": "test"}
+@pytest.mark.parametrize("into", ["user-vectors", "item-vectors"])
+def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, into: str) -> None:
+    few = {"into": into, "trade_offs": (0.1, 0.2), "certify_on": "test"}
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
     assert kept.compiled is not None
     vectors = kept.factors

@@ -405,7 +405,7 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
     assert "already has a result" in refused.err
     for words, message in (
         (["--goal", "fun"], "no path towards 'fun'"),
-        (["--side", "both"], "--side is user or item"),
+        (["--into", "both"], "lists are served by rule, user-vectors or item-vectors"),
         (["--guard", "recall@20"], "write NAME=VALUE"),
         (["--guard", "recall@20=2"], "--guard recall@20: 2 is not a share above 0 and below 1; did you mean 2%?"),
         (["--min-share", "Dramma=0.2"], "no subtopic 'Dramma'"),

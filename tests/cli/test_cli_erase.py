@@ -88,7 +88,7 @@ def test_bad_words(
 def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
     base, found = run.factors(), run.diversified()
-    run.save_result(Diversified(base, found.change, "catalogue_coverage", "item"))
+    run.save_result(Diversified(base, "catalogue_coverage", "item-vectors", change=found.change))
     with pytest.raises(InputError, match="made from lists"):
         erase_run(run, held_out=0.2)
     model = found.search
@@ -110,7 +110,7 @@ def test_the_objective_is_what_the_run_was_diversified_for() -> None:
     base = Factors.from_arrays(np.ones((2, 2), np.float32), np.ones((3, 2), np.float32))
 
     def objective(goal: str) -> str:
-        return Diversified(base, Perturbation(), goal, "item").objective
+        return Diversified(base, goal, "item-vectors").objective
 
     assert objective("catalogue_coverage") == "catalogue_coverage@10"
     assert objective("alpha_ndcg+catalogue_coverage") == "alpha_ndcg@10"

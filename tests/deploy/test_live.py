@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from recprism.deploy.export import export_run, load_export
-from recprism.deploy.live import live_factors, live_figures, recommend_live
+from recprism.deploy.live import live_figures, live_model, recommend_live
 from recprism.deploy.monitor import monitor
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
@@ -30,7 +30,9 @@ KINDS = ("user", "item", "players", "trained")
 
 
 def within(run: Run, side: str = "user", **rules: object) -> Run:
-    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.2}, side=side, constraints=ConstraintsConfig(**rules)))
+    diversify_within(
+        run, BudgetConfig(budgets={"ndcg@10": 0.2}, into=f"{side}-vectors", constraints=ConstraintsConfig(**rules))
+    )
     assert run.is_diversified()
     return run
 
@@ -100,12 +102,12 @@ def test_user_vectors_hold_the_rule_solved_for_the_whole_history(runs: dict[str,
     seen = run.split().live().train
     gains = [
         live_figures(run, scenario_of(run, live=True), it, np.array([0]), np.array([[-1]])).gain
-        for it in (live_factors(run), run.diversified().factors)
+        for it in (live_model(run), run.diversified().factors)
     ]
     assert gains[0] is not None
     assert gains[1] is not None
     assert gains[0] > gains[1]
-    np.testing.assert_array_equal(live_factors(run).item, run.factors().item)
+    np.testing.assert_array_equal(live_model(run).item, run.factors().item)
     assert len(seen) == sum(len(run.split().part(it)) for it in ("train", "validation", "test"))
 
 
@@ -113,11 +115,11 @@ def test_live_vectors_are_kept_and_made_again_when_damaged_or_of_another_result(
     trained_run: Callable[..., Run], tmp_path: Path
 ) -> None:
     run = within(trained_run(3, 16))
-    first, kept = live_factors(run).user, run.path / "live.safetensors"
+    first, kept = live_model(run).user, run.path / "live.safetensors"
     assert run.load_live() is not None
     kept.write_bytes(kept.read_bytes()[:100])
     assert run.load_live() is None
-    np.testing.assert_array_equal(live_factors(run).user, first)
+    np.testing.assert_array_equal(live_model(run).user, first)
     shutil.copy(kept, tmp_path / "old")
     diversify_within(run, BudgetConfig(goal="catalogue_coverage", budgets={"ndcg@10": 0.2}), overwrite=True)
     assert not kept.exists()
@@ -156,7 +158,7 @@ def test_a_lost_certificate_is_reported(runs: dict[str, Run], tmp_path: Path) ->
     (tmp_path / "run" / "certificate.json").unlink()
     (tmp_path / "run" / "live.safetensors").unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"certificate\.json: is missing"):
-        live_factors(Run.open(tmp_path / "run"))
+        live_model(Run.open(tmp_path / "run"))
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ def test_an_export_is_live_by_default(
     assert call("export", run.path, "-o", tmp_path / "judged", "--to", "npz", "--part", "test") == 0
     assert "Consumed items" not in capsys.readouterr().out
     read = {name: load_export(tmp_path / name) for name in ("live", "judged")}
-    np.testing.assert_array_equal(read["live"].user, live_factors(run).user)
+    np.testing.assert_array_equal(read["live"].user, live_model(run).user)
     np.testing.assert_array_equal(read["judged"].user, run.served_factors().user)
     assert np.array_equal(read["live"].user, read["judged"].user) == (kind != "user")
     for name, vectors in read.items():

@@ -111,10 +111,10 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
 def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     """Shared item vectors cannot hold every list: the served lists count."""
     scenario, _, _ = first_fit
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.2}, side="item", trade_offs=(0.12,))
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.2}, into="item-vectors", trade_offs=(0.12,))
     before = PreviousDeployment(models[0], kept.factors, scenario.seen)
     now = Scenario(models[1], split, small.subtopics, "test")
-    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.3}, trade_off=0.12, side="item", max_churn=0.5)
+    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.3}, trade_off=0.12, into="item-vectors", max_churn=0.5)
     assert held.churn.free is not None
     assert held.churn.served <= 0.5 < held.churn.free
     assert held.kept.change.item is not None

@@ -28,7 +28,7 @@ def test_a_file_may_be_edited_and_not_cut(tmp_path: Path) -> None:
 def test_runs_of_other_versions_are_refused_in_one_sentence(tmp_path: Path, written: str, said: str) -> None:
     path = tmp_path / "config.toml"
     write_config(path, RunConfig())
-    path.write_text(path.read_text(encoding="utf-8").replace("format = 2\n", written), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("format = 3\n", written), encoding="utf-8")
     with pytest.raises(InputError, match=said) as refused:
         read_config(path)
     assert "make the run again with `recprism train`" in str(refused.value)

@@ -64,7 +64,7 @@ def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
     wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
     found = lists_to_vectors(base, wanted, side, exclude=made.split.seen_before("test"))
-    model = Diversified(base, found.perturbation, "subtopic_coverage", side)
+    model = Diversified(base, "subtopic_coverage", f"{side}-vectors", change=found.perturbation)
     asked = Question("subtopic_coverage@10", "raw", draws=49)
     verdict = Verdict.of(run_checks(model, made.split, made.subtopics, asked).controls)
     assert verdict.reason == "known users"
@@ -87,7 +87,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     of_factor = torch.linspace(0.1, 1.0, base.dim)
     agreeing, chance = (
         stability(
-            Diversified(base, Perturbation(user=delta), "subtopic_coverage", "user"),
+            Diversified(base, "subtopic_coverage", "user-vectors", change=Perturbation(user=delta)),
             made.split,
             made.subtopics,
         )
@@ -98,7 +98,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     assert agreeing.n_rankings == 4
     assert agreeing.mean > 0.9
     assert abs(chance.mean) < 0.4
-    item = Diversified(base, Perturbation(item=torch.ones(base.item.shape)), "subtopic_coverage", "item")
+    item = Diversified(base, "subtopic_coverage", "item-vectors", change=Perturbation(item=torch.ones(base.item.shape)))
     assert stability(item, made.split, made.subtopics) is None, "no search can be done again"
 
 

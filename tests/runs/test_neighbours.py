@@ -98,7 +98,7 @@ def test_user_vectors_leave_the_neighbours_alone(run: Run) -> None:
 
 
 def test_item_vectors_move_them_and_every_place_says_so(run: Run) -> None:
-    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}, side="item"))
+    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}, into="item-vectors"))
     found = neighbours_of(run)
     assert found.moved and 0 < found.cosine < 1
     assert found == overlap_of(run.factors(), run.diversified().change) == noted(run)

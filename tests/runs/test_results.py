@@ -34,7 +34,7 @@ def asked(budget: float, **more: object) -> BudgetConfig:
 def made(trained_run: Callable[..., Run]) -> Run:
     """A run with an unnamed result on the item side, and one named bold on the user side."""
     run = trained_run(3, 16)
-    diversify_within(run, asked(0.2, side="item"))
+    diversify_within(run, asked(0.2, into="item-vectors"))
     diversify_within(run.named("bold"), asked(0.3))
     return run
 
@@ -64,13 +64,13 @@ def test_each_result_has_its_own_vectors_settings_and_events(run: Run) -> None:
     bold = Run.open(run.path, "bold")
     assert run.config.diversify is not None
     assert bold.config.diversify is not None
-    assert (run.config.diversify.within, bold.config.diversify.within) == (asked(0.2, side="item"), asked(0.3))
+    assert (run.config.diversify.within, bold.config.diversify.within) == (asked(0.2, into="item-vectors"), asked(0.3))
     assert bold.config.model == run.config.model
     np.testing.assert_array_equal(bold.factors().user, run.factors().user)
     assert run.diversified().change.item is not None
     assert bold.diversified().change.item is None
-    goals = [[it["side"] for it in one.events() if "side" in it] for one in (run, bold)]
-    assert goals == [["item"], ["user"]]
+    goals = [[it["into"] for it in one.events() if "into" in it] for one in (run, bold)]
+    assert goals == [["item-vectors"], ["user-vectors"]]
     found = noted(bold)
     assert found is not None
     assert "overlap exactly 1" in found.sentence()

@@ -180,7 +180,7 @@ diversify run --budget 3
 diversify run --budget 0.9
 diversify run --budget nan
 diversify run --budget 0.1 --goal beauty
-diversify run --budget 0.1 --side both
+diversify run --budget 0.1 --into both
 diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
 diversify run --budget 0.1 --ban 99999999999999999999

@@ -39,7 +39,7 @@ def most_shown(run: Run, n: int = 3) -> list[int]:
 
 def asked(run: Run, side: str = "user") -> BudgetConfig:
     constraints = ConstraintsConfig(banned=most_shown(run))
-    return BudgetConfig(budgets={"ndcg@10": 0.3}, side=side, constraints=constraints)  # type: ignore[arg-type]
+    return BudgetConfig(budgets={"ndcg@10": 0.3}, into=f"{side}-vectors", constraints=constraints)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=["user", "item"])

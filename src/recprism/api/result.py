@@ -56,7 +56,7 @@ class Result(Displayed):
     def change(self) -> Comparison:
         """The metrics before and after, user by user, on the scenario's part."""
         case = self.scenario
-        before, after = (case.evaluate(model, self._metrics) for model in (self.found.base, self.found.model))
+        before, after = (case.evaluate(model, self._metrics) for model in (self.found.start, self.found.model))
         return compare(before, after)
 
     @property
@@ -71,7 +71,7 @@ class Result(Displayed):
     @cached_property
     def _live(self) -> Scenario:
         case = self.scenario
-        return Scenario(case.factors, case.split.live(), case.subtopics, "test", case.k, constraints=case.constraints)
+        return Scenario(case.base, case.split.live(), case.subtopics, "test", case.k, constraints=case.constraints)
 
     def recommend(self, users: Any, k: int = 10) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return lists for real users: items of all known interactions are left out, and the constraints hold.
@@ -85,7 +85,7 @@ class Result(Displayed):
         """
         single = np.isscalar(users)
         wanted = as_id_array([users] if single else users, "user", distinct=False)
-        base = self.found.base
+        base = self.found.start
         items, scores = self._live.rank(self.found.model, k, users=id_positions(wanted, base.user_ids, "user"))
         ids = base.ids_of(items)
         return (ids[0], scores[0]) if single else (ids, scores)

@@ -258,7 +258,7 @@ def _walked(
 
 
 def _now(scenario: Scenario) -> Evaluation:
-    found = evaluate(scenario.base_lists, scenario.context, users=scenario.factors.user_ids)
+    found = evaluate(scenario.base_lists, scenario.context, users=scenario.base.user_ids)
     return with_popularity(found, scenario.split, scenario.part, scenario.context)
 
 

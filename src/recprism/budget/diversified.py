@@ -21,7 +21,7 @@ from recprism.budget.path import (
     rule_at,
     steps_towards,
 )
-from recprism.budget.scenario import Constraints, Lists, Scenario
+from recprism.budget.scenario import Constraints, Lists, Ranker, Scenario
 from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
@@ -31,6 +31,7 @@ from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors
+from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
@@ -48,7 +49,7 @@ class Diversified(Displayed):
     """What makes a model's lists more diverse.
 
     Attributes:
-        base: The model as it was.
+        start: The model as it was: its vectors, or candidates with scores.
         goal: What was raised, several metrics joined by +.
         into: What serves the lists: "rule", "user-vectors" or "item-vectors"; "both-vectors" if players changed both.
         rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
@@ -66,7 +67,7 @@ class Diversified(Displayed):
     Stability: provisional.
     """
 
-    base: Factors
+    start: Factors | ScoredCandidates
     goal: str
     into: str
     rule: Rule | None = None
@@ -89,8 +90,21 @@ class Diversified(Displayed):
         return cls(search.base_, name, into, change=search.delta_, search=search, provenance=provenance)
 
     @property
-    def model(self) -> Factors | Rule:
-        """What makes the lists: the rule, or vectors; those of the base if nothing was certified."""
+    def base(self) -> Factors:
+        """The vectors as they were.
+
+        Raises:
+            InputError: If there were scores only.
+        """
+        if not isinstance(self.start, Factors):
+            raise InputError("this result was made from scores; there are no vectors")
+        return self.start
+
+    @property
+    def model(self) -> Ranker:
+        """What makes the lists: the rule, or vectors; the model as it was if nothing was certified."""
+        if not self.is_changed:
+            return self.start
         return self.rule if self.into == RULE and self.rule is not None else self.factors
 
     @cached_property
@@ -167,13 +181,15 @@ class Served:
 
     rule: Rule
     into: Into
-    base: Factors
+    base: Factors | ScoredCandidates
     compiled: CompiledVectors | None = None
 
     @property
     def model(self) -> Factors | Rule:
         """What :meth:`recprism.budget.Scenario.rank` ranks by."""
-        return self.rule if self.compiled is None else self.compiled.applied_to(self.base)
+        if self.compiled is None or not isinstance(self.base, Factors):
+            return self.rule
+        return self.compiled.applied_to(self.base)
 
 
 def serve(scenario: Scenario, goal: str, trade_off: float, into: Into = "user-vectors") -> Served:
@@ -181,9 +197,10 @@ def serve(scenario: Scenario, goal: str, trade_off: float, into: Into = "user-ve
 
     Stability: provisional.
     """
-    rule, base = rule_at(scenario, goal, trade_off), scenario.factors
+    rule = rule_at(scenario, goal, trade_off)
     if into == RULE:
-        return Served(rule, into, base)
+        return Served(rule, into, scenario.base)
+    base = scenario.factors
     wanted, side = lists_at(scenario, goal, trade_off), SIDES[into]
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
     compiled = lists_to_vectors(base, wanted, side, exclude=scenario.hidden, order=side == "user")
@@ -249,7 +266,7 @@ def within_budget(
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")
     judge, names = scenario.on(part), tuple(budgets)
-    base = _values(judge, judge.factors, names)
+    base = _values(judge, judge.base, names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
     tested: list[Values] = []
@@ -272,14 +289,14 @@ def within_budget(
         "provenance": WITHIN,
     }
     if found is None:
-        return Diversified(scenario.factors, goal, into, **about)
+        return Diversified(scenario.base, goal, into, **about)
     if found.compiled is not None:
         about |= {"compiled": found.compiled, "change": found.compiled.perturbation}
     about["violations"] = scenario.violations(scenario.rank(found.model)[0])
-    return Diversified(scenario.factors, goal, into, found.rule, **about)
+    return Diversified(scenario.base, goal, into, found.rule, **about)
 
 
-def _values(judge: Scenario, model: Factors | Rule, names: tuple[str, ...]) -> Values:
+def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
     """Return metric -> ``(n_users,)`` values of the lists that vectors or a rule serve."""
     found = judge.evaluate(model, names, bootstrap=0)
     return {score.name: found.values[score.name] for score in found.scores}
@@ -297,6 +314,6 @@ def _costs(judge: Scenario, base: Values) -> dict[str, float]:
     """Return metric -> the share of it that the constraints take from the base lists; empty without constraints."""
     if not judge.constraints:
         return {}
-    without = _values(judge.under(None), judge.factors, tuple(base))
+    without = _values(judge.under(None), judge.base, tuple(base))
     before, after = ({name: float(np.nanmean(it)) for name, it in of.items()} for of in (without, base))
     return {name: 1 - after[name] / before[name] for name in base if before[name]}

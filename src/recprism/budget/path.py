@@ -150,7 +150,7 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     """
     goals = dict.fromkeys(check_goal(goal).split("+"), 1.0)
     require_possible(goal, scenario.subtopics)
-    sizes = (scenario.k, scenario.factors.n_users, scenario.factors.n_items)
+    sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
     return Rule(
         goals=goals,
         trade_off=trade_off,

@@ -22,6 +22,7 @@ from recprism.errors import InputError
 from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.metrics.evaluation import joined
 from recprism.models import Factors
+from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
@@ -32,11 +33,12 @@ from recprism.rerank.rule import Rule
 CANDIDATES = 500
 DEPTH = 100
 SHUFFLES = 19  # makes the draws of shuffled categories independent of others with the same seed
-BLOCK = 4096  # users whose scores are computed at once
 SHARES = ("min_share", "max_share", "tail_floor")
 
 Lists = NDArray[np.int64]
 Constraints = Mapping[str, Any]
+Ranker = Factors | ScoredCandidates | Rule
+"""What lists can be ranked by."""
 T = TypeVar("T")
 
 
@@ -62,7 +64,7 @@ class Scenario(Displayed):
     judges.
 
     Args:
-        factors: The trained model, its rows in the order of the split.
+        model: The trained model, its rows in the order of the split; or candidates with scores, from any system.
         split: What users did.
         subtopics: The categories of the items.
         part: The part that figures are reported on. Budgets are certified on the validation part, if the split has one.
@@ -80,7 +82,7 @@ class Scenario(Displayed):
 
     def __init__(
         self,
-        factors: Factors,
+        model: Factors | ScoredCandidates,
         split: Split,
         subtopics: Subtopics,
         part: Part = "test",
@@ -89,8 +91,8 @@ class Scenario(Displayed):
         store: PathStore | None = None,
         constraints: Constraints | None = None,
     ) -> None:
-        _require_same_rows(factors, split)
-        self.factors, self.split, self.subtopics, self.part, self.k = factors, split, subtopics, part, k
+        _require_same_rows(model, split)
+        self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
         self.constraints = _given(constraints)
         self.seen = split.seen_before(part)
         self._store = store
@@ -111,7 +113,7 @@ class Scenario(Displayed):
         return self._with(self.part, constraints) if constraints or self.constraints else self
 
     def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
-        other = (self.factors, self.split, self.subtopics, part, self.k)
+        other = (self.base, self.split, self.subtopics, part, self.k)
         return Scenario(*other, store=self._store, constraints=constraints)
 
     def shuffled(self, seed: int = 0) -> Scenario | None:
@@ -122,7 +124,7 @@ class Scenario(Displayed):
         if not len(self.subtopics):
             return None
         items = shuffled_within(self.split.train.col_counts, random_generator(seed, SHUFFLES))
-        other = (self.factors, self.split, self.subtopics.take_items(items), self.part, self.k)
+        other = (self.base, self.split, self.subtopics.take_items(items), self.part, self.k)
         return Scenario(*other, constraints=self.constraints)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
@@ -170,7 +172,7 @@ class Scenario(Displayed):
         return self.seen.with_cols(np.asarray(self.constraints.get("banned", ()), np.int64))
 
     def rank(
-        self, model: Factors | Rule, k: int | None = None, *, users: NDArray[Any] | None = None
+        self, model: Ranker, k: int | None = None, *, users: NDArray[Any] | None = None
     ) -> tuple[Lists, NDArray[np.float32]]:
         """Rank the lists that vectors or a rule serve: without hidden items, and under the constraints.
 
@@ -197,7 +199,7 @@ class Scenario(Displayed):
         ranked = Optimal(trade_off=0.0, sort_back=True)  # diversity per user is in the vectors
         bound = replace(self.constrained(ranked, users=users, k=k), per_user_diversity=None)
         items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
-        return items, _scores(model if users is None else model.of_users(users), items)
+        return items, (model if users is None else model.of_users(users)).scores_of(items)
 
     def _rank_by_rule(self, rule: Rule, k: int, users: NDArray[Any] | None) -> tuple[Lists, NDArray[np.float32]]:
         """Run the rule page by page; each page chooses from the best candidates that earlier pages left."""
@@ -210,7 +212,7 @@ class Scenario(Displayed):
             features = self.features if users is None else self.features.of_users(users)
             pages.append(np.asarray(method(pool, scores, page, features=features), np.int64))
         items = np.concatenate(pages, 1)[:, :k]
-        return items, _scores(self.factors if users is None else self.factors.of_users(users), items)
+        return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
 
     def _candidates_after(self, pages: Sequence[Lists], n: int, users: NDArray[Any] | None) -> tuple[Lists, Any]:
         """``(n_users, n)`` the best candidates that are on no earlier page, and their scores."""
@@ -219,7 +221,7 @@ class Scenario(Displayed):
         if depth <= CANDIDATES:
             items, scores = (array if users is None else array[users] for array in self.candidates)
         else:
-            items, scores = self.factors.rank(min(depth, self.factors.n_items), exclude=self.hidden, users=users)
+            items, scores = self.base.rank(min(depth, self.base.n_items), exclude=self.hidden, users=users)
         if not pages:
             return items[:, :n], scores[:, :n]
         left = ~(items[:, :depth, None] == taken[:, None, :]).any(2)
@@ -230,7 +232,7 @@ class Scenario(Displayed):
 
     def evaluate(
         self,
-        model: Factors | Rule,
+        model: Ranker,
         metrics: Sequence[str] | None = None,
         *,
         lists_of: Scenario | None = None,
@@ -280,7 +282,7 @@ class Scenario(Displayed):
             users: ``(n,)`` row numbers; all users by default. A floor over all lists is not measured on some.
         """
         settings, pinned = dict(self._about_constraints), self.constraints.get("pinned", {})
-        ids = self.factors.user_ids
+        ids = self.base.user_ids
         if users is not None:
             settings.pop("tail_floor", None)
             ids = ids[users]
@@ -294,7 +296,7 @@ class Scenario(Displayed):
     @property
     def _about_constraints(self) -> dict[str, Any]:
         known = {"popularity": self.split.train.col_counts, "names": self.subtopics.names}
-        return {**known, "item_ids": self.factors.item_ids, **self.constraints}
+        return {**known, "item_ids": self.base.item_ids, **self.constraints}
 
     def _pins(self, users: NDArray[Any] | None, k: int | None) -> NDArray[np.int64]:
         """``(n, places)`` pinned items, without items that the user has seen: these are never shown again."""
@@ -313,17 +315,35 @@ class Scenario(Displayed):
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """``(n_users, n)`` items, best first, and their scores; n is 500 or the size of the catalogue."""
-        depth = min(CANDIDATES, self.factors.n_items)
-        items, scores = self.factors.rank(depth, exclude=self.hidden)
+        depth = min(CANDIDATES, self.base.n_items)
+        items, scores = self.base.rank(depth, exclude=self.hidden)
         return np.asarray(items, np.int64), np.asarray(scores, np.float64)
+
+    @property
+    def factors(self) -> Factors:
+        """The vectors of the trained model.
+
+        Raises:
+            InputError: If the scenario has scores only.
+        """
+        if not isinstance(self.base, Factors):
+            raise InputError(
+                "this scenario has scores and no vectors, so only a rule can serve its lists; choose into='rule' and a "
+                "goal of categories"
+            )
+        return self.base
+
+    @property
+    def _vectors(self) -> NDArray[np.float32] | None:
+        return self.base.item if isinstance(self.base, Factors) else None
 
     @cached_property
     def features(self) -> Features:
         """What re-rankers may look at."""
         if not len(self.subtopics):
-            return Features(vectors=self.factors.item)
+            return Features(vectors=self._vectors)
         return Features(
-            vectors=self.factors.item,
+            vectors=self._vectors,
             subtopics=self.subtopics,
             user_subtopics=subtopic_probabilities(self.seen, self.subtopics),
         )
@@ -331,12 +351,12 @@ class Scenario(Displayed):
     @cached_property
     def context(self) -> Context:
         """What metrics look at."""
-        return Context.from_split(self.split, self.part, subtopics=self.subtopics, vectors=self.factors.item)
+        return Context.from_split(self.split, self.part, subtopics=self.subtopics, vectors=self._vectors)
 
     @cached_property
     def base_lists(self) -> Lists:
         """``(n_users, k)`` the lists of the model as it is, under the constraints."""
-        return self.candidates[0][:, : self.k] if not self.constraints else self.rank(self.factors)[0]
+        return self.candidates[0][:, : self.k] if not self.constraints else self.rank(self.base)[0]
 
     def judge(self, lists: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
         """Measure lists.
@@ -366,9 +386,9 @@ class Scenario(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes and settings in plain values."""
         return {
-            "users": self.factors.n_users,
-            "items": self.factors.n_items,
-            "factors": self.factors.dim,
+            "users": self.base.n_users,
+            "items": self.base.n_items,
+            **({"factors": self.base.dim} if isinstance(self.base, Factors) else {}),
             "categories": len(self.subtopics),
             "k": self.k,
             "judged_on": self.part,
@@ -383,22 +403,12 @@ def _given(constraints: Constraints | None) -> dict[str, Any]:
     return {name: value for name, value in found.items() if (len(value) if hasattr(value, "__len__") else value)}
 
 
-def _scores(factors: Factors, items: Lists) -> NDArray[np.float32]:
-    """``(n, k)`` scores of listed items, -inf in empty places."""
-    user, item = factors.search_vectors
-    scores = np.empty(items.shape, np.float32)
-    for first in range(0, len(items), BLOCK):  # (n, k, d) of all users would not fit into memory
-        rows = slice(first, first + BLOCK)
-        scores[rows] = np.einsum("ud,ukd->uk", user[rows], item[items[rows].clip(0)])
-    return np.where(items >= 0, scores, -np.inf).astype(np.float32)
-
-
-def _require_same_rows(factors: Factors, split: Split) -> None:
+def _require_same_rows(model: Factors | ScoredCandidates, split: Split) -> None:
     """Vectors of another library come in its own order: row numbers would then mean other users and items."""
-    sides = (("users", factors.user_ids, split.user_ids), ("items", factors.item_ids, split.item_ids))
+    sides = (("users", model.user_ids, split.user_ids), ("items", model.item_ids, split.item_ids))
     for side, ours, theirs in sides:
         if not np.array_equal(ours, theirs):
             raise InputError(
-                f"the {side} of the vectors are not those of the split in the same order; put them in order with "
+                f"the {side} of the model are not those of the split in the same order; put them in order with "
                 "recprism.runs.jobs.aligned(factors, split), or make a run of them with run_from_factors"
             )

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Scenario
+from recprism.budget.scenario import Ranker, Scenario
 from recprism.data._files import atomic_path
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.errors import InputError, MissingDependencyError
 from recprism.explain.factors._held_out import divided_users
-from recprism.models import Factors
-from recprism.rerank.rule import Rule
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
@@ -100,9 +98,7 @@ def learn_adapter(
     return adapter, effect
 
 
-def _measured(
-    scenario: Scenario, own: Factors | Rule, adapter: QueryAdapter, objective: str, users: Any
-) -> AdapterEffect:
+def _measured(scenario: Scenario, own: Ranker, adapter: QueryAdapter, objective: str, users: Any) -> AdapterEffect:
     labelled = len(scenario.split.part(scenario.part)) > 0
     names = (objective, COST) if labelled else (objective,)
     means = []

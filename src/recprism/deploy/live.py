@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
 from recprism.budget.diversified import serve
-from recprism.budget.scenario import Scenario
+from recprism.budget.scenario import Ranker, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import StickyScenario
 from recprism.errors import StorageError
 from recprism.models import Factors
-from recprism.rerank.rule import Rule
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.train import lists_to_frame, ranked, rows_of
 from recprism.runs.run import Run
@@ -79,7 +78,7 @@ class LiveFigures:
         return {**asdict(self), "gain": self.gain, "sentences": list(self.sentences())}
 
 
-def live_model(run: Run, *, base: bool = False) -> Factors | Rule:
+def live_model(run: Run, *, base: bool = False) -> Ranker:
     """Return what serves live lists; user vectors are solved once and kept in the run.
 
     Args:
@@ -160,7 +159,7 @@ def recommend_live(
 def live_figures(
     run: Run,
     scenario: Scenario,
-    model: Factors | Rule,
+    model: Ranker,
     rows: NDArray[Any],
     items: NDArray[Any],
     *,

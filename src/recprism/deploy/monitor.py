@@ -208,7 +208,7 @@ def monitor(
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
     base, promised = (
-        scenario.rank(model, depth)[0] for model in (result.base, live_model(run) if live else result.model)
+        scenario.rank(model, depth)[0] for model in (result.start, live_model(run) if live else result.model)
     )
     step()
     triple = ListTriple(scenario, served, base, promised)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.diversified import RULE, Diversified, Into, served_lists, within_budget
 from recprism.budget.path import deciding_part, lists_at, steps_towards
-from recprism.budget.scenario import DEPTH, Lists, Scenario
+from recprism.budget.scenario import DEPTH, Lists, Ranker, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share, shares
@@ -23,7 +23,6 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.alignment import Aligned, align, common
-from recprism.rerank.rule import Rule
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
 HALVINGS = 7
@@ -47,9 +46,9 @@ class PreviousDeployment:
     """
 
     base: Factors
-    served: Factors | Rule
+    served: Ranker
     seen: Incidence
-    rank: Callable[[Factors | Rule, int, NDArray[Any]], Lists] | None = None
+    rank: Callable[[Ranker, int, NDArray[Any]], Lists] | None = None
 
     def lists(self, new: Scenario, *, base: bool = False) -> Lists:
         """Return the lists that were served, in numbers of the new model.

@@ -24,6 +24,7 @@ from recprism.ranking import topk
 FloatArray = NDArray[np.float32]
 INNER_PRODUCT, COSINE = "inner_product", "cosine"
 IDS_WRITTEN = 1_000_000
+BLOCK = 4096  # users whose scores are computed at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,6 +191,15 @@ class Factors(Displayed):
         numbers, scores = self.rank(k, exclude=exclude, users=id_positions(wanted, self.user_ids, "user"))
         ids = self.ids_of(numbers)
         return (ids[0], scores[0]) if single else (ids, scores)
+
+    def scores_of(self, items: NDArray[np.int64]) -> FloatArray:
+        """Return the scores of listed items, (n_users, k); -inf in empty places."""
+        user, item = self.search_vectors
+        scores = np.empty(items.shape, np.float32)
+        for first in range(0, len(items), BLOCK):  # (n, k, d) of all users would not fit into memory
+            rows = slice(first, first + BLOCK)
+            scores[rows] = np.einsum("ud,ukd->uk", user[rows], item[items[rows].clip(0)])
+        return np.where(items >= 0, scores, -np.inf).astype(np.float32)
 
     def ids_of(self, items: NDArray[Any]) -> NDArray[Any]:
         """Return the ids of item numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""

@@ -103,7 +103,7 @@ def make_path(
     deciding = points
     if judge is not scenario:
         deciding = _served_points(judge, goal, (COST,), step)
-    losses, upper, users = None, None, scenario.factors.n_users
+    losses, upper, users = None, None, scenario.base.n_users
     if COST in deciding[0].values:
         losses, upper, users = _price(deciding, confidence)
     means = {name: tuple(point.mean(name) for point in points) for name in names}

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
+from recprism.budget.scenario import Ranker
 from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
-from recprism.models import Factors
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
-from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -121,14 +120,14 @@ class View:
         row, path = self.user_row(user), self.path(goal)
         return self._before_and_after(row, path.lists[0, row], path.lists[point, row], point)
 
-    def lists_of(self, user: str, model: Factors | Rule) -> schemas.ListsAnswer:
+    def lists_of(self, user: str, model: Ranker) -> schemas.ListsAnswer:
         """Return a user's current list and the list of other vectors or of a rule."""
         row = np.array([self.user_row(user)])
         before, after = (self.scenario.rank(it, 10, users=row)[0][0] for it in (self.factors, model))
         return self._before_and_after(int(row[0]), before, after)
 
     @cached_property
-    def served(self) -> Factors | Rule:
+    def served(self) -> Ranker:
         """What makes the run's own lists: the rule, or vectors."""
         return self.run.served_model()
 

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Scenario
+from recprism.budget.scenario import Ranker, Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.explain.factors.evaluator import Evaluator
 from recprism.explain.factors.explanation import Explanation
 from recprism.metrics import parse
-from recprism.models import Factors
-from recprism.rerank.rule import Rule
 
 FloatArray = NDArray[np.float64]
 LARGEST_GAIN, MOST_SWAPS, LARGEST_LOSS = "gained most", "most swaps", "paid most"
@@ -55,7 +53,7 @@ class HighlightedUser:
     reason: str
 
 
-def who_pays(scenario: Scenario, model: Factors | Rule) -> tuple[SegmentTable | None, SegmentTable]:
+def who_pays(scenario: Scenario, model: Ranker) -> tuple[SegmentTable | None, SegmentTable]:
     """Measure the effect of other lists on segments of users and of items.
 
     Args:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from recprism.budget.diversified import Diversified
+from recprism.budget.scenario import Ranker
 from recprism.data._files import require_rights, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.rerank.rule import Rule
 from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
@@ -97,7 +97,7 @@ class RunResults(RunData, RunLists):
         asked = self.config.diversify
         return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
 
-    def served_model(self, *, base: bool = False) -> Factors | Rule:
+    def served_model(self, *, base: bool = False) -> Ranker:
         """Return what makes the lists of the run; with ``base``, the trained model."""
         return self.factors() if base or not self.is_diversified() else self.diversified().model
 

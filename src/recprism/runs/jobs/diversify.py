@@ -9,7 +9,7 @@ from typing import Any
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.diversified import RULE, Diversified, within_budget
-from recprism.budget.scenario import Scenario
+from recprism.budget.scenario import Ranker, Scenario
 from recprism.cmb import CMB, Progress, Step
 from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
@@ -17,8 +17,6 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Evaluation, compare
-from recprism.models import Factors
-from recprism.rerank.rule import Rule
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
@@ -214,7 +212,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
         unfinished.discard()
 
 
-def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tuple[Factors | Rule, Scenario]]:
+def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
     """Return name -> a randomised model, and the scenario that ranks its lists.
 
     A change of vectors is permuted, and replaced by noise of its size. A rule is run on shuffled categories.
@@ -260,7 +258,7 @@ def effect(
     others = _controls(found, scenario, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 
-    def judge(model: Factors | Rule, of: Scenario = scenario) -> Evaluation:
+    def judge(model: Ranker, of: Scenario = scenario) -> Evaluation:
         judged = scenario.evaluate(model, metrics, lists_of=of)
         step()
         return judged

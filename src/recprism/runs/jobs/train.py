@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
@@ -24,7 +24,6 @@ from recprism.metrics import PAPER_METRICS, Evaluation, parse
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models._settings import choose_device
 from recprism.models.registry import Model
-from recprism.rerank.rule import Rule
 from recprism.runs._card import write_card
 from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
@@ -164,7 +163,7 @@ def recommend(
 
 
 def ranked(
-    run: Run, scenario: Scenario, model: Factors | Rule, k: int, rows: NDArray[Any], *, allow_violations: bool
+    run: Run, scenario: Scenario, model: Ranker, k: int, rows: NDArray[Any], *, allow_violations: bool
 ) -> tuple[Lists, NDArray[np.float32]]:
     """Rank as a run serves.
 

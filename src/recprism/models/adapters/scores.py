@@ -1,0 +1,117 @@
+"""Candidates with scores and no vectors: the output of a second-stage ranker, EASE, or a session model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism._display import Displayed
+from recprism.data._ids import as_id_array, id_positions
+from recprism.data.incidence import Incidence
+from recprism.errors import InputError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoredCandidates(Displayed):
+    """The best items of each user with their scores. They can be ranked like :class:`recprism.Factors`.
+
+    Attributes:
+        items: Item numbers, (n_users, n) int64, the best first; -1 in empty places.
+        scores: Scores of these items, (n_users, n) float32; -inf in empty places.
+        user_ids: Ids of the users, (n_users,).
+        item_ids: Ids of all items, (n_items,).
+
+    Stability: provisional.
+    """
+
+    items: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+
+    @classmethod
+    def from_pairs(
+        cls, users: ArrayLike, items: ArrayLike, scores: ArrayLike, *, user_ids: ArrayLike, item_ids: ArrayLike
+    ) -> ScoredCandidates:
+        """Build candidates from a long table.
+
+        Args:
+            users: Id of the user of each row, (n_rows,).
+            items: Id of the item, (n_rows,).
+            scores: Score, (n_rows,).
+            user_ids: Ids of all users in the order of the split, (n_users,). A user may have no rows.
+            item_ids: Ids of all items in the order of the split, (n_items,).
+
+        Raises:
+            InputError: If an id is unknown, a pair occurs twice, or a score is not finite.
+        """
+        known_users, known_items = as_id_array(user_ids, "user"), as_id_array(item_ids, "item")
+        user = id_positions(as_id_array(users, "user", distinct=False), known_users, "user")
+        item = id_positions(as_id_array(items, "item", distinct=False), known_items, "item")
+        score = np.asarray(scores, np.float32)
+        if not np.isfinite(score).all():
+            row = int(np.flatnonzero(~np.isfinite(score))[0])
+            raise InputError(f"the score in row {row} is {score[row]}; scores must be finite numbers")
+        pairs = user * len(known_items) + item
+        if len(np.unique(pairs)) != len(pairs):
+            values, counts = np.unique(pairs, return_counts=True)
+            twice = divmod(int(values[counts > 1][0]), len(known_items))
+            raise InputError(
+                f"user {known_users[twice[0]]} has item {known_items[twice[1]]} twice among the scores; keep one row"
+            )
+        order = np.lexsort((-score, user))
+        user, item, score = user[order], item[order], score[order]
+        place = np.arange(len(user)) - np.searchsorted(user, user)
+        shape = (len(known_users), int(place.max(initial=-1)) + 1)
+        numbers, values = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
+        numbers[user, place], values[user, place] = item, score
+        return cls(numbers, values, known_users, known_items)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    def of_users(self, rows: NDArray[Any]) -> ScoredCandidates:
+        """Return the candidates of some users, given by row numbers."""
+        return replace(self, items=self.items[rows], scores=self.scores[rows], user_ids=self.user_ids[rows])
+
+    def rank(
+        self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Rank the best k candidates of each user; arguments and result are those of :meth:`recprism.Factors.rank`."""
+        if users is not None:
+            hidden = None if exclude is None else Incidence.coerce(exclude).take_rows(users)
+            return self.of_users(users).rank(k, exclude=hidden)
+        items, scores = self.items, self.scores
+        if exclude is not None:
+            keys = np.arange(self.n_users)[:, None] * self.n_items + items
+            gone = np.isin(keys, Incidence.coerce(exclude).keys) | (items < 0)
+            order = np.argsort(gone, axis=1, kind="stable")
+            items = np.take_along_axis(np.where(gone, -1, items), order, 1)
+            scores = np.take_along_axis(np.where(gone, np.float32(-np.inf), scores), order, 1)
+        missing = ((0, 0), (0, max(k - items.shape[1], 0)))
+        items, scores = items[:, :k], scores[:, :k]
+        return np.pad(items, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
+
+    def scores_of(self, items: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the scores of listed items, (n_users, k); -inf in empty places and for items without a score."""
+        same = (items[:, :, None] == self.items[:, None, :]) & (items >= 0)[:, :, None]
+        found = np.take_along_axis(self.scores, same.argmax(2), 1)
+        return np.where(same.any(2), found, np.float32(-np.inf))
+
+    def ids_of(self, items: NDArray[Any]) -> NDArray[Any]:
+        """Return the ids of item numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""
+        ids: NDArray[Any] = self.item_ids[items]
+        ids[items < 0] = -1 if self.item_ids.dtype.kind == "i" else None
+        return ids
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sizes in plain values."""
+        return {"users": self.n_users, "items": self.n_items, "candidates": self.items.shape[1]}

@@ -1,0 +1,85 @@
+"""Scenarios of candidates with scores and no vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recprism import audit, diversify
+from recprism.budget.path import lists_at
+from recprism.budget.scenario import Scenario
+from recprism.data import Dataset
+from recprism.errors import InputError
+from recprism.models import BPRMF
+from recprism.models.adapters import ScoredCandidates
+
+
+@pytest.fixture(scope="module")
+def with_vectors(small: Dataset) -> Scenario:
+    split = small.split(seed=0)
+    return Scenario(BPRMF(dim=16, epochs=3).fit(split, seed=0), split, small.subtopics)
+
+
+@pytest.fixture(scope="module")
+def from_scores(with_vectors: Scenario) -> Scenario:
+    """The same scores as a long table, in a random order of rows."""
+    items, scores = with_vectors.factors.rank(700)
+    ids = with_vectors.factors
+    user = np.repeat(ids.user_ids, items.shape[1])
+    order = np.random.default_rng(0).permutation(items.size)
+    found = ScoredCandidates.from_pairs(
+        user[order],
+        ids.item_ids[items.ravel()][order],
+        scores.ravel()[order],
+        user_ids=ids.user_ids,
+        item_ids=ids.item_ids,
+    )
+    return Scenario(found, with_vectors.split, with_vectors.subtopics)
+
+
+def test_the_same_scores_give_the_same_lists(with_vectors: Scenario, from_scores: Scenario) -> None:
+    np.testing.assert_array_equal(from_scores.base_lists, with_vectors.base_lists)
+    for goal in ("subtopic_coverage", "ilad_subtopics", "alpha_ndcg"):
+        np.testing.assert_array_equal(lists_at(from_scores, goal, 0.2), lists_at(with_vectors, goal, 0.2))
+
+
+def test_a_budget_is_certified_for_the_rule(with_vectors: Scenario, from_scores: Scenario) -> None:
+    ours, theirs = (diversify(case, budget=0.2, into="rule") for case in (from_scores, with_vectors))
+    assert ours.found.rule == theirs.found.rule
+    assert ours.found.certificate == theirs.found.certificate
+    users = with_vectors.factors.user_ids[:5]
+    np.testing.assert_array_equal(ours.recommend(users)[0], theirs.recommend(users)[0])
+    assert audit(from_scores, "subtopic_coverage", budgets=(0.1,)).to_dict()
+
+
+def test_what_needs_vectors_is_refused(from_scores: Scenario) -> None:
+    for asked in ({"into": "user-vectors"}, {"into": "item-vectors"}):
+        with pytest.raises(InputError, match="scores and no vectors"):
+            diversify(from_scores, budget=0.2, **asked)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="vectors"):
+        diversify(from_scores, "ilad", 0.2, into="rule")
+
+
+def test_seen_items_are_left_out_and_short_rows_are_filled_up() -> None:
+    made = ScoredCandidates.from_pairs(
+        ["a", "a", "b"], ["x", "y", "x"], [0.5, 2.0, 1.0], user_ids=["a", "b", "c"], item_ids=["x", "y", "z"]
+    )
+    items, scores = made.rank(2, exclude=[[0, 1, 0], [0, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(items, [[0, -1], [0, -1], [-1, -1]])
+    np.testing.assert_array_equal(scores, np.float32([[0.5, -np.inf], [1.0, -np.inf], [-np.inf, -np.inf]]))
+    np.testing.assert_array_equal(made.scores_of(np.array([[1, 2], [0, -1], [0, 1]])), np.float32(
+        [[2.0, -np.inf], [1.0, -np.inf], [-np.inf, -np.inf]]
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ((["a", "a"], ["x", "x"], [1, 2]), "user a has item x twice"),
+        ((["a"], ["x"], [np.nan]), "the score in row 0 is nan"),
+        ((["q"], ["x"], [1]), "user"),
+    ],
+)
+def test_wrong_scores_are_refused(rows: tuple[list[str], list[str], list[float]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ScoredCandidates.from_pairs(*rows, user_ids=["a"], item_ids=["x"])

@@ -1,0 +1,135 @@
+"""A result that is served by its rule: stored, read, run again, paged, and under constraints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recprism.budget.path import lists_at, rule_at
+from recprism.budget.scenario import Scenario
+from recprism.deploy.export import export_run
+from recprism.deploy.live import recommend_live
+from recprism.errors import InputError
+from recprism.rerank import Optimal, Rule
+from recprism.runs.config import BudgetConfig, ConstraintsConfig
+from recprism.runs.jobs.diversify import diversify_within, effect
+from recprism.runs.jobs.train import recommend
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+ASKED = BudgetConfig(budgets={"ndcg@10": 0.2}, into="rule")
+
+
+@pytest.fixture(scope="module")
+def run(trained_run: Callable[..., Run]) -> Run:
+    run = trained_run(3, 16)
+    diversify_within(run, ASKED)
+    return run
+
+
+@pytest.fixture(scope="module")
+def scenario(run: Run) -> Scenario:
+    return scenario_of(run)
+
+
+def test_the_stored_rule_gives_the_same_lists_bit_for_bit(run: Run) -> None:
+    again = Run.open(run.path).diversified()
+    assert isinstance(again.model, Rule)
+    fresh = scenario_of(run)
+    items, scores = fresh.rank(again.model)
+    np.testing.assert_array_equal(items, lists_at(scenario_of(run), again.goal, again.trade_off))
+    np.testing.assert_allclose(scores[0], fresh.factors.user[0] @ fresh.factors.item[items[0]].T, rtol=1e-6)
+    assert again.rule == rule_at(fresh, again.goal, again.trade_off)
+
+
+def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
+    stored = json.loads((run.path / "result.json").read_text(encoding="utf-8"))
+    assert stored["into"] == "rule"
+    assert set(stored["rule"]) == {"goals", "trade_off", "history_weight", "units", "k", "candidates"}
+    assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.subtopics()))
+
+
+def test_one_user_gets_the_list_that_all_users_together_get(run: Run, scenario: Scenario) -> None:
+    rule = run.diversified().rule
+    assert rule is not None
+    whole = scenario.rank(rule)[0]
+    for rows in ([0], [5, 2, 17]):
+        np.testing.assert_array_equal(scenario.rank(rule, users=np.array(rows))[0], whole[rows])
+
+
+def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, scenario: Scenario) -> None:
+    rule = run.diversified().rule
+    assert rule is not None
+    one, two = scenario.rank(rule, 10)[0], scenario.rank(rule, 20)[0]
+    np.testing.assert_array_equal(two[:, :10], one)
+    np.testing.assert_array_equal(scenario.rank(rule, 4)[0], one[:, :4])
+    # The second page is the rule on the candidates that the first page left.
+    items, scores = scenario.candidates
+    for user in range(20):
+        left = ~np.isin(items[user], one[user])
+        pool, own = items[user][left][:100][None], scores[user][left][:100][None]
+        features = scenario.features.of_users(np.array([user]))
+        page = rule.reranker()(pool, own, 10, features=features)[0]
+        np.testing.assert_array_equal(two[user, 10:], page)
+    covered = scenario.judge(two[:, 10:], ("subtopic_coverage@10",))["subtopic_coverage@10"].mean()
+    base = scenario.judge(scenario.rank(scenario.factors, 20)[0][:, 10:], ("subtopic_coverage@10",))
+    assert covered > 1.05 * base["subtopic_coverage@10"].mean()
+
+
+def test_commands_serve_the_rule(run: Run, scenario: Scenario, tmp_path: Path) -> None:
+    rule = run.diversified().rule
+    assert rule is not None
+    lists = recommend(run, 10)
+    found = lists["item_id"].to_numpy().reshape(-1, 10)
+    np.testing.assert_array_equal(found, scenario.factors.item_ids[scenario.rank(rule)[0]])
+    live, figures = recommend_live(run, 10)
+    assert figures.consumed == 0
+    assert figures.gain is not None
+    assert figures.gain > 0.05
+    assert live["item_id"].to_numpy().reshape(-1, 10).shape == found.shape
+    with pytest.raises(InputError, match="served by its rule"):
+        export_run(run, tmp_path / "out")
+
+
+def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:
+    found = effect(run, ("subtopic_coverage@10", "ndcg@10"))
+    gain = found.change["subtopic_coverage@10"].relative
+    control = found.controls["shuffled categories"]["subtopic_coverage@10"].relative
+    assert gain is not None
+    assert control is not None
+    assert gain > 0.05
+    assert control < gain / 3
+
+
+def test_a_ban_holds_under_a_rule_on_every_page(trained_run: Callable[..., Run]) -> None:
+    run = trained_run(3, 16)
+    often = recommend(run, 10)["item_id"].value_counts(sort=True)["item_id"].to_list()[:3]
+    asked = ASKED.model_copy(update={"constraints": ConstraintsConfig(banned=often)})
+    diversify_within(run, asked)
+    assert not np.isin(recommend(run, 30)["item_id"].to_numpy(), often).any()
+
+
+def test_stored_units_are_prices_that_a_new_catalogue_does_not_change(scenario: Scenario) -> None:
+    rule = rule_at(scenario, "subtopic_coverage", 0.2)
+    assert rule.prices["subtopic_coverage"] == pytest.approx(
+        0.2 / 0.8 * rule.units["subtopic_coverage"] * sum(1 / np.log2(np.arange(2, 12)))
+    )
+    items, scores = (array[:, :100] for array in scenario.candidates)
+    asked = {"trade_off": 0.2, "goals": rule.goals, "history_weight": rule.history_weight}
+    own = Optimal(**asked)(items, scores, 10, features=scenario.features)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(own, scenario.rank(rule)[0])
+    doubled = {name: 2 * it for name, it in rule.units.items()}
+    other = Optimal(**asked, units=doubled)(items, scores, 10, features=scenario.features)  # type: ignore[arg-type]
+    assert (own != other).any()
+
+
+@pytest.mark.parametrize("wrong", [{"trade_off": 2.0}, {"k": 0}, {"goals": {"novelty": 1.0}}, {"colour": 1}])
+def test_wrong_settings_of_a_rule_are_refused(scenario: Scenario, wrong: dict[str, object]) -> None:
+    facts = rule_at(scenario, "subtopic_coverage", 0.2).to_dict()
+    assert Rule.from_dict(facts).to_dict() == facts
+    with pytest.raises(InputError):
+        Rule.from_dict({**facts, **wrong})
