@@ -1,3 +1,4 @@
+from recprism.data.concepts import Concepts as Concepts
 from recprism.data.dataset import Dataset as Dataset
 from recprism.data.dataset import Preparation as Preparation
 from recprism.data.datasets import load_dataset as load_dataset

@@ -1,3 +1,5 @@
+from recprism.dials.named import Dials as Dials
+from recprism.dials.named import lists_to_dials as lists_to_dials
 from recprism.dials.query_adapter import QueryAdapter as QueryAdapter
 from recprism.dials.query_adapter import QueryAdapterSettings as QueryAdapterSettings
 from recprism.dials.result import CompiledVectors as CompiledVectors

@@ -44,7 +44,7 @@ class Wanted:
         margin: float,
     ) -> Wanted:
         """Check the arguments of ``lists_to_vectors``."""
-        chosen = _as_lists(lists, base.n_items)
+        chosen = as_lists(lists, base.n_items)
         rows = np.arange(base.n_users) if users is None else _as_users(users, base.n_users)
         if len(rows) != len(chosen):
             raise InputError(
@@ -90,7 +90,7 @@ def score_spread(base: Factors) -> NDArray[np.float64]:
     return spread
 
 
-def _as_lists(lists: ArrayLike, n_items: int) -> NDArray[np.int64]:
+def as_lists(lists: ArrayLike, n_items: int) -> NDArray[np.int64]:
     array = np.asarray(lists)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"lists have shape {array.shape}; give one row per list and one column per place")

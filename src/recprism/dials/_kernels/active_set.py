@@ -91,8 +91,14 @@ def take_in(active: Any, x: Any, item: Any, row: int, above: int, below: int, vi
     Returns:
         ADDED, or IMPOSSIBLE: then ``active.weight`` and one more place of the active set hold a proof (see ``_prove``).
     """
-    n = active.count
     active.normal[:] = item[above] - item[below]
+    return meet(active, x, row, above, below, violation)
+
+
+@compiled
+def meet(active: Any, x: Any, row: int, above: int, below: int, violation: float) -> int:
+    """Do what ``take_in`` does for a constraint whose normal is in ``active.normal``."""
+    n = active.count
     length = dot(active.normal, active.normal)
     own = 0.0  # the multiplier of the new constraint
     while True:
