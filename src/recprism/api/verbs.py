@@ -64,7 +64,8 @@ def diversify(
     budget: Share = 0.05,
     *,
     guards: Mapping[str, Share] | None = None,
-    into: Into = "user-vectors",
+    into: Into | None = None,
+    ordered: bool = False,
     constraints: Mapping[str, Any] | None = None,
     confidence: Share = 0.95,
     certify_on: Part | None = None,
@@ -78,8 +79,10 @@ def diversify(
             by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
-        into: What serves the lists: "rule" (run again for every request), "user-vectors" (an index of items stays as
-            it is) or "item-vectors".
+        into: What serves the lists: "rule" (run again for every request), "dials" (a few named weights per user),
+            "user-vectors" (an index of items stays as it is) or "item-vectors". By default dials for goals of
+            categories, user vectors for others, and the rule for candidates with scores.
+        ordered: Dials keep the order of the lists, too; it takes more weights, and holds fewer lists.
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
             result keep them instead of those of ``case``. What cannot be kept is in ``result.found.violations``.
@@ -102,6 +105,7 @@ def diversify(
         goal,
         {cost: budget, **asked},
         into=into,
+        ordered=ordered,
         confidence=confidence,
         certify_on=certify_on,
         on_step=on_step,

@@ -26,19 +26,21 @@ from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
-from recprism.dials import CompiledVectors, lists_to_vectors
+from recprism.dials import CompiledVectors, Dials, lists_to_dials, lists_to_vectors
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import metric_name
-from recprism.models import Factors
+from recprism.models import COSINE, Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 from recprism.rerank.rule import Rule
 
-Into = Literal["rule", "user-vectors", "item-vectors"]
-"""What serves the lists: the rule itself at request time, or vectors that it was compiled into."""
+Into = Literal["rule", "dials", "user-vectors", "item-vectors"]
+"""What serves the lists: the rule itself at request time, or what it was compiled into."""
 RULE = "rule"
+ORDERED = "alpha_ndcg"  # the goal that looks at the order inside a list
 SIDES: dict[str, Literal["user", "item"]] = {"user-vectors": "user", "item-vectors": "item"}
 WITHIN = {"method": "budget"}
 DEFAULT_OBJECTIVE = "subtopic_coverage@10"
@@ -51,9 +53,11 @@ class Diversified(Displayed):
     Attributes:
         start: The model as it was: its vectors, or candidates with scores.
         goal: What was raised, several metrics joined by +.
-        into: What serves the lists: "rule", "user-vectors" or "item-vectors"; "both-vectors" if players changed both.
+        into: What serves the lists: "rule", "dials", "user-vectors" or "item-vectors"; "both-vectors" if players
+            changed both sides.
         rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
-        change: The change of the vectors; empty under a rule, and if nothing was certified.
+        dials: The rule as named weights per user, if the items have categories and no other vectors serve the lists.
+        change: The change of the vectors; empty under a rule or dials, and if nothing was certified.
         certificate: What the lists cost at most; None if no budget was given. If another part than the scenario's
             certifies, the lists of that part were tested, and vectors are compiled for the scenario's own.
         compiled: How the vectors hold the lists; None if nothing was certified, or if it was read from a file.
@@ -71,6 +75,7 @@ class Diversified(Displayed):
     goal: str
     into: str
     rule: Rule | None = None
+    dials: Dials | None = None
     change: Perturbation = field(default_factory=Perturbation)
     certificate: Certificate | None = None
     compiled: CompiledVectors | None = None
@@ -109,11 +114,13 @@ class Diversified(Displayed):
 
     @cached_property
     def factors(self) -> Factors:
-        """The vectors that serve the lists.
+        """The vectors that serve the lists; with dials, of d + m numbers.
 
         Raises:
-            InputError: If the lists are served by the rule.
+            InputError: If the lists are served by the rule, and the items have no categories for dials.
         """
+        if self.dials is not None:
+            return self.dials.applied_to(self.base)
         if self.into == RULE and self.rule is not None:
             raise InputError(
                 "this result is served by its rule, which is not in any vectors; compile it with "
@@ -143,7 +150,8 @@ class Diversified(Displayed):
         """Return what the certificate's file holds, in plain values."""
         about = {"goal": self.goal, "into": self.into, "trade_off": self.trade_off}
         about["rule"] = None if self.rule is None else self.rule.to_dict()
-        words = None if self.compiled is None else self.compiled.sentence()
+        form = self.compiled or self.dials
+        words = None if form is None else form.sentence()
         violations = None if self.violations is None else self.violations.to_dict()
         certificate = None if self.certificate is None else self.certificate.to_dict()
         costs = {"constraint_costs": dict(self.constraint_costs)} if self.constraint_costs else {}
@@ -174,7 +182,8 @@ class Served:
         rule: What makes the lists.
         into: The form.
         base: The model that the rule re-ranks.
-        compiled: How vectors hold the lists; None for the rule itself.
+        dials: Named weights that hold the lists; also next to a rule, where there are categories.
+        compiled: How vectors hold the lists; None for a rule and dials.
 
     Stability: provisional.
     """
@@ -182,33 +191,80 @@ class Served:
     rule: Rule
     into: Into
     base: Factors | ScoredCandidates
+    dials: Dials | None = None
     compiled: CompiledVectors | None = None
 
     @property
     def model(self) -> Factors | Rule:
         """What :meth:`recprism.budget.Scenario.rank` ranks by."""
-        if self.compiled is None or not isinstance(self.base, Factors):
+        form = self.compiled or self.dials
+        if self.into == RULE or form is None or not isinstance(self.base, Factors):
             return self.rule
-        return self.compiled.applied_to(self.base)
+        return form.applied_to(self.base)
 
 
-def serve(scenario: Scenario, goal: str, trade_off: float, into: Into = "user-vectors") -> Served:
+def usual_form(scenario: Scenario, goal: str) -> Into:
+    """Return what serves lists by default: dials where the goal is one of categories, else user vectors.
+
+    Candidates with scores can only be served by the rule.
+    """
+    if not isinstance(scenario.base, Factors):
+        return "rule"
+    by_category = not set(check_goal(goal).split("+")) & set(WITHOUT_SUBTOPICS)
+    return "dials" if by_category and scenario.base.metric != COSINE else "user-vectors"
+
+
+def serve(
+    scenario: Scenario, goal: str, trade_off: float, into: Into = "user-vectors", *, ordered: bool = False
+) -> Served:
     """Put a path's point into the form that serves its lists.
+
+    Args:
+        scenario: What is served.
+        goal: Where the path leads.
+        trade_off: The point of the path.
+        into: The form.
+        ordered: Dials keep the order of the lists, too. User vectors always do; item vectors cannot.
 
     Stability: provisional.
     """
     rule = rule_at(scenario, goal, trade_off)
-    if into == RULE:
-        return Served(rule, into, scenario.base)
+    if into in (RULE, "dials"):
+        dials = _dials(scenario, goal, trade_off, ordered, needed=into == "dials")
+        return Served(rule, into, scenario.base, dials)
     base = scenario.factors
     wanted, side = lists_at(scenario, goal, trade_off), SIDES[into]
     # A user's own vector can hold the order of a list, too; vectors that all users share cannot.
     compiled = lists_to_vectors(base, wanted, side, exclude=scenario.hidden, order=side == "user")
-    return Served(rule, into, base, compiled)
+    return Served(rule, into, base, compiled=compiled)
+
+
+def _dials(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, needed: bool) -> Dials | None:
+    """Compile a path's point into named weights; None if they are not needed, and there is nothing to name."""
+    base = scenario.base
+    possible = isinstance(base, Factors) and base.metric != COSINE and len(scenario.subtopics) > 0
+    if not possible and not needed:
+        return None
+    if not len(scenario.subtopics):
+        raise InputError("dials need categories of the items and there are none; choose --into rule or user-vectors")
+    return lists_to_dials(
+        scenario.factors,
+        lists_at(scenario, goal, trade_off),
+        scenario.subtopics,
+        base_lists=scenario.base_lists,
+        exclude=scenario.hidden,
+        ordered=ordered or ORDERED in check_goal(goal).split("+"),
+    )
 
 
 def served_lists(
-    scenario: Scenario, goal: str, trade_off: float, *, into: Into = "user-vectors", depth: int | None = None
+    scenario: Scenario,
+    goal: str,
+    trade_off: float,
+    *,
+    into: Into = "user-vectors",
+    depth: int | None = None,
+    ordered: bool = False,
 ) -> Lists:
     """Return the lists that are served at a path's point, at least ``depth`` long.
 
@@ -218,11 +274,18 @@ def served_lists(
     if into == RULE and short:
         return lists_at(scenario, goal, trade_off)
     if into != "user-vectors" or not short:
-        return scenario.rank(serve(scenario, goal, trade_off, into).model, depth)[0]
+        return scenario.rank(_served(scenario, goal, trade_off, into, ordered).model, depth)[0]
     known = scenario.known_lists(check_goal(goal), served=True)
     if trade_off not in known:
         known[trade_off] = scenario.rank(serve(scenario, goal, trade_off).model)[0]
     return known[trade_off]
+
+
+def _served(scenario: Scenario, goal: str, trade_off: float, into: Into, ordered: bool) -> Served:
+    """Like :func:`serve`, without dials next to a rule: lists do not need them."""
+    if into == RULE:
+        return Served(rule_at(scenario, goal, trade_off), into, scenario.base)
+    return serve(scenario, goal, trade_off, into, ordered=ordered)
 
 
 @phase("walking the path and certifying", __name__)
@@ -231,7 +294,8 @@ def within_budget(
     goal: str,
     budgets: Mapping[str, Share],
     *,
-    into: Into = "user-vectors",
+    into: Into | None = None,
+    ordered: bool = False,
     confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
@@ -247,7 +311,8 @@ def within_budget(
         scenario: What is served, and the constraints that all lists keep.
         goal: The metric to raise, or several joined by +.
         budgets: Metric with cut -> the share of it that may be lost.
-        into: What serves the lists.
+        into: What serves the lists; :func:`usual_form` by default.
+        ordered: Dials keep the order of the lists, too.
         confidence: Of the certificate.
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
@@ -259,7 +324,10 @@ def within_budget(
 
     Stability: provisional.
     """
-    into, goal = as_into(into), check_goal(goal)
+    goal = check_goal(goal)
+    form = usual_form(scenario, goal) if into is None else as_into(into)
+    if ordered and form in SIDES:
+        raise InputError("ordered is for dials: user vectors always keep the order, and item vectors cannot")
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
     budgets = shares(named, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
@@ -272,7 +340,7 @@ def within_budget(
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in steps:
-        tested.append(_served_values(judge, goal, trade_off, into, names))
+        tested.append(_served_values(judge, goal, trade_off, form, names, ordered))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
         if certificate.last != len(tested) - 1:
@@ -280,7 +348,7 @@ def within_budget(
     assert certificate is not None
     found = None
     if certificate.last is not None:
-        found = serve(scenario, goal, steps[certificate.last], into)
+        found = serve(scenario, goal, steps[certificate.last], form, ordered=ordered)
     step()
     about: dict[str, Any] = {
         "certificate": certificate,
@@ -289,11 +357,11 @@ def within_budget(
         "provenance": WITHIN,
     }
     if found is None:
-        return Diversified(scenario.base, goal, into, **about)
+        return Diversified(scenario.base, goal, form, **about)
     if found.compiled is not None:
         about |= {"compiled": found.compiled, "change": found.compiled.perturbation}
     about["violations"] = scenario.violations(scenario.rank(found.model)[0])
-    return Diversified(scenario.base, goal, into, found.rule, **about)
+    return Diversified(scenario.base, goal, form, found.rule, found.dials, **about)
 
 
 def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
@@ -302,12 +370,14 @@ def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
     return {score.name: found.values[score.name] for score in found.scores}
 
 
-def _served_values(judge: Scenario, goal: str, trade_off: float, into: Into, names: tuple[str, ...]) -> Values:
+def _served_values(
+    judge: Scenario, goal: str, trade_off: float, into: Into, names: tuple[str, ...], ordered: bool
+) -> Values:
     """Return the values of the lists that are served at a path's point; known lists are not made again."""
     if judge.constraints:
-        return _values(judge, serve(judge, goal, trade_off, into).model, names)
+        return _values(judge, _served(judge, goal, trade_off, into, ordered).model, names)
     depth = max(int(name.partition("@")[2]) for name in names)
-    return judge.judge(served_lists(judge, goal, trade_off, into=into, depth=depth), names)
+    return judge.judge(served_lists(judge, goal, trade_off, into=into, depth=depth, ordered=ordered), names)
 
 
 def _costs(judge: Scenario, base: Values) -> dict[str, float]:

@@ -117,6 +117,7 @@ def _conclusion(run: Run, kept: Diversified) -> list[str]:
         said.append(f"no user has interactions in the {JUDGED_ON} part: what it costs there is not known")
     elif kept.certificate is not None and kept.certificate.part != JUDGED_ON:
         said.append(f"judged on the {JUDGED_ON} part, which was not used to choose the lists")
-    if kept.compiled is not None:
-        said.append(kept.compiled.sentence())
+    form = kept.compiled or kept.dials
+    if form is not None:
+        said.append(form.sentence())
     return said if kept.violations is None else [*said, kept.violations.sentence()]

@@ -23,6 +23,7 @@ from recprism.data._files import atomic_folder, readable, require_new_folder, wr
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
+from recprism.deploy._budget import budget_of
 from recprism.deploy._export_formats import Side, decoded_vectors, format_named
 from recprism.deploy.live import LiveFigures, live_figures, live_model
 from recprism.dials.solve import as_decoded, widen_margins
@@ -116,7 +117,9 @@ def vectors_at(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
     if found.rule is None:
         raise InputError(f"{run.path}: players found this change, and there is no smaller one; --alpha is 0 or 1 here")
     scenario = scenario_of(run, live=part == "live")
-    model = serve(scenario, found.goal, alpha * found.trade_off, as_into(found.into)).model
+    asked = budget_of(run)
+    ordered = asked is not None and asked.ordered
+    model = serve(scenario, found.goal, alpha * found.trade_off, as_into(found.into), ordered=ordered).model
     return model if isinstance(model, Factors) else found.factors
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
-from recprism.budget.diversified import serve
+from recprism.budget.diversified import as_into, serve
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
@@ -96,7 +96,7 @@ def live_model(run: Run, *, base: bool = False) -> Ranker:
     if base or not run.is_diversified():
         return run.factors()
     found, asked = run.diversified(), budget_of(run)
-    if asked is None or asked.into != "user-vectors":
+    if asked is None or found.into not in ("user-vectors", "dials"):
         return found.model
     user = run.load_live()
     if user is None:
@@ -104,7 +104,7 @@ def live_model(run: Run, *, base: bool = False) -> Ranker:
         user = _solved(run, asked, found.factors)
         with suppress(StorageError):  # a read-only run serves live lists as well
             run.save_live(user, made_from)
-    return found.base.with_vectors(user=user)
+    return found.factors.with_vectors(user=user)
 
 
 def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.float32]:
@@ -115,7 +115,8 @@ def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.floa
     if stickiness:  # the certified lists keep items of an older run; items that a user has taken since are dropped
         lists = scenario_of(run).rank(held_out)[0]
         scenario = StickyScenario(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
-    model = serve(scenario, asked.goal, certified["trade_off"], asked.into).model
+    form = as_into(certified["into"])
+    model = serve(scenario, asked.goal, certified["trade_off"], form, ordered=asked.ordered).model
     assert isinstance(model, Factors)
     return model.user
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.diversified import RULE, Diversified, Into, served_lists, within_budget
+from recprism.budget.diversified import RULE, Diversified, Into, served_lists, usual_form, within_budget
 from recprism.budget.path import deciding_part, lists_at, steps_towards
 from recprism.budget.scenario import DEPTH, Lists, Ranker, Scenario
 from recprism.data.incidence import Incidence
@@ -227,7 +227,7 @@ def refit(
     budgets: Mapping[str, Share],
     *,
     trade_off: float,
-    into: Into = "user-vectors",
+    into: Into | None = None,
     confidence: float = 0.95,
     max_churn: Share | None = None,
     certify_on: Part | None = None,
@@ -243,7 +243,7 @@ def refit(
         goal: The goal of the path.
         budgets: Metric -> share of its value that may be lost.
         trade_off: The trade-off of the old perturbation.
-        into: What serves the lists.
+        into: What serves the lists; by default as in :func:`recprism.budget.within_budget`.
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -257,7 +257,8 @@ def refit(
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
-    if most is not None and into == RULE:
+    form = usual_form(scenario, goal) if into is None else into
+    if most is not None and form == RULE:
         raise InputError("a rule keeps no items of old lists, so --max-churn needs vectors; drop --max-churn")
     aligned = align(scenario.factors, previous.base)
     about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
@@ -265,7 +266,7 @@ def refit(
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, into), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, form), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, previous, by) < MOSTLY:
@@ -280,7 +281,7 @@ def refit(
         judging,
         goal,
         budgets,
-        into=into,
+        into=form,
         confidence=confidence,
         trade_offs=steps,
         certify_on=by,

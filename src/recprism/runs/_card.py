@@ -140,7 +140,7 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     assert kept is not None  # a budget was given
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
-    facts = {"goal": asked.goal, "served by": asked.into, "may lose": budgets, "certified on": where}
+    facts = {"goal": asked.goal, "served by": kept["into"], "may lose": budgets, "certified on": where}
     constraints = asked.constraints.model_dump(exclude_defaults=True)
     scope = carried_over(kept["certificate"].get("part"))
     said = (kept["certificate"]["sentence"], scope, *([kept["compiled"]] if kept["compiled"] else []))

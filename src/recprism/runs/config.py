@@ -123,8 +123,11 @@ class BudgetConfig(_Strict):
 
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
-    into: Literal["rule", "user-vectors", "item-vectors"] = "user-vectors"
-    """What serves the lists: the rule at request time, or vectors that it is compiled into."""
+    into: Literal["rule", "dials", "user-vectors", "item-vectors"] | None = None
+    """What serves the lists: the rule at request time, or what it is compiled into; unset, dials for goals of
+    categories and user vectors for others."""
+    ordered: bool = False
+    """Whether dials keep the order of the lists, too."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     certify_on: Literal["test", "validation"] | None = None
     """The part whose labels certify; by default validation, if the split has such labels."""

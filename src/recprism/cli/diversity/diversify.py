@@ -41,12 +41,16 @@ def diversify(
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
     guard: Guards = None,
     into: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="What serves the lists: rule (run for every request), user-vectors (your item index stays) or "
-            "item-vectors."
+            help="What serves the lists: rule (run for every request), dials (a few named weights per user), "
+            "user-vectors (your item index stays) or item-vectors.",
+            show_default="dials for goals of categories, else user-vectors",
         ),
-    ] = "user-vectors",
+    ] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Dials keep the order of the lists, too; fewer lists are held.")
+    ] = False,
     confidence: Confidence = 0.95,
     certify_on: Annotated[str | None, certify_option()] = None,
     ban: Annotated[
@@ -145,7 +149,8 @@ def diversify(
     asked = BudgetConfig(
         goal=check_goal(goal),
         budgets=limits(budget, "--budget", guard, "--guard", tested=True),
-        into=as_into(into),
+        into=None if into is None else as_into(into),
+        ordered=ordered,
         confidence=confidence,
         certify_on=None if certify_on is None else part_named(certify_on),
         constraints=ConstraintsConfig(

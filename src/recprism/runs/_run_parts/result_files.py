@@ -19,6 +19,7 @@ from recprism.budget.diversified import Diversified
 from recprism.cmb import CMB
 from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._files import atomic_path, write_text
+from recprism.dials._stored import from_arrays, to_arrays
 from recprism.errors import InputError, RecprismError
 from recprism.models import Factors, Perturbation
 from recprism.rerank.rule import Rule
@@ -41,7 +42,10 @@ def write_result(found: Diversified, folder: Path, base_folder: Path, made_from:
     sides = {"item": found.change.item, "user": found.change.user}
     arrays = {name: np.ascontiguousarray(side.cpu().numpy()) for name, side in sides.items() if side is not None}
     rule = None if found.rule is None else found.rule.to_dict()
-    about = {"goal": found.goal, "into": found.into, "rule": rule}
+    about = {"goal": found.goal, "into": found.into, "rule": rule, "dials": None}
+    if found.dials is not None:
+        weights, about["dials"] = to_arrays(found.dials)
+        arrays |= {f"dials.{name}": np.ascontiguousarray(array) for name, array in weights.items()}
     text = json.dumps({**about, "provenance": {"recprism": __version__, **found.provenance}})
     found.base.save(base_folder / BASE, made_from=made_from)
     write_text(folder / RESULT, text)
@@ -70,7 +74,8 @@ def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | 
         about = json.loads((folder / RESULT).read_text(encoding="utf-8"))
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
-        change = Perturbation(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        sides = {name: torch.from_numpy(array) for name, array in arrays.items() if name in ("item", "user")}
+        weights = {name.removeprefix("dials."): array for name, array in arrays.items() if name not in sides}
         rule = None if about["rule"] is None else Rule.from_dict(about["rule"])
         facts = (str(about["goal"]), str(about["into"]), rule)
         provenance = dict(about["provenance"])
@@ -80,4 +85,5 @@ def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | 
         raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
     certificate = None if certified is None else Certificate.from_dict(certified["certificate"])
     base = Factors.load(base_folder / BASE)
-    return Diversified(base, *facts, change, certificate=certificate, provenance=provenance)
+    dials = None if about["dials"] is None else from_arrays(weights, about["dials"], base.user_ids)
+    return Diversified(base, *facts, dials, Perturbation(**sides), certificate=certificate, provenance=provenance)

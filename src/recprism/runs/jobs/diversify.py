@@ -164,6 +164,7 @@ def diversify_within(
         asked.goal,
         asked.budgets,
         into=asked.into,
+        ordered=asked.ordered,
         confidence=asked.confidence,
         certify_on=asked.certify_on,
         on_step=on_step,
@@ -215,9 +216,10 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
 def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
     """Return name -> a randomised model, and the scenario that ranks its lists.
 
-    A change of vectors is permuted, and replaced by noise of its size. A rule is run on shuffled categories.
+    A change of vectors is permuted, and replaced by noise of its size. A rule, whether run or compiled into dials, is
+    run on shuffled categories.
     """
-    if found.into == RULE and found.rule is not None:
+    if found.rule is not None and found.into in (RULE, "dials"):
         mixed = scenario.shuffled(seed)
         return {} if mixed is None else {"shuffled categories": (found.rule, mixed)}
     max_step = CMB().max_step if found.search is None else found.search.max_step
