@@ -20,3 +20,5 @@ from recprism.budget.segments import by_segment as by_segment
 from recprism.budget.segments import exposure_by_segment as exposure_by_segment
 from recprism.budget.segments import item_segments as item_segments
 from recprism.budget.segments import user_segments as user_segments
+from recprism.budget.steering import Steered as Steered
+from recprism.budget.steering import steer as steer

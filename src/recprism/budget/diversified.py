@@ -27,6 +27,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.dials import CompiledVectors, Dials, lists_to_dials, lists_to_vectors
+from recprism.dials.steering import Settings, steered
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import metric_name
@@ -65,6 +66,7 @@ class Diversified(Displayed):
         constraints: What all lists keep, as in :class:`recprism.budget.Scenario`.
         constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
             not part of the certified loss.
+        steering: Weights that users set for themselves: user id -> concept -> share of the user's score range.
         search: The players' search that found the change; None if it was found within a budget.
         provenance: How the change was found, in plain values.
 
@@ -82,6 +84,7 @@ class Diversified(Displayed):
     violations: Violations | None = None
     constraints: Constraints = field(default_factory=dict)
     constraint_costs: Mapping[str, float] = field(default_factory=dict)
+    steering: Settings = field(default_factory=dict)
     search: CMB | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -120,7 +123,7 @@ class Diversified(Displayed):
             InputError: If the lists are served by the rule, and the items have no categories for dials.
         """
         if self.dials is not None:
-            return self.dials.applied_to(self.base)
+            return steered(self.dials, self.base, self.steering).applied_to(self.base)
         if self.into == RULE and self.rule is not None:
             raise InputError(
                 "this result is served by its rule, which is not in any vectors; compile it with "

@@ -17,12 +17,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import carried_over
-from recprism.budget.diversified import as_into, serve
+from recprism.budget.diversified import Diversified, as_into, serve
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import StickyScenario
+from recprism.dials.steering import own_weights
 from recprism.errors import StorageError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
@@ -104,7 +105,15 @@ def live_model(run: Run, *, base: bool = False) -> Ranker:
         user = _solved(run, asked, found.factors)
         with suppress(StorageError):  # a read-only run serves live lists as well
             run.save_live(user, made_from)
-    return found.factors.with_vectors(user=user)
+    return found.factors.with_vectors(user=_with_own(found, user))
+
+
+def _with_own(found: Diversified, user: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(n_users, d) vectors with the dials that users set for themselves."""
+    if found.dials is None or not found.steering:
+        return user
+    own = own_weights(found.dials, found.base, found.steering).astype(np.float32)
+    return user + np.pad(own, ((0, 0), (user.shape[1] - own.shape[1], 0)))
 
 
 def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.float32]:

@@ -7,5 +7,6 @@ from recprism.dials.result import Pairs as Pairs
 from recprism.dials.result import Pulls as Pulls
 from recprism.dials.solve import lists_to_vectors as lists_to_vectors
 from recprism.dials.solve import widen_margins as widen_margins
+from recprism.dials.steering import steered as steered
 from recprism.dials.transfer import change_from_similar_items as change_from_similar_items
 from recprism.dials.transfer import transfer_change as transfer_change

@@ -10,7 +10,7 @@ from typing import Any
 
 from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Ranker
-from recprism.data._files import require_rights, write_text
+from recprism.data._files import readable, require_rights, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs._run_parts.constraints import numbered
@@ -20,6 +20,7 @@ from recprism.runs._run_parts.lists import TRAINED, RunLists
 from recprism.runs._run_parts.result_files import read_result, write_result
 from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config, write_config
 
+STEERING = "steering.json"
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
     *("certificate.json", "explanation.json", "report.html", "live.safetensors", "recommendations.live.parquet"),
@@ -89,7 +90,23 @@ class RunResults(RunData, RunLists):
             raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
         found = read_result(self.file("delta.safetensors").parent, self.folder, self.certificate())
-        return replace(found, constraints=numbered(self.constraints, found.base))
+        steering = self.steering() if found.dials is not None else {}
+        return replace(found, constraints=numbered(self.constraints, found.base), steering=steering)
+
+    def steering(self) -> dict[Any, dict[str, float]]:
+        """Return the dials that users set for themselves: user id -> concept -> share of the user's score range."""
+        path = self.folder / STEERING
+        if not path.exists():
+            return {}
+        with readable(path, "not settings of dials written by recprism", "set the dials again with `recprism steer`"):
+            return {user: dict(own) for user, own in json.loads(path.read_text(encoding="utf-8"))["settings"]}
+
+    def save_steering(self, settings: Mapping[Any, Mapping[str, float]]) -> None:
+        """Write the dials that users set for themselves; lists that were made with other settings are deleted."""
+        facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
+        write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))
+        for name in ("recommendations.parquet", "recommendations.live.parquet"):
+            self.file(name).unlink(missing_ok=True)
 
     @property
     def constraints(self) -> ConstraintsConfig:

@@ -1,0 +1,121 @@
+"""The dials of a run: how far a few named weights per user carry its lists, and users' own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recprism._display import Displayed
+from recprism._log import phase
+from recprism.budget.audit import COST
+from recprism.budget.steering import Steered, steer
+from recprism.data.split import Part
+from recprism.dials import Dials, lists_to_dials
+from recprism.errors import InputError
+from recprism.runs._lock import writing
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+UNIT = "share of the user's score range"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DialsReport(Displayed):
+    """How far named weights carry the lists of a run.
+
+    Attributes:
+        dials: The weights. If other vectors serve the run, they were compiled from its lists for this report.
+        objective: The metric of the goal.
+        explained_gain: Share of the goal's gain that the lists of the dials reach; NaN without a gain.
+        ndcg_change: Relative change of NDCG@10 from the base lists to those of the dials; None without labels.
+        wanted_ndcg_change: The same for the lists that the dials were made for.
+
+    Stability: provisional.
+    """
+
+    dials: Dials
+    objective: str
+    explained_gain: float
+    ndcg_change: float | None
+    wanted_ndcg_change: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        gain = None if np.isnan(self.explained_gain) else self.explained_gain
+        return {
+            **self.dials.to_dict(),
+            "objective": self.objective,
+            "explained_gain": gain,
+            "ndcg_change": self.ndcg_change,
+            "wanted_ndcg_change": self.wanted_ndcg_change,
+            "unit": UNIT,
+        }
+
+
+@phase("reading the dials", __name__)
+def dials_of(run: Run, *, part: Part = "test", ordered: bool = False) -> DialsReport:
+    """Measure the dials of a run.
+
+    Args:
+        run: A diversified run.
+        part: The part that judges.
+        ordered: Keep the order of the lists, too; the dials are then solved again.
+
+    Raises:
+        InputError: If the run has no result, or its items have no categories.
+
+    Stability: provisional.
+    """
+    found, scenario = run.diversified(), scenario_of(run, part)
+    dials = found.dials
+    if dials is None or part != "test" or ordered != dials.ordered:
+        if not len(scenario.subtopics):
+            raise InputError(f"{run.path}: dials need categories of the items and there are none")
+        wanted = scenario.rank(found.model if found.rule is None else found.rule)[0]
+        dials = lists_to_dials(
+            scenario.factors,
+            wanted,
+            scenario.subtopics,
+            base_lists=scenario.base_lists,
+            exclude=scenario.hidden,
+            ordered=ordered,
+        )
+    labelled = len(scenario.split.part(part)) > 0
+    names = (found.objective, *((COST,) if labelled else ()))
+    lists = (dials.base_lists, dials.lists, dials.given)
+    base, wanted_values, given = (scenario.judge(it, names) for it in lists)
+
+    def change(of: Mapping[str, Any]) -> float | None:
+        return float(np.nanmean(of[COST]) / np.nanmean(base[COST]) - 1) if labelled else None
+
+    first, best, reached = (float(np.nanmean(it[found.objective])) for it in (base, wanted_values, given))
+    gain = (reached - first) / (best - first) if best != first else float("nan")
+    return DialsReport(dials, found.objective, gain, change(given), change(wanted_values))
+
+
+@phase("setting dials", __name__)
+def steer_run(run: Run, user: Any, settings: Mapping[str, float], *, keep: bool = False) -> Steered:
+    """Set dials for one user of a run, and rank the user's list again.
+
+    Args:
+        run: A run that dials serve.
+        user: Id of the user.
+        settings: Concept -> share of the user's score range, from -1 to 1; 0 takes an own setting back.
+        keep: Keep the setting in the run. It is then added to the solver's dials whenever lists are served.
+
+    Stability: provisional.
+    """
+    found = steer(scenario_of(run), run.diversified(), user, settings)
+    if keep:
+        _keep(run, found)
+    return found
+
+
+@writing
+def _keep(run: Run, found: Steered) -> None:
+    known = {it: own for it, own in run.steering().items() if str(it) != str(found.user)}
+    run.save_steering({**known, **({found.user: dict(found.settings)} if found.settings else {})})
+    run.event("dials set", user=found.user, settings=dict(found.settings))
