@@ -123,7 +123,7 @@ def test_distances_split_by_subtopic() -> None:
     np.testing.assert_allclose(split.sum(1), objective.parts(lists, np.zeros(lists.shape)).of("distance"), atol=1e-14)
 
 
-@pytest.mark.parametrize("goals", GOALS[:4], ids=lambda goals: "+".join(goals))
+@pytest.mark.parametrize("goals", GOALS[:4], ids="+".join)
 def test_the_search_finds_the_largest_total_nearly_always(goals: dict[str, float]) -> None:
     """The objective over all lists, by brute force, has its largest value where the search ends."""
     world, k = make_candidates(9, n_users=12, n_candidates=7, n_items=24), 3

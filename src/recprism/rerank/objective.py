@@ -56,7 +56,7 @@ class Parts:
         values: Array = getattr(self, part)
         if values.ndim == 2:
             return np.asarray(values.sum(1))
-        return np.bincount(self.row, weights=values, minlength=len(self.relevance))
+        return np.asarray(np.bincount(self.row, weights=values, minlength=len(self.relevance)), np.float64)
 
     def by_list(self) -> dict[str, Array]:
         """Return part -> its value in each list, (n,)."""
@@ -69,7 +69,8 @@ class Parts:
 
     def by_subtopic(self, part: str, n_subtopics: int) -> Array:
         """Return what each subtopic is worth in coverage, alpha_dcg or history over all lists, (n_subtopics,)."""
-        return np.bincount(self.subtopic, weights=getattr(self, part), minlength=n_subtopics)
+        found = np.bincount(self.subtopic, weights=getattr(self, part), minlength=n_subtopics)
+        return np.asarray(found, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ class Objective:
             use = (items[rows] >= 0) & known[items[rows]]
             vectors = unit[items[rows]] * use[:, :, None]
             found[rows] = (use.sum(1)[:, None] * (vectors**2).sum(1) - vectors.sum(1) ** 2) / 2
-        return self.terms.prices[DISTANCE] * found
+        return np.asarray(self.terms.prices[DISTANCE] * found)
 
     def _entries(self, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Return list, place and subtopic of each entry, and how often the list has the subtopic before, (m,) each."""
