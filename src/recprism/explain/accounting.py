@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
@@ -26,6 +27,7 @@ from recprism.budget.segments import (
 )
 from recprism.errors import InputError
 from recprism.explain.reasons import SCHEMA
+from recprism.metrics.catalogue import gini
 from recprism.rerank import Objective, Optimal, Parts, Rule
 from recprism.rerank._pool import Pool
 from recprism.rerank.optimal import TIED_TOGETHER, goal_units
@@ -74,6 +76,7 @@ class PriceRow:
         users_changed: Share of users with another set of items.
         swaps: Newcomers per list.
         items_shown: Number of items in any list.
+        gini: Gini index of how often the items of the catalogue are shown.
 
     Stability: provisional.
     """
@@ -86,6 +89,7 @@ class PriceRow:
     users_changed: float
     swaps: float
     items_shown: int
+    gini: float
 
 
 @dataclass(frozen=True)
@@ -168,9 +172,7 @@ class Account(Displayed):
             largest = sorted(shares, key=lambda name: -shares[name])[:3]
             parts = f", most of it by {', '.join(f'{name} {shares[name]:+.4f}' for name in largest)}" if largest else ""
             lines.append(f"{goal} changes by {gain:+.4f}{parts}.")
-        lines.append(
-            f"{last.users_changed:.0%} of the users see other items, {last.swaps:.2f} per list over all users."
-        )
+        lines.append(f"{last.users_changed:.0%} of the users see other items, {last.swaps:.2f} per list on average.")
         return " ".join(lines)
 
     def _facts(self) -> dict[str, Any]:
@@ -223,6 +225,7 @@ class _Measured:
 
     Attributes:
         lists: (n_users, k) item numbers.
+        shown: How many lists show each item, (n_items,).
         by_user: Goal -> value of each list, (n_users,).
         by_category: Goal -> part of each category in the mean, (n_categories + 1,).
         items: Items per list, by category, (n_categories + 1,).
@@ -231,6 +234,7 @@ class _Measured:
     """
 
     lists: Lists
+    shown: NDArray[np.int64]
     by_user: Mapping[str, Array]
     by_category: Mapping[str, Array]
     items: Array
@@ -296,6 +300,7 @@ class _Measure:
         relevance = self.accuracy.parts(lists, self._relevance(lists)).of("relevance").mean()
         return _Measured(
             lists,
+            shown,
             {goal: it.total for goal, it in parts.items()},
             {goal: self._by_category(goal, it, lists, shown) for goal, it in parts.items()},
             shown @ self.member / len(lists),
@@ -360,7 +365,8 @@ def _price_row(trade_off: float, found: _Measured, base: _Measured, new: NDArray
         relevance_change=found.relevance - base.relevance,
         users_changed=float((new > 0).mean()),
         swaps=float(new.mean()),
-        items_shown=len(np.unique(found.lists[found.lists >= 0])),
+        items_shown=int((found.shown > 0).sum()),
+        gini=float(gini(torch.from_numpy(found.shown))),
     )
 
 

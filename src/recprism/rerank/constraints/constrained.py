@@ -247,11 +247,9 @@ class Constrained:
     ) -> Limits:
         low, high = self.share_limits
         columns = sorted(low.keys() | high.keys())
-        has = (
-            np.stack([self.has_subtopic(column, features) for column in columns], 1)
-            if columns
-            else np.zeros((1, 0), np.bool_)
-        )
+        has = np.zeros((1, 0), np.bool_)
+        if columns:
+            has = np.stack([self.has_subtopic(column, features) for column in columns], 1)
         require_possible(has, columns, low)
         code = has @ (1 << np.arange(len(columns)))
         codes, number = np.unique(code, return_inverse=True)
