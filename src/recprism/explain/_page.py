@@ -22,8 +22,9 @@ from recprism.rerank.optimal import TIED_TOGETHER, goal_units
 
 Ints = NDArray[np.int64]
 
-GRID = (0.0, 0.02, 0.035, *TRADE_OFFS, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Trade-offs at which an item is looked for; the crossing between two of them is bisected."""
+GRID = (0.0, 0.02, 0.035, *TRADE_OFFS, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
+"""Trade-offs at which an item is looked for; the crossing between two of them is bisected. At 1, where relevance does
+not count, many lists are worth the same."""
 PRECISION = 1e-3  # of a bisected trade-off
 
 

@@ -35,6 +35,7 @@ CODES = {
     "distance": "It is further away from the other items.",
     "lifted_exposure": "No other list shows it.",
     "history": "It fits the categories of the user's history better.",
+    "only_candidate": "No other candidate could take its place.",
     "tie": "Another list is worth the same; the more relevant item wins.",
     "search": "The search ended at this list although one exchange would be worth more.",
     "seen": "The user has consumed the item.",
@@ -501,8 +502,8 @@ def _codes_in(page: Page, number: int, against: Comparison | None, has_new: bool
     """Return what brought an item in, or keeps it in, against another one."""
     if number not in page.unrepaired:
         return (_repair_code(page),)
-    if against is None:  # there is no other candidate
-        return ("relevance",)
+    if against is None:
+        return ("share",) if len(page.outside) else ("only_candidate",)
     codes = _codes(against.parts)
     if "less_repetition" in codes and has_new and "new_category" not in codes:
         codes = tuple("new_category" if code == "less_repetition" else code for code in codes)
