@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.budget.path import lists_at
+from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
 from recprism.data.split import Split
@@ -101,3 +101,19 @@ def test_empty_constraints_are_none() -> None:
     assert Scenario(factors, split, subtopics, "test", 6, constraints=nothing).constraints == {}
     with pytest.raises(ValueError, match="item 70 is pinned and banned"):
         Scenario(factors, split, subtopics, "test", 6, constraints={"banned": [7], "pinned": {1: 7}})
+
+
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg"])
+def test_one_user_alone_gets_the_same_list(goal: str) -> None:
+    """Users who have seen a pinned item have more free places than others; diversity differs by user."""
+    factors, split, subtopics = world(3)
+    seen = split.seen_before("test").dense()
+    pinned = {2: int(seen.any(0).argmax()), 4: int((~seen).all(0).argmax())}
+    diversity = np.linspace(0, 1, USERS)
+    constraints = {"pinned": pinned, "per_user_diversity": diversity}
+    scenario = Scenario(factors, split, subtopics, "test", 6, constraints=constraints)
+    rule = rule_at(scenario, goal, 0.4)
+    lists = scenario.rank(rule)[0]
+    assert len({int((row == pinned[2]).sum()) for row in lists}) == 2, "some users have seen the pinned item"
+    for user in range(USERS):
+        np.testing.assert_array_equal(scenario.rank(rule, users=np.array([user]))[0][0], lists[user])

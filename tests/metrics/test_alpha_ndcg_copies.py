@@ -176,7 +176,7 @@ def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
     """The ``goals`` of the kernels of ``Optimal`` for alpha-nDCG alone, built as the search builds them."""
     features, no_intents = Features(subtopics=member.astype(np.float32)), np.zeros(0)
     pool = Pool.of(np.arange(len(member))[None], np.zeros((1, len(member))), features.device, features.n_items)
-    terms = optimal_module._Terms.of(Optimal(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
+    terms = optimal_module.Terms.of(Optimal(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
     shown = np.zeros(len(member), np.int64)
     indptr, indices, _ = terms.subtopics
     return (

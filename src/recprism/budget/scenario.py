@@ -207,15 +207,15 @@ class Scenario(Displayed):
         page = rule.k if whole else min(k, rule.k)
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
-            pool, scores = self._candidates_after(pages, rule.candidates, users)
+            pool, scores = self.candidates_after(pages, rule.candidates, users)
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else page)
             features = self.features if users is None else self.features.of_users(users)
             pages.append(np.asarray(method(pool, scores, page, features=features), np.int64))
         items = np.concatenate(pages, 1)[:, :k]
         return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
 
-    def _candidates_after(self, pages: Sequence[Lists], n: int, users: NDArray[Any] | None) -> tuple[Lists, Any]:
-        """``(n_users, n)`` the best candidates that are on no earlier page, and their scores."""
+    def candidates_after(self, pages: Sequence[Lists], n: int, users: NDArray[Any] | None) -> tuple[Lists, Any]:
+        """Return the best candidates of users that are on no earlier page, ``(n_users, n)``, and their scores."""
         taken = np.concatenate(pages, 1) if pages else np.zeros((1, 0), np.int64)
         depth = n + taken.shape[1]
         if depth <= CANDIDATES:
@@ -271,8 +271,11 @@ class Scenario(Displayed):
             users: ``(n,)`` row numbers; all users by default.
             k: Length of the lists; pins beyond it are left out.
         """
-        pins = {"pinned": self._pins(users, k)} if "pinned" in self.constraints else {}
-        return Constrained(rule, **{**self._about_constraints, **pins})
+        own = {"pinned": self._pins(users, k)} if "pinned" in self.constraints else {}
+        diversity = self.constraints.get("per_user_diversity")
+        if users is not None and diversity is not None and not isinstance(diversity, str):
+            own["per_user_diversity"] = np.asarray(diversity)[users]
+        return Constrained(rule, **{**self._about_constraints, **own})
 
     def violations(self, lists: NDArray[Any], *, users: NDArray[Any] | None = None) -> Violations | None:
         """Measure how far lists violate the constraints; None without constraints.

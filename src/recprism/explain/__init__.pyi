@@ -1,0 +1,14 @@
+from recprism.explain.accounting import Account as Account
+from recprism.explain.accounting import CategoryRow as CategoryRow
+from recprism.explain.accounting import PriceRow as PriceRow
+from recprism.explain.accounting import SwapRow as SwapRow
+from recprism.explain.accounting import account as account
+from recprism.explain.reasons import Comparison as Comparison
+from recprism.explain.reasons import Crossing as Crossing
+from recprism.explain.reasons import Reason as Reason
+from recprism.explain.reasons import ReasonNot as ReasonNot
+from recprism.explain.reasons import WhatIf as WhatIf
+from recprism.explain.reasons import what_if as what_if
+from recprism.explain.reasons import why as why
+from recprism.explain.reasons import why_list as why_list
+from recprism.explain.reasons import why_not as why_not

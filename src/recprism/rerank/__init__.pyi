@@ -4,6 +4,8 @@ from recprism.rerank.constraints.violations import Violation as Violation
 from recprism.rerank.constraints.violations import Violations as Violations
 from recprism.rerank.features import Features as Features
 from recprism.rerank.features import subtopic_probabilities as subtopic_probabilities
+from recprism.rerank.objective import Objective as Objective
+from recprism.rerank.objective import Parts as Parts
 from recprism.rerank.optimal import Optimal as Optimal
 from recprism.rerank.registry import RERANKERS as RERANKERS
 from recprism.rerank.registry import register as register

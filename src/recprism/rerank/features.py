@@ -146,6 +146,14 @@ class Features:
             some._user_subtopics = self._user_subtopics[torch.as_tensor(users, device=self.device)]
         return some
 
+    def with_user_subtopics(self, user: int, weights: Tensor) -> Features:
+        """Return the features with other interests of one user, (n_subtopics,), in any unit."""
+        some = copy(self)
+        if self._user_subtopics is not None:
+            some._user_subtopics = self._user_subtopics.clone()
+            some._user_subtopics[user] = _as_probabilities(weights[None].to(self.device), self.topics.n_cols)[0]
+        return some
+
     @cached_property
     def uniform_intents(self) -> Tensor:
         """The uniform distribution over subtopics, (1, n_subtopics) float64."""

@@ -83,11 +83,11 @@ class Optimal(Reranker):
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
             return _most_relevant(pool, k)
-        return _search(pool.to("cpu"), k, _Terms.of(self, pool, k, features)).to(pool.device)
+        return _search(pool.to("cpu"), k, Terms.of(self, pool, k, features)).to(pool.device)
 
 
 @dataclass(frozen=True, eq=False)
-class _Terms:
+class Terms:
     """The data that the goals need, and the value of a unit of each.
 
     Attributes:
@@ -110,10 +110,11 @@ class _Terms:
     filling: NDArray[np.float64]
 
     @classmethod
-    def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> _Terms:
+    def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k)
         by_subtopic = bool({"subtopic_coverage", "alpha_ndcg"} & set(goals)) or method.history_weight > 0
-        units = {**goal_units(goals, features, k, pool.n_users, pool.n_items), **method.units}
+        unknown = {name: weight for name, weight in goals.items() if name not in method.units}
+        units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
         weights = [goals.get(name, 0.0) * units.get(name, 0.0) for name in SUMMED]
         distance = sum(goals.get(name, 0.0) * units.get(name, 0.0) for name in ("ilad", "ilad_subtopics"))
         prices = [(1 - t) / float(discount.sum()), t * weights[0], t * weights[1], t * distance, t * weights[2]]
@@ -152,7 +153,7 @@ def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: 
     return {name: float(find[name]()) for name in goals}
 
 
-def _search(pool: Pool, k: int, terms: _Terms) -> Tensor:
+def _search(pool: Pool, k: int, terms: Terms) -> Tensor:
     """Return positions, (n_users, k); the pool must be on the CPU."""
     positions = _most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)

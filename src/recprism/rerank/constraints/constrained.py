@@ -86,7 +86,7 @@ class Constrained:
                 self._column(subtopic)
         if self.tail_floor > 0 and self.popularity is None:
             raise InputError("tail_floor needs to know the tail: give popularity, training interactions per item")
-        low, high = self._shares
+        low, high = self.share_limits
         for column in low.keys() & high.keys():
             if low[column] > high[column]:
                 raise InputError(
@@ -103,17 +103,18 @@ class Constrained:
     ) -> Any:
         """Choose k items for each user; arguments and result are those of :class:`Reranker`."""
         k, features = _as_length(k), Features() if features is None else features
-        pool, pins = self._pool(candidates, scores, k, features)
-        free = k - int((pins >= 0).sum(1).min(initial=k))
-        items = np.full((pool.n_users, 0), -1)
-        if free > 0 and pool.n_users > 0:
-            positions = self._positions(pool.at_least(k), free, features)
-            wanted = k - (pins >= 0).sum(1)
-            positions[np.arange(free) >= wanted[:, None]] = -1  # users with more pins have fewer free places
-            positions = self._repaired(pool.at_least(k).to("cpu"), positions, pins, features)
-            items = np.where(positions >= 0, np.take_along_axis(pool.at_least(k).items.cpu().numpy(), positions, 1), -1)
-        lists = with_pins(items, pins)
+        lists = self.lists(*self.pool_and_pins(candidates, scores, k, features), features)
         return torch.from_numpy(lists).to(candidates.device) if isinstance(candidates, Tensor) else lists
+
+    def lists(self, pool: Pool, pins: NDArray[np.int64], features: Features) -> NDArray[np.int64]:
+        """Choose the lists, (n_users, k), from what :meth:`pool_and_pins` returned."""
+        free = (pins < 0).sum(1)
+        items = np.full((pool.n_users, 0), -1)
+        if free.any():
+            pool = pool.at_least(pins.shape[1])
+            positions = self._repaired(pool.to("cpu"), self._positions(pool, free, features), pins, features)
+            items = np.where(positions >= 0, np.take_along_axis(pool.items.cpu().numpy(), positions, 1), -1)
+        return with_pins(items, pins)
 
     def report(
         self, lists: ArrayLike | Tensor, *, features: Features | None = None, user_ids: ArrayLike | None = None
@@ -139,10 +140,10 @@ class Constrained:
         elif len(pinned_items(self.pinned)):
             pins = self._pins(len(items), items.shape[1])
             rows.append(violation_of("pinned items", ((pins >= 0) & (pins != items)).sum(1), ids))
-        low, high = self._shares
+        low, high = self.share_limits
         for word, sign, limits in (("at least", 1, low), ("at most", -1, high)):
             for column, part in limits.items():
-                count = (self._has(column, features)[items] & real).sum(1)
+                count = (self.has_subtopic(column, features)[items] & real).sum(1)
                 over = sign * (whole_places(part, real.sum(1), up=sign > 0) - count)
                 rows.append(violation_of(f"{word} {part:.0%} {self._name(column)}", np.maximum(over, 0), ids))
         if self.tail_floor > 0:
@@ -158,7 +159,7 @@ class Constrained:
             )
         return Violations(len(items), tuple(rows))
 
-    def _pool(self, candidates: Any, scores: Any, k: int, features: Features) -> tuple[Pool, NDArray[np.int64]]:
+    def pool_and_pins(self, candidates: Any, scores: Any, k: int, features: Features) -> tuple[Pool, NDArray[np.int64]]:
         """Return the candidates that are neither banned nor pinned, and the pins, (n_users, k)."""
         pool = Pool.of(candidates, scores, features.device, features.n_items).at_least(k)
         pins = self._pins(pool.n_users, k)
@@ -177,18 +178,28 @@ class Constrained:
         left = torch.from_numpy(np.where(out, -1, items)).to(pool.device)
         return Pool.of(left, pool.relevance, features.device, pool.n_items), pins
 
-    def _positions(self, pool: Pool, k: int, features: Features) -> NDArray[np.int64]:
-        """Call the re-ranker, once for each level of diversity per user."""
-        if self.per_user_diversity is None:
-            return self.inner.choose(pool, k, features).cpu().numpy().copy()
-        level = np.round(self._user_diversity(pool.n_users, features) * LEVELS)
-        positions = np.empty((pool.n_users, k), np.int64)
-        for number in np.unique(level):
-            users = torch.from_numpy(np.flatnonzero(level == number)).to(pool.device)
+    def _positions(self, pool: Pool, free: NDArray[np.int64], features: Features) -> NDArray[np.int64]:
+        """Call the re-ranker once for each trade-off and number of free places; -1 where a user has fewer places.
+
+        A user's list then depends on the user's own pins only.
+        """
+        trade_offs = self.trade_offs(pool.n_users, features)
+        groups, number = np.unique(np.stack([trade_offs, free], 1), axis=0, return_inverse=True)
+        positions = np.full((pool.n_users, int(free.max())), -1)
+        for group, (trade_off, places) in enumerate(groups):
+            users = torch.from_numpy(np.flatnonzero(number.ravel() == group)).to(pool.device)
             some = Pool(pool.items[users], pool.relevance[users], pool.lengths[users], pool.n_items)
-            method = replace(self.inner, trade_off=float(self.inner.trade_off * number / LEVELS))
-            positions[users.cpu().numpy()] = method.choose(some, k, features.of_users(users)).cpu().numpy()
+            method = self.inner if self.per_user_diversity is None else replace(self.inner, trade_off=float(trade_off))
+            if places > 0:
+                chosen = method.choose(some, int(places), features.of_users(users)).cpu().numpy()
+                positions[users.cpu().numpy(), : int(places)] = chosen
         return positions
+
+    def trade_offs(self, n_users: int, features: Features) -> NDArray[np.float64]:
+        """Return the trade-off of each user, (n_users,): that of the re-ranker, times the user's diversity."""
+        if self.per_user_diversity is None:
+            return np.full(n_users, self.inner.trade_off, np.float64)
+        return self.inner.trade_off * np.round(self._user_diversity(n_users, features) * LEVELS) / LEVELS
 
     def _user_diversity(self, n_users: int, features: Features) -> NDArray[np.float64]:
         """Return the factors of ``per_user_diversity``, (n_users,)."""
@@ -213,7 +224,7 @@ class Constrained:
         self, pool: Pool, positions: NDArray[np.int64], pins: NDArray[np.int64], features: Features
     ) -> NDArray[np.int64]:
         """Return the positions, (n_users, free), after the exchanges for shares and tail."""
-        low, high = self._shares
+        low, high = self.share_limits
         if low or high or self.tail_floor > 0:
             items, relevance = pool.items.numpy(), np.where(pool.real.numpy(), pool.relevance.numpy(), 0.0)
             inside = np.zeros(items.shape, np.bool_)
@@ -234,11 +245,11 @@ class Constrained:
     def _limits(
         self, items: NDArray[np.int64], inside: NDArray[np.bool_], pins: NDArray[np.int64], features: Features
     ) -> Limits:
-        low, high = self._shares
+        low, high = self.share_limits
         columns = sorted(low.keys() | high.keys())
-        has = (
-            np.stack([self._has(column, features) for column in columns], 1) if columns else np.zeros((1, 0), np.bool_)
-        )
+        has = np.zeros((1, 0), np.bool_)
+        if columns:
+            has = np.stack([self.has_subtopic(column, features) for column in columns], 1)
         require_possible(has, columns, low)
         code = has @ (1 << np.arange(len(columns)))
         codes, number = np.unique(code, return_inverse=True)
@@ -269,7 +280,8 @@ class Constrained:
         return pins
 
     @property
-    def _shares(self) -> tuple[dict[int, float], dict[int, float]]:
+    def share_limits(self) -> tuple[dict[int, float], dict[int, float]]:
+        """The least and the largest share of subtopics, by column."""
         low, high = ({self._column(s): part for s, part in of.items()} for of in (self.min_share, self.max_share))
         return low, high
 
@@ -290,7 +302,7 @@ class Constrained:
     def _name(self, column: int) -> str:
         return f"subtopic {column}" if self.names is None else self.names[column]
 
-    def _has(self, column: int, features: Features | None) -> NDArray[np.bool_]:
+    def has_subtopic(self, column: int, features: Features | None) -> NDArray[np.bool_]:
         """Return whether each item has the subtopic, (n_items + 1,) bool; the last entry, for -1, is False."""
         topics = (Features() if features is None else features).topics
         if not 0 <= column < topics.n_cols:

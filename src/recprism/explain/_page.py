@@ -1,0 +1,285 @@
+"""One user's list under a rule: run it again at other trade-offs or with other candidates, and value any other list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recprism.budget.path import TRADE_OFFS, steps_towards
+from recprism.budget.scenario import Scenario
+from recprism.errors import InputError
+from recprism.rerank import Features, Objective, Optimal, Parts, Rule, subtopic_probabilities
+from recprism.rerank._pool import Pool
+from recprism.rerank.constraints._repair import whole_places
+from recprism.rerank.constraints.constrained import Constrained
+from recprism.rerank.optimal import TIED_TOGETHER, goal_units
+
+Ints = NDArray[np.int64]
+
+GRID = (0.0, 0.02, 0.035, *TRADE_OFFS, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
+"""Trade-offs at which an item is looked for; the crossing between two of them is bisected. At 1, where relevance does
+not count, many lists are worth the same."""
+PRECISION = 1e-3  # of a bisected trade-off
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """The list of one user, and everything that the rule looked at to make it.
+
+    Attributes:
+        scenario: What is served.
+        rule: What makes the list.
+        user: Row number of the user.
+        row: The user's row in ``pool``: 0, or ``user`` if the rule needs the lists of all users.
+        pool: The candidates without pinned items.
+        pins: Pinned items, (n_rows, k); -1 where nothing is pinned.
+        features: Data on items and on the users of the pool.
+        method: The search under the constraints.
+        known: Lists by trade-off that were computed before.
+    """
+
+    scenario: Scenario
+    rule: Rule
+    user: int
+    row: int
+    pool: Pool
+    pins: Ints
+    features: Features
+    method: Constrained
+    known: dict[float, Ints] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, rule: Rule, user: int, *, removed: Sequence[int] = (), seen: int | None = None
+    ) -> Page:
+        """Collect what the rule needs for one user.
+
+        Args:
+            scenario: What is served.
+            rule: What makes the list.
+            user: Row number of the user.
+            removed: Items that no user can be shown.
+            seen: An item that the user has consumed in addition.
+        """
+        if rule.k != scenario.k:
+            raise InputError(
+                f"the rule makes lists of {rule.k} items and the scenario serves {scenario.k}; give both the same k"
+            )
+        tied = TIED_TOGETHER in rule.goals or "tail_floor" in scenario.constraints
+        if tied and len(removed):
+            return cls.of(scenario.under(_with_bans(scenario, removed)), rule, user, seen=seen)
+        rule = _with_unit(scenario, rule)
+        rows, row = (None, user) if tied else (np.array([user]), 0)
+        items, scores = scenario.candidates_after([], rule.candidates, rows)
+        features = scenario.features if rows is None else scenario.features.of_users(rows)
+        method = scenario.constrained(rule.reranker(), users=rows, k=rule.k)
+        gone = np.array([*removed, *(() if seen is None else (seen,))], np.int64)
+        if len(gone):
+            own = scenario.candidates_after([gone[None]], rule.candidates, np.array([user]))
+            items, scores = items.copy(), np.array(scores, np.float64)
+            items[row], scores[row] = own[0][0], own[1][0]
+            method = _without_pins(method, gone, row)
+        if seen is not None:
+            features = _with_seen(scenario, features, row, user, seen)
+        pool, pins = method.pool_and_pins(items, scores, rule.k, features)
+        # A run for all users takes seconds: the scenario remembers the lists for the next question.
+        known: dict[float, Ints] = (
+            scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and seen is None else {}
+        )
+        return cls(scenario, rule, user, row, pool, pins, features, method, known)
+
+    @property
+    def tied(self) -> bool:
+        """Whether the list depends on the lists of other users."""
+        return self.pool.n_users > 1
+
+    def lists_at(self, trade_off: float) -> Ints:
+        """Run the rule again at a trade-off, ``(n_rows, k)`` item numbers."""
+        if trade_off not in self.known:
+            method = replace(self.method, inner=self.rule.at(trade_off).reranker())
+            self.known[trade_off] = method.lists(self.pool, self.pins, self.features)
+        return self.known[trade_off]
+
+    @property
+    def lists(self) -> Ints:
+        """``(n_rows, k)`` the lists of the rule."""
+        return self.lists_at(self.rule.trade_off)
+
+    @cached_property
+    def items(self) -> Ints:
+        """``(k,)`` the user's list, -1 in empty places."""
+        return np.asarray(self.lists[self.row])
+
+    @cached_property
+    def unrepaired(self) -> Ints:
+        """``(k,)`` the user's list before exchanges for shares and for the tail."""
+        plain = replace(self.method, min_share={}, max_share={}, tail_floor=0.0)
+        return np.asarray(plain.lists(self.pool, self.pins, self.features)[self.row])
+
+    @cached_property
+    def candidates(self) -> Ints:
+        """``(n,)`` the candidates that the search chooses from, best first."""
+        return self.pool.items[self.row, : int(self.pool.lengths[self.row])].numpy()
+
+    @cached_property
+    def relevance(self) -> NDArray[np.float64]:
+        """``(n,)`` their relevance from 0 to 1."""
+        return self.pool.relevance[self.row].numpy()
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """Item number -> position among the candidates."""
+        return {item: at for at, item in enumerate(self.candidates.tolist())}
+
+    @cached_property
+    def chosen(self) -> Ints:
+        """``(m,)`` positions of the items that the search placed, in the order of the list; pins are left out."""
+        own = self.items[(self.pins[self.row] < 0) & (self.items >= 0)]
+        return np.array([self.position[item] for item in own.tolist()], np.int64)
+
+    @cached_property
+    def outside(self) -> Ints:
+        """``(n - m,)`` positions of the candidates that are not in the list."""
+        return np.setdiff1d(np.arange(len(self.candidates)), self.chosen)
+
+    @cached_property
+    def trade_off(self) -> float:
+        """The trade-off of this user; the rule's own, unless diversity differs by user."""
+        return float(self.method.trade_offs(self.pool.n_users, self.features)[self.row])
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The objective of this user's lists."""
+        return self._objective(self.rule.at(self.trade_off).reranker())
+
+    def goal_values(self) -> dict[str, float]:
+        """Return what the list reaches of each goal, as its metric counts it; pins are left out."""
+        items, found = self.candidates[self.chosen][None], {}
+        for goal in self.rule.goals:
+            alone = Optimal(trade_off=1.0, goals={goal: 1.0}, units=self.rule.units)
+            parts = self._objective(alone).parts(items, np.zeros(items.shape), shown=self.shown_elsewhere)
+            found[goal] = float(parts.total[0])
+        if TIED_TOGETHER in found:  # one value for all lists together
+            shown = np.unique(self.lists[(self.pins < 0) & (self.lists >= 0)])
+            found[TIED_TOGETHER] = self.rule.units[TIED_TOGETHER] * len(shown) / len(self.lists)
+        return found
+
+    def _objective(self, method: Optimal) -> Objective:
+        only = np.array([self.row])
+        pool = Pool(self.pool.items[only], self.pool.relevance[only], self.pool.lengths[only], self.pool.n_items)
+        free = max(1, int((self.pins[self.row] < 0).sum()))
+        return Objective.of(method, pool, free, self.features.of_users(only))
+
+    @cached_property
+    def shown_elsewhere(self) -> Ints | None:
+        """``(n_items,)`` how many other lists show an item; None if it does not matter."""
+        if TIED_TOGETHER not in self.rule.goals:
+            return None
+        others = np.delete(np.where(self.pins < 0, self.lists, -1), self.row, 0)
+        return np.bincount(others[others >= 0], minlength=self.pool.n_items)
+
+    def parts(self, lists: Ints) -> Parts:
+        """Value lists of this user.
+
+        Args:
+            lists: ``(n, m)`` positions among the candidates; -1 leaves a place empty.
+        """
+        items = np.where(lists >= 0, self.candidates[lists], -1)
+        user = np.zeros(len(lists), np.int64)
+        return self.objective.parts(items, self.relevance[lists], users=user, shown=self.shown_elsewhere)
+
+    def exchanged(self, places: Ints, arriving: Ints) -> Ints:
+        """Return ``(n, m)`` lists with one item exchanged each, as the search exchanges them.
+
+        Where order has no value of its own, the items are in the order of relevance again.
+
+        Args:
+            places: ``(n,)`` index into ``chosen`` of the item that leaves.
+            arriving: ``(n,)`` positions of the items that arrive.
+        """
+        lists = np.repeat(self.chosen[None], len(places), 0)
+        lists[np.arange(len(places)), places] = arriving
+        by_rank = "alpha_ndcg" not in self.rule.goals and bool((np.diff(self.chosen) > 0).all())
+        return np.sort(lists, 1) if by_rank else lists
+
+    def within_shares(self, lists: Ints) -> NDArray[np.bool_]:
+        """``(n,)`` whether lists miss the shares of the constraints by no more than the list of the rule does."""
+        return np.asarray(self._excess(self.candidates[lists]) <= self._excess(self.candidates[self.chosen][None])[0])
+
+    def _excess(self, items: Ints) -> Ints:
+        """``(n,)`` places too many or too few over all shares; pins count."""
+        pinned = self.pins[self.row][self.pins[self.row] >= 0]
+        whole = np.concatenate([items, np.repeat(pinned[None], len(items), 0)], 1)
+        low, high = self.method.share_limits
+        size, total = np.array(whole.shape[1]), np.zeros(len(items), np.int64)
+        for sign, limits in ((1, low), (-1, high)):
+            for column, part in limits.items():
+                count = self.method.has_subtopic(column, self.features)[whole].sum(1)
+                total += np.maximum(sign * (whole_places(part, size, up=sign > 0) - count), 0)
+        return total
+
+    def is_in(self, item: int, trade_off: float) -> bool:
+        """Whether the rule shows an item at a trade-off."""
+        return bool(item in self.lists_at(trade_off)[self.row])
+
+    @property
+    def grid(self) -> tuple[float, ...]:
+        """Trade-offs at which an item is looked for; fewer if every run has to serve all users."""
+        return (0.0, *steps_towards("+".join(self.rule.goals))) if self.tied else GRID
+
+    def crossing(self, item: int, present: float, absent: float) -> tuple[float, float]:
+        """Bisect between a trade-off at which an item is shown and one at which it is not.
+
+        Returns:
+            The nearest such pair, at most ``PRECISION`` apart. Rules that need all users are not bisected: a run takes
+            seconds.
+        """
+        while not self.tied and abs(present - absent) > PRECISION:
+            middle = (present + absent) / 2
+            present, absent = (middle, absent) if self.is_in(item, middle) else (present, middle)
+        return present, absent
+
+
+def _with_unit(scenario: Scenario, rule: Rule) -> Rule:
+    """Return the rule with the unit of the goal that depends on the number of users."""
+    if TIED_TOGETHER not in rule.goals or TIED_TOGETHER in rule.units:
+        return rule
+    sizes = (rule.k, scenario.seen.n_rows, scenario.seen.n_cols)
+    return replace(rule, units={**rule.units, **goal_units({TIED_TOGETHER: 1.0}, scenario.features, *sizes)})
+
+
+def _with_bans(scenario: Scenario, removed: Sequence[int]) -> dict[str, Any]:
+    """Return the constraints of a scenario with more banned items, which no pin holds."""
+    constraints = dict(scenario.constraints)
+    constraints["banned"] = sorted({*np.asarray(constraints.get("banned", ()), np.int64).tolist(), *removed})
+    pinned = constraints.get("pinned")
+    if isinstance(pinned, dict):
+        constraints["pinned"] = {place: item for place, item in pinned.items() if item not in removed}
+    elif pinned is not None:
+        constraints["pinned"] = np.where(np.isin(pinned, removed), -1, pinned)
+    return constraints
+
+
+def _without_pins(method: Constrained, gone: Ints, row: int) -> Constrained:
+    pinned = np.asarray(method.pinned) if not isinstance(method.pinned, dict) else np.empty((0, 0), np.int64)
+    if pinned.ndim != 2 or not pinned.size:
+        return method
+    pinned = pinned.copy()
+    pinned[row, np.isin(pinned[row], gone)] = -1
+    return replace(method, pinned=pinned)
+
+
+def _with_seen(scenario: Scenario, features: Features, row: int, user: int, seen: int) -> Features:
+    """Return the features after the user has consumed one more item."""
+    if not len(scenario.subtopics):
+        return features
+    history = np.zeros((1, scenario.seen.n_cols), np.float32)
+    history[0, [*scenario.seen.row(user).tolist(), seen]] = 1.0
+    intents = subtopic_probabilities(history, scenario.subtopics)
+    return features.with_user_subtopics(row, torch.from_numpy(intents[0]))

@@ -1,0 +1,399 @@
+"""Reasons of the rule: by hand, by brute force, and by running the rule again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recprism.budget.path import rule_at
+from recprism.budget.scenario import Scenario
+from recprism.data import Incidence
+from recprism.data.split import Split
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.explain import Reason, what_if, why, why_list, why_not
+from recprism.explain._page import Page
+from recprism.explain.reasons import CODES
+from recprism.metrics import Context, evaluate
+from recprism.models import Factors
+from recprism.rerank import Rule
+from recprism.runs import scenario_of
+from recprism.runs.run import Run
+
+USERS, ITEMS = 8, 30
+NAMES = ("art", "bread", "cats", "dogs", "earth")
+
+
+def by_hand(**constraints: Any) -> Scenario:
+    """One user, five items with scores 1, 0.9, 0.8, 0.5 and 0; the last two are comedies, the others dramas."""
+    item = np.array([[1.0], [0.9], [0.8], [0.5], [0.0]], np.float32)
+    factors = Factors.from_arrays([[1.0]], item, user_ids=np.array(["u"]), item_ids=np.array(list("abcde")))
+    nothing = Incidence.empty((1, 5))
+    split = Split(nothing, nothing, nothing, factors.user_ids, factors.item_ids)
+    genres = np.array(["drama"] * 3 + ["comedy"] * 2)
+    return Scenario(factors, split, Subtopics.from_pairs(np.arange(5), genres, 5), "test", 2, constraints=constraints)
+
+
+def world(seed: int, k: int = 5, **constraints: Any) -> Scenario:
+    generator = np.random.default_rng(seed)
+    user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
+    factors = Factors.from_arrays(user, item, user_ids=np.arange(100, 100 + USERS), item_ids=np.arange(ITEMS) * 10)
+    parts = [
+        Incidence.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
+        for share in (0.2, 0.0, 0.1)
+    ]
+    split = Split(*parts, factors.user_ids, factors.item_ids)
+    of_item, of_topic = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
+    subtopics = Subtopics.from_pairs(of_item, np.array(NAMES)[of_topic], ITEMS)
+    return Scenario(factors, split, subtopics, "test", k, constraints=constraints)
+
+
+def naive_value(scenario: Scenario, rule: Rule, user: int, lists: Any) -> Any:
+    """The objective of lists of one user, (n,), from the metrics and the formula of the history."""
+    ranked, scores = (array[user, : rule.candidates] for array in scenario.candidates)
+    real = ranked >= 0
+    scaled = dict(
+        zip(
+            ranked[real].tolist(),
+            ((scores[real] - scores[real].min()) / (scores[real].max() - scores[real].min())).tolist(),
+            strict=True,
+        )
+    )
+    k, t = lists.shape[1], rule.trade_off
+    discount = 1 / np.log2(np.arange(2, k + 2))
+    relevance = np.array([[scaled[item] for item in row] for row in lists.tolist()])
+    value = (1 - t) * (relevance * discount).sum(1) / discount.sum()
+    context = Context(vectors=scenario.factors.item, subtopics=scenario.subtopics)
+    for goal, weight in rule.goals.items():
+        value = value + t * weight * evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
+    wanted = scenario.features.intents(scenario.seen.n_rows)[user].numpy()
+    counts = (scenario.subtopics.dense() > 0)[lists].sum(1)
+    return value + (1 - t) * rule.history_weight * (wanted * np.log1p(counts)).sum(1) / np.log1p(k)
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_that_comes_for_its_category() -> None:
+    """Comedy is worth 0.5 of coverage; (1 - t) * 0.4 * 0.6309 / 1.6309 = t * 0.5 at t = 0.2363."""
+    scenario = by_hand()
+    rule = rule_at(scenario, "sc", 0.4)
+    found = why(scenario, rule, "u", "d")
+    assert (found.place, found.rank, found.newcomer, found.codes) == (2, 4, True, ("new_category",))
+    assert found.new_categories == ("comedy",)
+    assert found.relevance == pytest.approx(0.5)
+    assert found.replaced is not None and found.runner_up is not None and found.enters is not None
+    assert found.replaced.item == found.runner_up.item == "b"
+    second = 1 / np.log2(3) / (1 + 1 / np.log2(3))
+    assert found.runner_up.parts["relevance"] == pytest.approx(0.6 * -0.4 * second)
+    assert found.runner_up.parts["coverage"] == pytest.approx(0.4 * 0.5)
+    assert found.runner_up.margin == pytest.approx(0.2 - 0.24 * second)
+    assert found.adds is not None
+    assert found.adds["relevance"] == pytest.approx(0.6 * 0.5 * second)
+    exact = 0.4 * second / (0.4 * second + 0.5)
+    assert found.enters.absent is not None
+    assert found.enters.absent < exact <= found.enters.present < exact + 1e-3
+    assert found.for_users() == "Added for variety: comedy, which your list lacked."
+    stayed = why(scenario, rule, "u", "a")
+    assert (stayed.newcomer, stayed.replaced, stayed.codes) == (False, None, ("relevance",))
+    assert stayed.runner_up is not None and stayed.runner_up.item == "b"
+    assert stayed.for_users() == "Number 1 of the best matches for you. No other item here has drama."
+
+
+def test_an_item_that_left() -> None:
+    scenario = by_hand()
+    found = why_not(scenario, rule_at(scenario, "sc", 0.4), "u", "b")
+    assert (found.codes, found.in_base_list, found.rank) == (("relevance",), True, 2)
+    assert found.replaces is not None and found.leaves is not None and found.leaves.absent is not None
+    first = 1 / (1 + 1 / np.log2(3))
+    assert found.replaces.item == "a"
+    assert found.replaces.margin == pytest.approx(0.6 * 0.1 * first)
+    assert found.leaves.present < 0.23634 < found.leaves.absent < found.leaves.present + 1e-3
+    assert found.enters is None
+    assert found.for_users() == "Item a matches you better."
+    never = why_not(scenario, rule_at(scenario, "sc", 0.1), "u", "d")
+    assert never.enters is not None and never.enters.present == pytest.approx(0.2363, abs=2e-3)
+    assert never.new_categories == ("comedy",)
+    assert never.codes == ("relevance",)
+
+
+def test_what_would_change_the_list() -> None:
+    scenario = by_hand()
+    rule = rule_at(scenario, "sc", 0.4)
+    gone = what_if(scenario, rule, "u", without="d")
+    assert (gone.before, gone.after, gone.came, gone.left) == (("a", "d"), ("a", "b"), ("b",), ("d",))
+    assert what_if(scenario, rule, "u", ban="drama").after == ("d", "e")
+    cheap = what_if(scenario, rule, "u", price=0.1)
+    assert cheap.after == ("a", "b")
+    assert (cheap.goals_before, cheap.goals_after) == ({"subtopic_coverage": 1.0}, {"subtopic_coverage": 0.5})
+    assert cheap.sentence() == (
+        "With price=0.1: item b comes in, item d leaves; subtopic_coverage goes from 1.0000 to 0.5000."
+    )
+    assert what_if(scenario, rule, "u", without=["a", "b"], price=0.1).after == ("c", "d")
+    assert what_if(scenario, rule, "u", seen="a").after == ("b", "d")
+
+
+def test_constraints_are_the_reason_where_they_are() -> None:
+    pinned = by_hand(pinned={1: 4})
+    rule = rule_at(pinned, "sc", 0.4)
+    at_top = why(pinned, rule, "u", "e")
+    assert (at_top.place, at_top.codes, at_top.runner_up, at_top.enters) == (1, ("pinned",), None, None)
+    assert at_top.for_users() == "Placed here for everyone."
+    assert what_if(pinned, rule, "u", without="e").after == ("a", "d"), "the pin is released"
+    banned = by_hand(banned=[3])
+    assert why_not(banned, rule_at(banned, "sc", 0.4), "u", "d").codes == ("banned",)
+    shares = by_hand(min_share={"comedy": 1.0})
+    rule = rule_at(shares, "sc", 0.4)
+    reasons = why_list(shares, rule, "u")
+    assert [(reason.item, reason.codes) for reason in reasons] == [("e", ("share",)), ("d", ("share",))]
+    assert why_not(shares, rule, "u", "a").codes == ("share",)
+
+
+def test_few_candidates_and_seen_items() -> None:
+    scenario = world(2)
+    rule = Rule(goals={"sc": 1.0}, trade_off=0.3, units={"subtopic_coverage": 0.2}, k=5, candidates=6)
+    user = int(scenario.seen.row_counts.argmax())
+    seen = int(scenario.seen.row(user)[0]) * 10
+    assert why_not(scenario, rule, 100 + user, seen).codes == ("seen",)
+    beyond = int(scenario.candidates[0][user, 10]) * 10
+    found = why_not(scenario, rule, 100 + user, beyond)
+    assert (found.codes, found.rank, found.relevance) == (("not_candidate",), 11, None)
+
+
+def test_no_other_candidate() -> None:
+    scenario = by_hand(banned=[1, 2, 4])
+    assert why(scenario, rule_at(scenario, "sc", 0.4), "u", "a").codes == ("only_candidate",)
+
+
+def test_mistakes_get_a_sentence() -> None:
+    scenario = by_hand()
+    rule = rule_at(scenario, "sc", 0.4)
+    with pytest.raises(InputError, match="item 'b' is not in the list of user 'u'; ask why_not"):
+        why(scenario, rule, "u", "b")
+    with pytest.raises(InputError, match="item 'a' is in the list of user 'u'; ask why"):
+        why_not(scenario, rule, "u", "a")
+    with pytest.raises(InputError, match="user id 'x' is unknown"):
+        why(scenario, rule, "x", "a")
+    with pytest.raises(InputError, match="nothing is changed"):
+        what_if(scenario, rule, "u")
+    with pytest.raises(InputError, match="there is no category 'war'"):
+        what_if(scenario, rule, "u", ban="war")
+    with pytest.raises(InputError, match="trade_off is 2"):
+        what_if(scenario, rule, "u", price=2)
+    with pytest.raises(InputError, match="lists of 3 items and the scenario serves 2"):
+        why(scenario, Rule(goals={"sc": 1.0}, trade_off=0.4, k=3), "u", "a")
+
+
+# -- by brute force ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "ilad_subtopics", "ilad", "sc+ilad"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_runner_up_is_the_best_of_all_other_items(goal: str, seed: int) -> None:
+    """The objective of the metrics, over every candidate that could fill the place."""
+    scenario = world(seed)
+    rule = rule_at(scenario, goal, 0.3)
+    lists = scenario.rank(rule)[0]
+    for user in range(USERS):
+        own, candidates = lists[user], scenario.candidates[0][user]
+        outside = [item for item in candidates[candidates >= 0].tolist() if item not in own]
+        ranks = {item: rank for rank, item in enumerate(candidates.tolist())}
+        for place, reason in enumerate(why_list(scenario, rule, 100 + user)):
+            others = np.repeat(own[None], len(outside), 0)
+            others[:, place] = outside
+            if goal != "alpha_ndcg":
+                others = np.array([sorted(row, key=ranks.__getitem__) for row in others.tolist()])
+            values = naive_value(scenario, rule, user, np.vstack([own[None], others]))
+            assert reason.runner_up is not None
+            assert reason.runner_up.margin == pytest.approx(values[0] - values[1:].max(), abs=1e-6)
+            named = outside.index(reason.runner_up.item // 10)
+            assert values[1 + named] == pytest.approx(values[1:].max(), abs=1e-6)
+
+
+@pytest.mark.parametrize("goal", ["sc", "ilad_subtopics", "alpha_ndcg"])
+def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
+    """Among all lists with another item in the place, none beats the list, and the runner-up is no better than any."""
+    scenario = world(4, k=3)
+    rule = Rule(**{**rule_at(scenario, goal, 0.25).to_dict(), "candidates": 7})
+    hits = 0
+    for user in range(USERS):
+        candidates = scenario.candidates[0][user, :7]
+        ways = permutations(range(7), 3) if goal == "alpha_ndcg" else combinations(range(7), 3)
+        everything = candidates[np.array(list(ways))]
+        values = naive_value(scenario, rule, user, everything)
+        for reason in why_list(scenario, rule, 100 + user):
+            without = ~(everything == int(reason.item) // 10).any(1)
+            own = naive_value(scenario, rule, user, scenario.rank(rule)[0][user][None])[0]
+            assert reason.runner_up is not None
+            hits += own >= values.max() - 1e-6
+            assert own - reason.runner_up.margin <= values[without].max() + 1e-6, "a real list without the item"
+    assert hits >= 0.9 * 3 * USERS
+
+
+# -- for any world ----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 10_000),
+    goal=st.sampled_from(["sc", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage", "sc+catalogue_coverage"]),
+    trade_off=st.sampled_from([0.0, 0.05, 0.2, 0.6, 1.0]),
+    limits=st.sampled_from(["", "banned", "pinned", "max_share", "tail_floor", "per_user_diversity"]),
+)
+def test_reasons_add_up_and_hold_when_the_rule_runs_again(seed: int, goal: str, trade_off: float, limits: str) -> None:
+    constraints: dict[str, Any] = {
+        "banned": [1, 2],
+        "pinned": {2: 7},
+        "max_share": {"art": 0.2},
+        "tail_floor": 0.4,
+        "per_user_diversity": "history",
+    }
+    scenario = world(seed, **({limits: constraints[limits]} if limits else {}))
+    rule = rule_at(scenario, goal, trade_off)
+    lists = scenario.rank(rule)[0]
+    for user in (0, USERS - 1):
+        page = Page.of(scenario, rule, user)
+        np.testing.assert_array_equal(page.items, lists[user], "the same list, bit for bit")
+        for reason in why_list(scenario, rule, 100 + user):
+            check_reason(scenario, rule, user, reason, exact=limits not in ("max_share", "tail_floor"))
+        outside = next(item for item in scenario.candidates[0][user].tolist() if item >= 0 and item not in lists[user])
+        out = why_not(scenario, rule, 100 + user, outside * 10)
+        assert set(out.codes) <= CODES.keys() and out.codes
+        json.dumps(out.to_dict())
+        assert out.sentence() and out.for_users()
+        for crossing in (out.leaves, out.enters):
+            if crossing is not None:
+                assert shown_at(scenario, rule, crossing.present, user, outside)
+                assert crossing.absent is not None and not shown_at(scenario, rule, crossing.absent, user, outside)
+
+
+def shown_at(scenario: Scenario, rule: Rule, trade_off: float, user: int, item: int) -> bool:
+    return item in scenario.rank(rule.at(trade_off), users=np.array([user]))[0][0]
+
+
+def check_reason(scenario: Scenario, rule: Rule, user: int, reason: Reason, *, exact: bool) -> None:
+    item = int(reason.item) // 10
+    assert reason.codes and set(reason.codes) <= CODES.keys()
+    json.dumps(reason.to_dict())
+    assert reason.to_dict()["schema"] == 1
+    assert reason.sentence() and reason.for_users()
+    for against in (reason.runner_up, reason.replaced):
+        if against is not None:
+            assert sum(against.parts.values()) == pytest.approx(against.margin, abs=1e-15)
+            if exact and "catalogue_coverage" not in rule.goals:
+                assert against.margin >= -1e-9, "no single exchange is worth more"
+    if reason.enters is not None:
+        assert shown_at(scenario, rule, reason.enters.present, user, item)
+        assert reason.enters.absent is None or not shown_at(scenario, rule, reason.enters.absent, user, item)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), goal=st.sampled_from(["sc", "ilad_subtopics", "catalogue_coverage"]))
+def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
+    """Against a scenario with the ban, and against one whose history holds the item."""
+    scenario = world(seed)
+    rule, user = rule_at(scenario, goal, 0.3), 3
+    ids = scenario.split.item_ids
+    shown = scenario.rank(rule)[0][user]
+    without = what_if(scenario, rule, 103, without=ids[shown[0]])
+    banned = scenario.under({"banned": [int(shown[0])]}).rank(rule, users=np.array([user]))[0][0]
+    assert list(without.after) == ids[banned].tolist()
+    assert list(without.before) == ids[shown].tolist()
+    name = scenario.subtopics.names[0]
+    of_category = np.flatnonzero(scenario.subtopics.dense()[:, 0]).tolist()
+    without_category = scenario.under({"banned": of_category}).rank(rule, users=np.array([user]))[0][0]
+    assert list(what_if(scenario, rule, 103, ban=name).after) == ids[without_category[without_category >= 0]].tolist()
+    cheaper = scenario.rank(rule.at(0.1), users=np.array([user]))[0][0]
+    assert list(what_if(scenario, rule, 103, price=0.1).after) == ids[cheaper].tolist()
+    more = Incidence.from_pairs(np.array([user]), shown[1:2], (USERS, ITEMS))
+    split = scenario.split
+    later = Split(split.train.union(more), split.validation, split.test, split.user_ids, split.item_ids)
+    consumed = Scenario(scenario.factors, later, scenario.subtopics, "test", 5).rank(rule, users=np.array([user]))[0][0]
+    found = what_if(scenario, rule, 103, seen=ids[shown[1]])
+    assert list(found.after) == ids[consumed].tolist()
+    assert set(found.came) == set(found.after) - set(found.before)
+
+
+# -- sentences on real data -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(trained_run: Callable[..., Run]) -> Scenario:
+    return scenario_of(trained_run(epochs=10, dim=16), "validation")
+
+
+def test_sentences_of_some_users_hold(trained: Scenario) -> None:
+    check_sentences(trained, range(0, trained.seen.n_rows, 40))
+
+
+@pytest.mark.slow
+def test_sentences_of_all_users_hold(trained: Scenario) -> None:
+    check_sentences(trained, range(trained.seen.n_rows))
+
+
+def check_sentences(scenario: Scenario, users: range) -> None:
+    """Every clause against the vectors, the categories and the rule, without the code of the reasons."""
+    rule = rule_at(scenario, "sc", 0.2)
+    user_ids, ids = scenario.split.user_ids, scenario.split.item_ids.tolist()
+    lists, base = scenario.rank(rule)[0], scenario.base_lists
+    has = scenario.subtopics.dense() > 0
+    names = scenario.subtopics.names
+    scores = scenario.factors.user @ scenario.factors.item.T
+    seen, kinds = scenario.seen.dense(), set()
+    for user in users:
+        order = np.argsort(np.where(seen[user], np.inf, -scores[user]), kind="stable")
+        for reason in why_list(scenario, rule, user_ids[user]):
+            text, own = reason.sentence(), ids.index(reason.item)
+            others = np.setdiff1d(lists[user], own)
+            told = re.match(r"Item (\S+) is at place (\d+) and has rank (\d+) by relevance alone\.", text)
+            assert told is not None
+            assert (str(reason.item), own) == (told[1], lists[user, int(told[2]) - 1])
+            assert abs(scores[user, order[int(told[3]) - 1]] - scores[user, own]) < 1e-5
+            assert ("The base list lacks it." in text) == (own not in base[user])
+            new = [name for at, name in enumerate(names) if has[own, at] and not has[others, at].any()]
+            claim = re.search(r"No other item of the list has (.*?)\. The base", text)
+            assert (re.split(", | or ", claim[1]) if claim else []) == new
+            compared = re.findall(r"(replaced|place is) item (\S+): this list is worth (\S+) more \((.*?)\)", text)
+            for kind, other, margin, parts in compared:
+                instead = ids.index(int(other))
+                assert instead not in lists[user]
+                assert kind != "replaced" or instead in base[user]
+                numbers = dict(part.rsplit(" ", 1) for part in parts.split(", "))
+                assert sum(map(float, numbers.values())) == pytest.approx(float(margin), abs=4e-4)
+                gained = int(has[lists[user]].any(0).sum()) - int(has[[*others, instead]].any(0).sum())
+                unit = 0.2 * rule.units["subtopic_coverage"]
+                assert float(numbers.get("coverage", 0)) == pytest.approx(gained * unit, abs=6e-5)
+            entry = re.search(r"enters at a trade-off of (\S+) and is out at (\S+)\.$", text)
+            if entry:
+                assert 0 < float(entry[1]) - float(entry[2]) <= 1.1e-3
+                assert reason.enters is not None
+                assert shown_at(scenario, rule, reason.enters.present, user, own)
+            kinds.add(check_for_users(reason, new, own in base[user], order, scores[user], own, has, names, user))
+    assert {"Added for variety", "Number"} <= kinds
+
+
+def check_for_users(
+    reason: Reason, new: list[str], stayed: bool, order: Any, scores: Any, own: int, has: Any, names: Any, user: int
+) -> str:
+    text = reason.for_users()
+    if text.startswith("Added for variety: "):
+        claim = re.match(r"Added for variety: (.*), which your list lacked\.", text)
+        assert claim is not None and not stayed
+        assert re.split(", | and ", claim[1]) == new
+        return "Added for variety"
+    if text.startswith("Added to match your history: "):
+        told = re.split(", | and ", text.removeprefix("Added to match your history: ").removesuffix("."))
+        assert not stayed and {names.index(name) for name in told} <= set(np.flatnonzero(has[own]).tolist())
+        return "history"
+    told = re.match(r"Number (\d+) of the best matches for you\.", text)
+    assert told is not None
+    assert abs(scores[order[int(told[1]) - 1]] - scores[own]) < 1e-5
+    return "Number"
