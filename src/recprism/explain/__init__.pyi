@@ -7,6 +7,12 @@ from recprism.explain.checks import Checks as Checks
 from recprism.explain.checks import Explained as Explained
 from recprism.explain.checks import Question as Question
 from recprism.explain.checks import explain_result as explain_result
+from recprism.explain.choice.concepts import ConceptEffect as ConceptEffect
+from recprism.explain.choice.concepts import concept_effects as concept_effects
+from recprism.explain.choice.fit import fit_choice_model as fit_choice_model
+from recprism.explain.choice.model import ChoiceModel as ChoiceModel
+from recprism.explain.choice.model import Coefficient as Coefficient
+from recprism.explain.choice.model import ShuffledConcepts as ShuffledConcepts
 from recprism.explain.controls import Controls as Controls
 from recprism.explain.controls import run_controls as run_controls
 from recprism.explain.erasure import Erasure as Erasure
