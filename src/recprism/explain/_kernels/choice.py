@@ -90,10 +90,12 @@ def fill_features(
         out: ``(n_slots, n_features, n)``, filled.
     """
     n_concepts, n = history.shape[1], items.shape[1]
-    held, amount, before = np.zeros(n_concepts), np.zeros(n_concepts), np.zeros(n_concepts)
+    held, amount, before = np.zeros(n_concepts, np.int64), np.zeros(n_concepts), np.zeros(n_concepts)
     similar, total, best, second = np.zeros((n, lists.shape[1])), np.zeros(n), np.zeros(n), np.zeros(n)
     vectors = np.zeros((n_concepts, lists.shape[1]))
     known, gains = np.full((n_concepts, n_levels), -1), np.zeros((n_concepts, n_levels))
+    counts = np.arange(lists.shape[1] + 1)
+    room = np.log2((counts + 2) / (counts + 1))  # what one more item adds to a concept that so many have; 1 for the first
     user = -1
     for s in range(len(slots)):
         u, place = slots[s, 0], slots[s, 1]
@@ -113,7 +115,7 @@ def fill_features(
             at = alternatives[s, a]
             item = items[u, at]
             row = row_of[item]
-            new, redundant, match, new_match, calibrated = 0.0, 0.0, 0.0, 0.0, 0.0
+            new, redundant, match, new_match, filling, calibrated = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             if indptr[row] == indptr[row + 1]:
                 calibrated = unchanged
             for e in range(indptr[row], indptr[row + 1]):
@@ -121,6 +123,7 @@ def fill_features(
                 wanted = history[u, c]
                 redundant += held[c]
                 match += wanted
+                filling += wanted * room[held[c]]
                 if held[c] == 0:
                     new += 1.0
                     new_match += wanted
@@ -140,7 +143,8 @@ def fill_features(
             out[s, 6, a] = nearest
             out[s, 7, a] = match
             out[s, 8, a] = new_match
-            out[s, 9, a] = calibrated
+            out[s, 9, a] = filling
+            out[s, 10, a] = calibrated
 
 
 @compiled
@@ -162,7 +166,7 @@ def _hold_others(
     Returns:
         The number of other items, and the number of those with concepts.
     """
-    held[:] = 0.0
+    held[:] = 0
     amount[:] = 0.0
     others, described = 0, 0
     for other in range(len(listed)):
@@ -172,7 +176,7 @@ def _hold_others(
         others += 1
         described += indptr[row + 1] > indptr[row]
         for e in range(indptr[row], indptr[row + 1]):
-            held[indices[e]] += 1.0
+            held[indices[e]] += 1
             amount[indices[e]] += shares[e]
     return others, described
 

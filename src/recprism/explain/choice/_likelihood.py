@@ -11,7 +11,7 @@ from recprism.explain.choice._places import Array, IntArray, Slots
 
 RIDGE = 1e-3  # in standardised coefficients: it keeps them finite where the choices are predicted without error
 MOST_STEPS = 100
-ENOUGH = 1e-5  # a fit ends when the next step would add less to the log-likelihood of all slots
+ENOUGH = 1e-5  # a step that adds less to the log-likelihood of all slots is the last one
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Logit:
             rows: The slots.
             allowed: The features that may have a coefficient; constant ones get 0.
             start: Where to start; zeros by default.
-            enough: The fit ends when the next step would add less to the log-likelihood.
+            enough: A step that adds less to the log-likelihood is the last one.
         """
         used = allowed[self.scale[allowed] > 0]
         weights, scale = np.zeros(self.values.shape[1]), self.scale[used]
@@ -69,6 +69,7 @@ class Logit:
         for _ in range(MOST_STEPS):
             step = np.linalg.solve(curved, gradient)
             if gradient @ step < 2 * enough:
+                found = found + step
                 break
             tried = at(found + step)
             while tried[0] < value and gradient @ step > enough / 2:  # too far: no parabola reaches there
@@ -83,6 +84,21 @@ class Logit:
         likelihood, right = np.zeros((2, len(self.slots.which)))
         judge_slots(rows, self.values, self.slots.counts, self.slots.chosen, weights, likelihood, right)
         return likelihood[rows], right[rows]
+
+    def errors(self, weights: Array) -> Array:
+        """Return ``(n_features,)`` standard errors of standardised coefficients that were fitted on all slots.
+
+        They are the larger ones of two kinds: from the curvature of the likelihood, and from the spread over users.
+        """
+        used, user = np.flatnonzero(self.scale > 0), self.slots.which[:, 0]
+        scale = self.scale[used]
+        of_users = [self._sums(np.flatnonzero(user == it), weights)[1][used] / scale for it in np.unique(user)]
+        curved = self._sums(np.arange(len(user)), weights)[2][np.ix_(used, used)] / np.outer(scale, scale)
+        inverse = np.linalg.inv(curved + RIDGE * np.eye(len(used)))
+        moved = np.stack(of_users) @ inverse
+        found = np.zeros(len(self.scale))
+        found[used] = np.sqrt(np.maximum(np.diagonal(inverse), (moved**2).sum(0)))
+        return found
 
     def _sums(self, rows: IntArray, weights: Array) -> tuple[float, Array, Array]:
         gradient, hessian = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))

@@ -29,10 +29,12 @@ FEATURES = (
     "largest_similarity",
     "history",
     "new_history",
+    "unfilled_history",
     "calibration",
 )
 """The columns that ``_kernels.choice.fill_features`` fills."""
 SCORES = 2  # the first features: those of the model with scores alone
+PLAIN = 3  # the first features that need no concepts: scores and popularity
 ALPHA = 0.01  # as in calibrated re-ranking
 MOST_LEVELS = 32  # different shares of an item among its concepts, for which logarithms are kept
 
@@ -139,16 +141,17 @@ class Places:
         find_alternatives(self.items, self.lists, which, alternatives, counts, chosen)
         return Slots(which, alternatives, counts, chosen)
 
-    def features(self, slots: Slots, row_of: IntArray | None = None) -> Array:
+    def features(self, slots: Slots, row_of: IntArray | None = None, out: Array | None = None) -> Array:
         """Compute ``(n_slots, n_features, n)`` features.
 
         Args:
             slots: The slots.
             row_of: ``(n_items,)`` whose concepts each item has; its own by default.
+            out: Where to write them; a new array by default.
         """
         rows = np.arange(self.concepts.n_items) if row_of is None else row_of
         own = self.concepts
-        out = np.empty((len(slots.which), len(FEATURES), self.items.shape[1]))
+        out = np.empty((len(slots.which), len(FEATURES), self.items.shape[1])) if out is None else out
         about_slots = (slots.which, slots.alternatives, slots.counts)
         about_users = (self.items, self.relevance, self.lists)
         about_items = (rows, own.indptr, own.indices, own.unit, own.shares)

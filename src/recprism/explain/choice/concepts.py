@@ -12,14 +12,13 @@ from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.explain._kernels.choice import fill_concepts
 from recprism.explain.choice._likelihood import Logit
-from recprism.explain.choice._places import SCORES, Array, IntArray
+from recprism.explain.choice._places import PLAIN, SCORES, Array, IntArray
 from recprism.explain.choice.fit import SLOTS, USERS, NewcomerSample
 from recprism.explain.choice.model import LEVEL
 from recprism.metrics._statistics import holm, sign_flip_test
 from recprism.ranking._threads import share_work
 
 MOST_CONCEPTS = 50
-PLAIN = SCORES + 1  # features that are no concept: the scores and popularity
 FLIPS = 9999
 
 

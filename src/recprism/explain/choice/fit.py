@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.choice._likelihood import Logit
-from recprism.explain.choice._places import FEATURES, SCORES, Array, ConceptRows, IntArray, Places, Slots, check_lists
+from recprism.explain.choice._places import FEATURES, PLAIN, SCORES, Array, ConceptRows, IntArray, Places, Slots, check_lists
 from recprism.explain.choice.model import ChoiceModel, ShuffledConcepts, describe
 from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.ranking._threads import share_work
@@ -25,7 +26,7 @@ DRAWS = 199
 FEWEST_USERS = 20
 DECILES = 10
 RESAMPLES = 1000
-ENOUGH_OF_A_DRAW = 0.01  # of a log-likelihood of thousands: a draw needs no more digits
+ENOUGH_OF_A_DRAW = 0.5  # of a log-likelihood of thousands; the step after it has an error far below
 
 
 def fit_choice_model(
@@ -89,7 +90,7 @@ def fit_choice_model(
         float(by_scores[1].mean()),
         within,
         everywhere,
-        describe(weights, logit.scale),
+        describe(weights, logit.scale, logit.errors(weights), _mean_score(logit)),
         sample.users,
         len(rows),
         sample.n_newcomers,
@@ -182,6 +183,11 @@ def _listed(lists: IntArray, base: IntArray) -> NDArray[np.bool_]:
     return found
 
 
+def _mean_score(logit: Logit) -> float:
+    """Return the mean scaled score of the newcomers."""
+    return float(logit.values[np.arange(len(logit.values)), 0, logit.slots.chosen].mean())
+
+
 def _explained(model: float, scores: float) -> float:
     return float(1 - model / scores) if scores < 0 else 0.0
 
@@ -211,6 +217,8 @@ def _shuffled(
     items = items[items >= 0]
     order = items[np.argsort(sample.popularity[items], kind="stable")]
     groups = [np.array_split(order, DECILES), [order]]
+    plain = [logit.fit(rows, np.arange(PLAIN), start) for rows, start in zip(sample.halves, starts, strict=True)]
+    buffers = threading.local()  # memory that a thread fills again for each draw
     all_features, step = np.arange(len(FEATURES)), count_steps(on_step, "shuffling concepts", 2 * draws)
 
     def draw(first: int, _: int) -> float:
@@ -218,8 +226,10 @@ def _shuffled(
         row_of = np.arange(sample.places.concepts.n_items)
         for group in groups[first // draws]:
             row_of[group] = generator.permutation(group)
-        other = Logit(sample.slots, sample.places.features(sample.slots, row_of), logit.scale)
-        pairs = zip(sample.halves, starts, strict=True)
+        if not hasattr(buffers, "values"):
+            buffers.values = np.empty_like(logit.values)
+        other = Logit(sample.slots, sample.places.features(sample.slots, row_of, buffers.values), logit.scale)
+        pairs = zip(sample.halves, plain, strict=True)
         fitted = [other.fit(rows, all_features, start, enough=ENOUGH_OF_A_DRAW) for rows, start in pairs]
         found = _explained(sample.judge_across(other, fitted)[0].sum(), by_scores)
         step()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +18,12 @@ Verdict = Literal["explains", "in part", "does not explain"]
 EXPLAINS, IN_PART = 0.5, 0.15  # shares above which a model explains lists, or does so in part
 LEVEL = 0.05
 MOST_TIMES = 1000.0  # larger factors are not written out: they mean that nothing else is ever chosen
+CLEAR = 2.0  # standard errors from 0, beyond which a coefficient is put into words
 USERS_AT_ONCE = 64
 
 UNITS: dict[str, tuple[float, str]] = {
+    "score": (0.1, "whose score is higher by 10 % of the user's range of scores"),
+    "score_squared": (1.0, ""),
     "popularity": (1.0, "that is twice as popular"),
     "new_concepts": (1.0, "with one more category that the list lacks"),
     "redundancy": (0.5, "with one more category that half of the list has already"),
@@ -28,9 +31,10 @@ UNITS: dict[str, tuple[float, str]] = {
     "largest_similarity": (0.1, "whose categories are more similar to the nearest item of the list by 0.1"),
     "history": (0.1, "whose categories hold 10 % more of the user's history"),
     "new_history": (0.1, "whose categories that the list lacks hold 10 % more of the user's history"),
+    "unfilled_history": (0.1, "that adds 10 % more to the user's history in the list, where repeats add less"),
     "calibration": (0.1, "that brings the list's categories nearer to the user's history by 0.1"),
 }
-"""For the words of a coefficient: a difference in the feature, and what to call it."""
+"""For the words of a coefficient: a difference in the feature, and what to call it. Scores have one sentence."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,20 @@ class Coefficient:
     Attributes:
         feature: Its name.
         standardised: The coefficient for a difference of one standard deviation among the alternatives of a place.
+        error: Its standard error.
         times: How many times as likely an item is, for the difference that ``words`` names.
-        words: The coefficient as a sentence.
+        worth: The difference in score that has the same effect, as a share of the user's range of scores. It is the
+            price that the lists pay for the difference that ``words`` names. None if higher scores are not preferred.
+        words: The coefficient as a sentence; empty if it is not clearly different from 0.
 
     Stability: provisional.
     """
 
     feature: str
     standardised: float
+    error: float
     times: float
+    worth: float | None
     words: str
 
 
@@ -201,7 +210,7 @@ class ChoiceModel:
             "verdict": self.verdict,
             "right_item": self.right_item,
             "right_item_scores": self.right_item_scores,
-            "coefficients": {it.feature: it.standardised for it in self.coefficients},
+            "coefficients": [asdict(it) for it in self.coefficients],
             "users": self.n_users,
             "slots": self.n_slots,
             "newcomers": self.n_newcomers,
@@ -251,31 +260,37 @@ _VERDICTS = {
 }
 
 
-def describe(weights: Array, scale: Array) -> tuple[Coefficient, ...]:
-    """Return the coefficients that vary, the largest first; ``scale`` is that of the features."""
+def describe(weights: Array, scale: Array, errors: Array, score: float) -> tuple[Coefficient, ...]:
+    """Return the coefficients of features that vary, the largest first.
+
+    Args:
+        weights: ``(n_features,)`` coefficients.
+        scale: ``(n_features,)`` standard deviations of the features.
+        errors: ``(n_features,)`` standard errors of standardised coefficients.
+        score: The scaled score at which the effect of scores is measured, because it also has a squared term.
+    """
+    slope = float(weights[0] + 2 * weights[1] * score)
     found = []
-    for number, name in enumerate(FEATURES):
-        if scale[number] > 0:
-            times, words = _words(name, weights)
-            found.append(Coefficient(name, float(weights[number] * scale[number]), times, words))
+    for number in np.flatnonzero(scale > 0):
+        name, size = FEATURES[number], float(weights[number] * scale[number])
+        step, what = UNITS[name]
+        logarithm = (slope if name == "score" else float(weights[number])) * step
+        worth = logarithm / slope if slope > 0 else None
+        clear = abs(size) > CLEAR * errors[number] and what != ""
+        words = f"An item {what} is {_likelier(logarithm)} as likely{_price(name, worth)}." if clear else ""
+        times = float(np.exp(np.clip(logarithm, -50, 50)))
+        found.append(Coefficient(name, size, float(errors[number]), times, worth, words))
     return tuple(sorted(found, key=lambda it: -abs(it.standardised)))
 
 
-def _words(name: str, weights: Array) -> tuple[float, str]:
-    """Return how many times as likely an item is for a difference in a feature, and a sentence that says so."""
-    if name == "score_squared":  # the sentence about scores contains it
-        return float(np.exp(np.clip(weights[1] * (0.9**2 - 0.8**2), -50, 50))), ""
-    if name == "score":
-        logarithm = weights[0] * 0.1 + weights[1] * (0.9**2 - 0.8**2)
-        what = "at 0.9 instead of 0.8 of the user's range of scores"
-    else:
-        step, what = UNITS[name]
-        logarithm = weights[FEATURES.index(name)] * step
+def _price(name: str, worth: float | None) -> str:
+    if worth is None or name == "score":
+        return ""
+    return f", which counts as {percent(worth, '+.2g')} of the user's range of scores"
+
+
+def _likelier(logarithm: float) -> str:
     times = float(np.exp(np.clip(logarithm, -50, 50)))
-    return times, f"An item {what} is {_times(times)} as likely."
-
-
-def _times(times: float) -> str:
     if times > MOST_TIMES:
         return f"more than {MOST_TIMES:,.0f} times"
     if times < 1 / MOST_TIMES:
