@@ -1,0 +1,372 @@
+"""Kernels of the choice model: what every alternative would add to a list, and the likelihood of the choices made.
+
+A slot is one place of one user's list, with its item removed. Its alternatives are the user's candidates that are not
+in the other places. Arrays over slots have the shape (n_slots, n_features, n_candidates); only the first
+``n_alternatives[slot]`` columns are used, so that inner loops have no branches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism._compile import compiled, compiled_loosely
+
+TIE = 1e-9  # utilities this close are equal
+
+
+@compiled
+def find_alternatives(items: Any, lists: Any, slots: Any, alternatives: Any, counts: Any, chosen: Any) -> None:
+    """Fill the positions of the alternatives of each slot, their number, and which one the list has.
+
+    Args:
+        items: ``(n_users, n)`` ranked candidates, -1 at the end.
+        lists: ``(n_users, k)`` lists, -1 in empty places.
+        slots: ``(n_slots, 2)`` user and place.
+        alternatives: ``(n_slots, n)``, filled.
+        counts: ``(n_slots,)``, filled.
+        chosen: ``(n_slots,)``, filled; -1 if the item of the slot is no candidate.
+    """
+    for s in range(len(slots)):
+        u, place = slots[s, 0], slots[s, 1]
+        n, chosen[s] = 0, -1
+        for c in range(items.shape[1]):
+            item = items[u, c]
+            if item < 0:
+                break
+            elsewhere = False
+            for other in range(lists.shape[1]):
+                if lists[u, other] == item:
+                    elsewhere = other != place
+                    if not elsewhere:
+                        chosen[s] = n
+                    break
+            if not elsewhere:
+                alternatives[s, n] = c
+                n += 1
+        counts[s] = n
+
+
+@compiled
+def fill_features(
+    slots: Any,
+    alternatives: Any,
+    n_alternatives: Any,
+    items: Any,
+    relevance: Any,
+    lists: Any,
+    row_of: Any,
+    indptr: Any,
+    indices: Any,
+    unit: Any,
+    shares: Any,
+    levels: Any,
+    n_levels: int,
+    history: Any,
+    popularity: Any,
+    alpha: float,
+    out: Any,
+) -> None:
+    """Fill the features of all alternatives, in the order of ``recprism.explain.choice._features.FEATURES``.
+
+    Args:
+        slots: ``(n_slots, 2)`` user and place; the slots of one user follow each other.
+        alternatives: ``(n_slots, n)`` positions among the candidates.
+        n_alternatives: ``(n_slots,)``.
+        items: ``(n_users, n)`` candidates.
+        relevance: ``(n_users, n)`` scores scaled to 0 .. 1.
+        lists: ``(n_users, k)``.
+        row_of: ``(n_items,)`` the row of concepts of each item; a permutation shuffles the concepts.
+        indptr: ``(n_items + 1,)`` rows of concepts.
+        indices: ``(n_entries,)`` concepts.
+        unit: ``(n_entries,)`` weights, scaled so that the squares of a row sum to 1.
+        shares: ``(n_entries,)`` weights, scaled so that a row sums to 1.
+        levels: ``(n_entries,)`` the number of the value of ``shares``, from 1; 0 for one without a number.
+        n_levels: 1 + the largest level.
+        history: ``(n_users, n_concepts)`` shares of the user's history.
+        popularity: ``(n_items,)`` logarithms.
+        alpha: How much of the history is mixed into a list's distribution, so that logarithms are finite.
+        out: ``(n_slots, n_features, n)``, filled.
+    """
+    n_concepts, n = history.shape[1], items.shape[1]
+    held, amount, before = np.zeros(n_concepts, np.int64), np.zeros(n_concepts), np.zeros(n_concepts)
+    similar, total, best, second = np.zeros((n, lists.shape[1])), np.zeros(n), np.zeros(n), np.zeros(n)
+    vectors = np.zeros((n_concepts, lists.shape[1]))
+    known, gains = np.full((n_concepts, n_levels), -1), np.zeros((n_concepts, n_levels))
+    counts = np.arange(lists.shape[1] + 1)
+    room = np.log2((counts + 2) / (counts + 1))  # what one more item adds to a concept that so many have; 1 for the first
+    user = -1
+    for s in range(len(slots)):
+        u, place = slots[s, 0], slots[s, 1]
+        if u != user:
+            user = u
+            _compare(items[u], lists[u], row_of, indptr, indices, unit, vectors, similar, total, best, second)
+        others, described = _hold_others(place, lists[u], row_of, indptr, indices, shares, held, amount)
+        per_other = 1.0 / max(others, 1)
+        unchanged = 0.0  # calibration of an item without concepts, which leaves the list's distribution as it is
+        for c in range(n_concepts):
+            wanted = history[u, c]
+            if wanted > 0:
+                before[c] = np.log((1 - alpha) * amount[c] / (described + 1) + alpha * wanted)
+                unchanged += wanted * np.log((1 - alpha) * amount[c] / max(described, 1) + alpha * wanted)
+                unchanged -= wanted * before[c]
+        for a in range(n_alternatives[s]):
+            at = alternatives[s, a]
+            item = items[u, at]
+            row = row_of[item]
+            new, redundant, match, new_match, filling, calibrated = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            if indptr[row] == indptr[row + 1]:
+                calibrated = unchanged
+            for e in range(indptr[row], indptr[row + 1]):
+                c = indices[e]
+                wanted = history[u, c]
+                redundant += held[c]
+                match += wanted
+                filling += wanted * room[held[c]]
+                if held[c] == 0:
+                    new += 1.0
+                    new_match += wanted
+                if wanted > 0:
+                    level = levels[e]
+                    if known[c, level] != s or level == 0:  # logarithms are the slowest part: each is computed once
+                        mixed = (1 - alpha) * (amount[c] + shares[e]) / (described + 1) + alpha * wanted
+                        known[c, level], gains[c, level] = s, wanted * (np.log(mixed) - before[c])
+                    calibrated += gains[c, level]
+            nearest = second[at] if similar[at, place] == best[at] else best[at]
+            out[s, 0, a] = relevance[u, at]
+            out[s, 1, a] = relevance[u, at] * relevance[u, at]
+            out[s, 2, a] = popularity[item]
+            out[s, 3, a] = new
+            out[s, 4, a] = redundant * per_other
+            out[s, 5, a] = (total[at] - similar[at, place]) * per_other
+            out[s, 6, a] = nearest
+            out[s, 7, a] = match
+            out[s, 8, a] = new_match
+            out[s, 9, a] = filling
+            out[s, 10, a] = calibrated
+
+
+@compiled
+def _hold_others(
+    place: int, listed: Any, row_of: Any, indptr: Any, indices: Any, shares: Any, held: Any, amount: Any
+) -> tuple[int, int]:
+    """Count the concepts in the other places of a list.
+
+    Args:
+        place: The free place.
+        listed: ``(k,)`` the list.
+        row_of: ``(n_items,)``.
+        indptr: ``(n_items + 1,)``.
+        indices: ``(n_entries,)``.
+        shares: ``(n_entries,)``.
+        held: ``(n_concepts,)``, filled: how many items have the concept.
+        amount: ``(n_concepts,)``, filled: the sum of their shares.
+
+    Returns:
+        The number of other items, and the number of those with concepts.
+    """
+    held[:] = 0
+    amount[:] = 0.0
+    others, described = 0, 0
+    for other in range(len(listed)):
+        if listed[other] < 0 or other == place:
+            continue
+        row = row_of[listed[other]]
+        others += 1
+        described += indptr[row + 1] > indptr[row]
+        for e in range(indptr[row], indptr[row + 1]):
+            held[indices[e]] += 1
+            amount[indices[e]] += shares[e]
+    return others, described
+
+
+@compiled
+def _compare(
+    items: Any,
+    listed: Any,
+    row_of: Any,
+    indptr: Any,
+    indices: Any,
+    unit: Any,
+    vectors: Any,
+    similar: Any,
+    total: Any,
+    best: Any,
+    second: Any,
+) -> None:
+    """Compare a user's candidates with the list by cosines of concepts.
+
+    Args:
+        items: ``(n,)`` candidates.
+        listed: ``(k,)`` the list.
+        row_of: ``(n_items,)``.
+        indptr: ``(n_items + 1,)``.
+        indices: ``(n_entries,)``.
+        unit: ``(n_entries,)``.
+        vectors: ``(n_concepts, k)``, filled: the list's concepts.
+        similar: ``(n, k)``, filled.
+        total: ``(n,)``, filled: the sum over the list.
+        best: ``(n,)``, filled: the largest similarity.
+        second: ``(n,)``, filled: the second largest.
+    """
+    vectors[:] = 0.0
+    for place in range(len(listed)):
+        if listed[place] >= 0:
+            mine = row_of[listed[place]]
+            for e in range(indptr[mine], indptr[mine + 1]):
+                vectors[indices[e], place] = unit[e]
+    for c in range(len(items)):
+        if items[c] < 0:
+            break
+        mine = row_of[items[c]]
+        cosines = similar[c]
+        cosines[:] = 0.0
+        for e in range(indptr[mine], indptr[mine + 1]):
+            with_concept, weight = vectors[indices[e]], unit[e]
+            for place in range(len(listed)):
+                cosines[place] += weight * with_concept[place]
+        all_of_them, first, next_one = 0.0, 0.0, 0.0
+        for place in range(len(listed)):
+            all_of_them += cosines[place]
+            next_one = max(next_one, min(first, cosines[place]))
+            first = max(first, cosines[place])
+        total[c], best[c], second[c] = all_of_them, first, next_one
+
+
+@compiled
+def fill_concepts(
+    slots: Any,
+    alternatives: Any,
+    n_alternatives: Any,
+    items: Any,
+    lists: Any,
+    indptr: Any,
+    indices: Any,
+    column: Any,
+    out: Any,
+) -> None:
+    """Fill one feature per concept: 1 / (1 + how many other items of the list have it), 0 without the concept.
+
+    Args:
+        slots: ``(n_slots, 2)`` user and place.
+        alternatives: ``(n_slots, n)`` positions among the candidates.
+        n_alternatives: ``(n_slots,)``.
+        items: ``(n_users, n)`` candidates.
+        lists: ``(n_users, k)``.
+        indptr: ``(n_items + 1,)`` rows of concepts.
+        indices: ``(n_entries,)`` concepts.
+        column: ``(n_concepts,)`` the feature of each concept in ``out``, -1 for none.
+        out: ``(n_slots, n_features, n)``, filled.
+    """
+    held = np.zeros(len(column))
+    for s in range(len(slots)):
+        u, place = slots[s, 0], slots[s, 1]
+        held[:] = 0.0
+        for other in range(lists.shape[1]):
+            item = lists[u, other]
+            if item >= 0 and other != place:
+                for e in range(indptr[item], indptr[item + 1]):
+                    held[indices[e]] += 1.0
+        for a in range(n_alternatives[s]):
+            item = items[u, alternatives[s, a]]
+            for e in range(indptr[item], indptr[item + 1]):
+                if column[indices[e]] >= 0:
+                    out[s, column[indices[e]], a] = 1.0 / (1.0 + held[indices[e]])
+
+
+@compiled_loosely
+def add_slots(
+    rows: Any, values: Any, n_alternatives: Any, chosen: Any, weights: Any, gradient: Any, hessian: Any
+) -> float:
+    """Add the gradient and the negative Hessian of the log-likelihood of some slots, and return the log-likelihood.
+
+    Args:
+        rows: ``(n,)`` the slots.
+        values: ``(n_slots, n_features, n)`` features.
+        n_alternatives: ``(n_slots,)``.
+        chosen: ``(n_slots,)`` the alternative that the list has.
+        weights: ``(p,)`` coefficients of the first p features.
+        gradient: ``(p,)``, added to.
+        hessian: ``(p, p)``, added to in its lower triangle.
+    """
+    p, total = len(weights), 0.0
+    chance, weighed, mean = np.empty(values.shape[2]), np.empty(values.shape[2]), np.empty(p)
+    for r in range(len(rows)):
+        s = rows[r]
+        n = n_alternatives[s]
+        total += _chances(values[s], n, weights, chance, chosen[s])
+        for f in range(p):
+            x = values[s, f]
+            at = 0.0
+            for a in range(n):
+                weighed[a] = chance[a] * x[a]
+                at += weighed[a]
+            mean[f] = at
+            gradient[f] += x[chosen[s]] - at
+            for g in range(f + 1):
+                y = values[s, g]
+                product = 0.0
+                for a in range(n):
+                    product += weighed[a] * y[a]
+                hessian[f, g] += product - at * mean[g]
+    return total
+
+
+@compiled_loosely
+def _chances(values: Any, n: int, weights: Any, chance: Any, chosen: int) -> float:
+    """Fill the probabilities of one slot's alternatives, and return the log-probability of the chosen one."""
+    for a in range(n):
+        chance[a] = 0.0
+    for f in range(len(weights)):
+        x, weight = values[f], weights[f]
+        for a in range(n):
+            chance[a] += weight * x[a]
+    highest = chance[0]
+    for a in range(n):
+        highest = max(highest, chance[a])
+    mine = chance[chosen] - highest if chosen >= 0 else 0.0
+    total = 0.0
+    for a in range(n):
+        chance[a] = np.exp(chance[a] - highest)
+        total += chance[a]
+    for a in range(n):
+        chance[a] /= total
+    return mine - np.log(total)
+
+
+@compiled
+def judge_slots(
+    rows: Any, values: Any, n_alternatives: Any, chosen: Any, weights: Any, likelihood: Any, right: Any
+) -> None:
+    """Fill the log-likelihood of some slots, and the chance that a guess of the most probable item is right.
+
+    Args:
+        rows: ``(n,)`` the slots.
+        values: ``(n_slots, n_features, n)`` features.
+        n_alternatives: ``(n_slots,)``.
+        chosen: ``(n_slots,)`` the alternative that the list has.
+        weights: ``(p,)`` coefficients of the first p features.
+        likelihood: ``(n_slots,)``, filled.
+        right: ``(n_slots,)``, filled: 1 / the number of most probable items if the chosen one is among them, else 0.
+    """
+    chance = np.empty(values.shape[2])
+    for r in range(len(rows)):
+        s = rows[r]
+        n = n_alternatives[s]
+        likelihood[s] = _chances(values[s], n, weights, chance, chosen[s])
+        highest = chance[:n].max() * (1 - TIE)
+        right[s] = 1.0 / (chance[:n] >= highest).sum() if chance[chosen[s]] >= highest else 0.0
+
+
+@compiled
+def most_probable(values: Any, n_alternatives: Any, weights: Any, best: Any) -> None:
+    """Fill the most probable alternative of each slot; of equal ones, the one with the best rank; -1 without any."""
+    for s in range(len(values)):
+        best[s], highest = -1, -np.inf
+        for a in range(n_alternatives[s]):
+            utility = 0.0
+            for f in range(len(weights)):
+                utility += weights[f] * values[s, f, a]
+            if utility > highest + TIE:
+                best[s], highest = a, utility

@@ -1,0 +1,1 @@
+"""The choice model: which few preferences, the same for all users, explain the items that lists took in."""
