@@ -16,7 +16,7 @@ from recprism.explain.factors._highlights import highlight_users, item_heat, who
 from recprism.explain.factors.change import Change
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
-from recprism.runs.jobs.explain import ExplainedRun, explain_run
+from recprism.runs.jobs.factors import ExplainedFactors, explain_factors
 from recprism.runs.run import Run
 
 
@@ -36,11 +36,11 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def found(run: Run) -> ExplainedRun:
-    return explain_run(run, draws=0)
+def found(run: Run) -> ExplainedFactors:
+    return explain_factors(run, draws=0)
 
 
-def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: ExplainedRun) -> None:
+def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: ExplainedFactors) -> None:
     heat, swaps = item_heat(found.explanation, 4, 3), found.explanation.swaps
     assert heat is not None
     assert (heat.side, heat.values.shape) == ("user", (4, 3))
@@ -51,7 +51,7 @@ def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(fo
     np.testing.assert_allclose(heat.values[1], mean)
 
 
-def test_highlighted_users_are_distinct_and_their_lists_changed(found: ExplainedRun) -> None:
+def test_highlighted_users_are_distinct_and_their_lists_changed(found: ExplainedFactors) -> None:
     chosen = highlight_users(found.explanation, found.evaluator, 10)
     rows = [one.row for one in chosen]
     assert len(set(rows)) == len(rows) == 10
@@ -65,7 +65,7 @@ def test_highlighted_users_are_distinct_and_their_lists_changed(found: Explained
 
 
 def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
-    found = explain_run(run, "calibration@10", draws=0)
+    found = explain_factors(run, "calibration@10", draws=0)
     first = highlight_users(found.explanation, found.evaluator)[0]
     change = found.explanation.change
     before, after = (found.evaluator.values(it)["calibration@10"] for it in (change.base, change.after))

@@ -17,7 +17,7 @@ from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.rerank import Features, Optimal
 from recprism.runs._control_cache import kept_checks
-from recprism.runs.jobs.explain import explain_run
+from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
 from recprism.testing.planted import make_planted
 
@@ -109,7 +109,7 @@ def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) 
 
     def asked() -> Any:
         ran.clear()
-        return explain_run(run, draws=40, on_step=lambda _what, done, _total: ran.append(done))
+        return explain_factors(run, draws=40, on_step=lambda _what, done, _total: ran.append(done))
 
     first = asked()
     assert ran

@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.models import Factors
-from recprism.runs.jobs.explain import explain_run
+from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 from recprism.studio import schemas
@@ -127,7 +127,7 @@ def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> N
 
 def test_features_are_those_of_the_explanation(client: TestClient, shelf: Path) -> None:
     answer = get(client, "/changed/features")
-    found = explain_run(Run.open(shelf / "changed"), draws=0).explanation
+    found = explain_factors(Run.open(shelf / "changed"), draws=0).explanation
     rows = (*found.directions, *found.factors)
     assert [one["label"] for one in answer["features"]] == [row.label for row in rows]
     assert not answer["holds"]

@@ -18,7 +18,7 @@ from recprism.errors import ConstraintError, InputError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.explain import explain_run
+from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.jobs.train import evaluate_run
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -106,7 +106,7 @@ def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path)
 
 
 def test_a_banned_item_is_in_no_explained_list(banning: Run) -> None:
-    swaps = explain_run(banning, draws=0).explanation.swaps
+    swaps = explain_factors(banning, draws=0).explanation.swaps
     banned = banning.diversified().constraints["banned"]
     assert len(swaps) > 0
     for items in (swaps.came, swaps.went, swaps.base_lists):
@@ -223,7 +223,7 @@ def test_constraints_that_were_edited_are_refused(run: Run) -> None:
 def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
     rules = ConstraintsConfig(max_share={"Drama": 0.3})
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
-    explained = explain_run(run, draws=0)
+    explained = explain_factors(run, draws=0)
     np.testing.assert_array_equal(explained.explanation.swaps.base_lists, scenario_of(run).base_lists)
 
 

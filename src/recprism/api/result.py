@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,18 @@ from recprism._display import Displayed
 from recprism.budget.certificate import Certificate
 from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Scenario
+from recprism.budget.steering import Steered, steer
 from recprism.data._files import atomic_path
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback
-from recprism.data.split import Part
+from recprism.dials import Dials
 from recprism.errors import InputError
-from recprism.explain.factors.checks import Explained, Question, explain_result
-from recprism.explain.factors.explanation import Explanation
-from recprism.explain.factors.naming import Labels
-from recprism.explain.factors.views import ItemView, UserView, view_item, view_user
+from recprism.explain.choice.fit import DRAWS
+from recprism.explain.reasons import Reason, ReasonNot, WhatIf, what_if, why, why_list, why_not
 from recprism.metrics import Comparison, compare
 from recprism.models import Factors
+from recprism.rerank.rule import Rule
+from recprism.runs.jobs.explain import ExplainedRun, explain_found
 
 
 class Result(Displayed):
@@ -40,7 +40,6 @@ class Result(Displayed):
 
     def __init__(self, scenario: Scenario, found: Diversified) -> None:
         self.scenario, self.found = scenario, found
-        self._explained: dict[tuple[Question, int], Explained] = {}
 
     @property
     def factors(self) -> Factors:
@@ -90,70 +89,75 @@ class Result(Displayed):
         ids = base.ids_of(items)
         return (ids[0], scores[0]) if single else (ids, scores)
 
-    def explain(
-        self,
-        user: Any = None,
-        *,
-        item: Any = None,
-        objective: str | None = None,
-        axes: str | None = None,
-        draws: int = 199,
-        part: Part | None = None,
-        seed: int = 0,
-        top: int = 5,
-        on_step: ProgressCallback | None = None,
-    ) -> Explanation | UserView | ItemView:
-        """Explain what the change did to the lists, as `recprism explain` does.
-
-        Factors are named only if they beat random shuffles and simple item boosts, on held-out users if the search can
-        be repeated without them.
+    def explain(self, *, draws: int = DRAWS, seed: int = 0, on_step: ProgressCallback | None = None) -> ExplainedRun:
+        """Explain why the lists are as they are, as `recprism explain` does.
 
         Args:
-            user: The id of one user, to see that user's list only. No controls are run for it.
-            item: The id of one item, likewise.
-            objective: The metric whose gain is explained; the goal by default.
-            axes: The axes that factors are named on.
-            draws: Of each control; 0 runs none.
-            part: The part that judges; the scenario's by default.
-            seed: Of the draws.
-            top: How many factors are spelled out.
-            on_step: Receives the progress of the controls.
-
-        Returns:
-            The explanation, or the view of a user or an item.
+            draws: Draws of each shuffle of categories; 0 runs none.
+            seed: Of the choice model.
+            on_step: Receives progress.
 
         Raises:
-            InputError: If nothing was changed, both a user and an item are named, or an id is unknown.
+            InputError: If nothing was certified, so that the lists did not change.
         """
-        if user is not None and item is not None:
-            raise InputError("explain takes a user or an item, not both")
+        self._require_changed()
+        return explain_found(self.found, self.scenario, draws=draws, seed=seed, on_step=on_step)
+
+    def why(self, user: Any, item: Any = None) -> Reason | tuple[Reason, ...]:
+        """Explain why an item is in a user's list; without an item, explain every item of the list.
+
+        Args:
+            user: Id of the user.
+            item: Id of an item of the list.
+        """
+        rule = self._rule()
+        if item is None:
+            return why_list(self.scenario, rule, user)
+        return why(self.scenario, rule, user, item)
+
+    def why_not(self, user: Any, item: Any) -> ReasonNot:
+        """Explain why an item is not in a user's list."""
+        return why_not(self.scenario, self._rule(), user, item)
+
+    def what_if(self, user: Any, **changes: Any) -> WhatIf:
+        """Run the rule again after a change.
+
+        Args:
+            user: Id of the user.
+            **changes: without=ITEM, ban=CATEGORY, price=NUMBER or seen=ITEM, as in :func:`recprism.explain.what_if`.
+        """
+        return what_if(self.scenario, self._rule(), user, **changes)
+
+    @property
+    def dials(self) -> Dials:
+        """The named weights of each user.
+
+        Raises:
+            InputError: If the result has none, because it is served by other vectors or the items have no categories.
+        """
+        if self.found.dials is None:
+            raise InputError(f"this result is served by {self.found.into} and has no dials; pass into='dials'")
+        return self.found.dials
+
+    def steer(self, user: Any, **settings: float) -> Steered:
+        """Set dials for one user, and rank the user's list again; the result itself does not change.
+
+        Args:
+            user: Id of the user.
+            **settings: Name of a category=share of the user's score range to add, from -1 to 1. Names with blanks are
+                passed as ``**{"Film noir": 0.2}``.
+        """
+        return steer(self.scenario, self.found, user, settings)
+
+    def _require_changed(self) -> None:
         if not self.found.is_changed:
             raise InputError("nothing was certified, so the lists did not change and there is nothing to explain")
-        single = user is not None or item is not None
-        asked = Question.about(
-            self.found,
-            objective,
-            axes=axes,
-            part=part or self.scenario.part,
-            draws=0 if single else draws,
-            seed=seed,
-        )
-        explained = self._once((asked, top), lambda: self._explain(asked, top, on_step))
-        if user is not None:
-            return view_user(explained.explanation, explained.evaluator, _plain_id(user), top=top)
-        if item is not None:
-            return view_item(explained.explanation, _plain_id(item), top=top)
-        return explained.explanation
 
-    def _once(self, key: tuple[Question, int], make: Callable[[], Explained]) -> Explained:
-        if key not in self._explained:
-            self._explained[key] = make()
-        return self._explained[key]
-
-    def _explain(self, asked: Question, top: int, on_step: ProgressCallback | None) -> Explained:
-        case = self.scenario
-        labels = Labels.of(case.subtopics, popularity=case.split.train.col_counts)
-        return explain_result(self.found, case.split, case.subtopics, asked, labels=labels, top=top, on_step=on_step)
+    def _rule(self) -> Rule:
+        self._require_changed()
+        if self.found.rule is None:
+            raise InputError("no rule made these lists; reasons are for results within a budget")
+        return self.found.rule
 
     def export(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the vectors to serve into one file.
@@ -195,11 +199,6 @@ class Result(Displayed):
         if found.certificate is not None:
             facts["certified"] = found.is_changed
         return facts
-
-
-def _plain_id(given: Any) -> Any:
-    """Return an id that JSON can hold: ids of an array are NumPy scalars."""
-    return given.item() if isinstance(given, np.generic) else given
 
 
 def _arrays(factors: Factors) -> dict[str, NDArray[Any]]:

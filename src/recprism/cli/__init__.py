@@ -17,10 +17,10 @@ from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
 from recprism.cli.deploy import check, experiment, export, interleave, monitor, refit
-from recprism.cli.diversity import audit, diversify, explain
+from recprism.cli.diversity import audit, dials, diversify, explain, steer
 from recprism.cli.model import evaluate, import_vectors, recommend, runs, train
 from recprism.cli.pages import report, studio
-from recprism.cli.paper import adjust, compare, erase, frontier, reproduce, search
+from recprism.cli.paper import compare, erase, frontier, reproduce, search
 from recprism.cli.start import data, demo, doctor, features
 from recprism.data._files import refusal
 from recprism.errors import RecprismError
@@ -34,10 +34,15 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "recommend": recommend.recommend,
         "runs": runs.runs,
     },
-    "Diversity": {"audit": audit.audit, "diversify": diversify.diversify, "explain": explain.explain},
+    "Diversity": {
+        "audit": audit.audit,
+        "diversify": diversify.diversify,
+        "explain": explain.explain,
+        "dials": dials.dials,
+        "steer": steer.steer,
+    },
     "Paper": {
         "search": search.search,
-        "adjust": adjust.adjust,
         "erase": erase.erase,
         "compare": compare.compare,
         "frontier": frontier.frontier,

@@ -240,13 +240,12 @@ COMMANDS: dict[str, Options] = {
         (_of_run_or_file("goal guard confidence show executor", f"columns {LIST_FILES}"), BY_COLUMN),
     ),
     "explain": Options(
-        "run_directory user goal axes top part name as_json",
+        "lists as_json",
         (
-            _with("--user", "user", otherwise="item"),
-            _either(
-                lambda it: not _has(it, "user", "item"), "for the whole run", "draws seed", "for a single user or item"
-            ),
-            _either(lambda it: it["draws"] > 0, "with --draws above 0", "seed", "with --draws 0"),
+            _with("--lists", "lists", "base run scores columns", otherwise="run_directory user name"),
+            _with("--user", "user", "item why_not what_if", otherwise="draws seed"),
+            _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part"),
+            BY_COLUMN,
         ),
     ),
     "search": Options(

@@ -103,7 +103,7 @@ Metrics = Annotated[
         show_default="a dozen at 10",
     ),
 ]
-Draws = Annotated[int, typer.Option(help="Draws of each control; 0 runs none, and no factor is named.", min=0)]
+Draws = Annotated[int, typer.Option(help="Draws of each control; 0 runs none.", min=0)]
 Guards = Annotated[
     list[str] | None,
     typer.Option(

@@ -17,7 +17,7 @@ from recprism.explain.factors.explanation import Explanation, Row
 from recprism.explain.factors.views import Swap, view_user
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
 from recprism.runs._catalogue import Catalogue, State, places
-from recprism.runs.jobs.explain import explain_run
+from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
 
 ERASURE_DRAWS = 5
@@ -35,7 +35,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         tell: Receives progress.
     """
     tell("controls", 0, 1)
-    found = explain_run(run, part=part, draws=draws, seed=seed, on_step=tell)
+    found = explain_factors(run, part=part, draws=draws, seed=seed, on_step=tell)
     explanation, evaluator = found.explanation, found.evaluator
     short = replace(evaluator, metrics=(explanation.objective, explanation.cost))
     erasure = erase(

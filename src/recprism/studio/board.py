@@ -8,7 +8,7 @@ from recprism.errors import InputError
 from recprism.explain.factors import _sentences as sentences
 from recprism.explain.factors.explanation import Row
 from recprism.models import Factors
-from recprism.runs.jobs.explain import explain_run
+from recprism.runs.jobs.factors import explain_factors
 from recprism.studio import schemas
 from recprism.studio.view import View
 
@@ -28,7 +28,7 @@ class Board:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        found = explain_run(view.run, draws=0)
+        found = explain_factors(view.run, draws=0)
         self.explanation = found.explanation
         self.evaluator = replace(found.evaluator, metrics=tuple(found.explanation.base))
         self.rows = (*self.explanation.directions, *self.explanation.factors)

@@ -1,13 +1,27 @@
-"""recprism explain: what changed in the lists, why, and the controls."""
+"""recprism explain: why the lists are as they are, for all users, one user, or lists from files."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Draws, OwnGoal, Part, ResultName, Seed
+from recprism.cli._options import (
+    AsJson,
+    ColumnMap,
+    Draws,
+    ItemTable,
+    Part,
+    ResultName,
+    Seed,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+)
 from recprism.cli._output import (
     if_storable,
     next_step,
@@ -18,199 +32,336 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, finite_number
 from recprism.data.shares import percent
+from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.explain.factors.explanation import Explanation
-    from recprism.explain.factors.views import ItemView, UserView
+    from recprism.explain.accounting import Account
+    from recprism.explain.choice.model import ChoiceModel
+    from recprism.explain.reasons import Reason, WhatIf
     from recprism.runs.run import Run
 
-BAR = 20
+FORM = "without=ITEM, ban=CATEGORY, price=NUMBER or seen=ITEM"
+LISTS = "Lists from files"
 
 
 def explain(
-    run_directory: DiversifiedRun,
-    user: Annotated[str | None, typer.Option(help="Explain one user's list, swap by swap.", show_default=False)] = None,
-    item: Annotated[
-        str | None, typer.Option(help="Explain one item: how it moved, and into how many lists.", show_default=False)
-    ] = None,
-    goal: OwnGoal = None,
-    axes: Annotated[
-        str | None,
-        typer.Option(
-            help="Axes of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
-            show_default="svd; raw for named features",
+    run_directory: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run that `diversify`, `refit` or `search` has changed.",
+            show_default=False,
         ),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many factors and directions to show.", min=1)] = 5,
+    user: Annotated[str | None, typer.Option(help="Explain one user's list, item by item.", show_default=False)] = None,
+    item: Annotated[
+        str | None, typer.Option(help="With --user: why this item is in the list.", show_default=False)
+    ] = None,
+    why_not: Annotated[
+        str | None,
+        typer.Option("--why-not", metavar="ITEM", help="With --user: why this item is not.", show_default=False),
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--what-if",
+            metavar="CHANGE",
+            help=f"With --user: run the rule again after a change, {FORM}. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    lists: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Explain lists of any method: user_id, item_id, rank.",
+            show_default=False,
+            rich_help_panel=LISTS,
+        ),
+    ] = None,
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The lists before, with the same columns.",
+            show_default="the best items by score",
+            rich_help_panel=LISTS,
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="A trained run with the scores, categories and histories.",
+            show_default=False,
+            rich_help_panel=LISTS,
+        ),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="user_id, item_id, score of the candidates, instead of a run.",
+            show_default=False,
+            rich_help_panel=LISTS,
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --scores: user_id, item_id of the users' history.",
+            show_default=False,
+            rich_help_panel=LISTS,
+        ),
+    ] = None,
+    items: ItemTable = None,
+    subtopics: SubtopicTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
     draws: Draws = 199,
     part: Part = "test",
     seed: Seed = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain what changed in the lists, and test the explanation.
+    """Explain why the lists are as they are, and test the explanation.
 
-    First the command shows how much of the change is plain promotion of some items. Then it compares the change with
-    its own values shuffled and with the best promotion of items. It names factors only if the change beats both.
+    The lists of `recprism diversify` follow a rule: relevance, plus a price for what the list lacks. The command shows
+    what the rule does over all users. A choice model then tests whether categories explain the choice on users that it
+    was not fitted on, next to the same model with shuffled categories.
 
-    Directions are the axes of the change; factors are the axes of the model. The value of each is the gain that is
-    lost when it alone is erased. The goal is any metric, with or without a cut, as in sc@20.
+    With --user, it gives the reason of every item of one list, from the rule itself. With --lists, it explains the
+    lists of any other method.
 
     Examples:
 
     - `recprism explain runs/x`
     - `recprism explain runs/x --user 17`
-    - `recprism explain runs/x --goal catalogue_coverage --axes varimax`
+    - `recprism explain runs/x --user 17 --why-not 318`
+    - `recprism explain runs/x --user 17 --what-if ban=Drama`
+    - `recprism explain --lists new.csv --base old.csv --run runs/x`
+    - `recprism explain --lists new.csv --scores scores.csv --items items.csv --subtopic-column genres`
     """
-    from recprism.runs.jobs.explain import explain_run
-    from recprism.runs.jobs.train import part_named
+    if lists is not None:
+        categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+        files = (items, subtopics, train, categories)
+        _explain_lists(run, lists, base, scores, files, columns, part, draws, seed, as_json)
+        return
+    if run_directory is None:
+        raise InputError("name a run, or lists with --lists FILE")
     from recprism.runs.run import Run
 
-    single = user is not None or item is not None
-    run = Run.open(run_directory, name)
+    found = Run.open(run_directory, name)
+    if user is None:
+        if item is not None or why_not is not None or what_if is not None:
+            raise InputError("--item, --why-not and --what-if are about one user's list; add --user ID")
+        _explain_run(found, draws, part, seed, as_json)
+        return
+    if sum(it is not None for it in (item, why_not, what_if)) > 1:
+        raise InputError("--item, --why-not and --what-if are separate questions; give one of them")
+    _explain_user(found, user, part, as_json, item=item, why_not=why_not, what_if=what_if)
+
+
+# -- all users --------------------------------------------------------------------------------------------------------
+
+
+def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> None:
+    from recprism.runs.jobs.explain import explain_run
+    from recprism.runs.jobs.train import part_named
+
     path = None
     with run.unchanged() as saving:
         with progress_of_steps() as on_step:
-            found = explain_run(
-                run,
-                goal,
-                axes=axes,
-                top=top,
-                draws=0 if single else draws,
-                part=part_named(part),
-                seed=seed,
-                on_step=on_step,
-            )
-        if not single:
-            with if_storable(), saving():
-                path = run.save_explanation({**found.explanation.to_dict(), "part": part, **found.kept})
-    if single:
-        view = _view(found, user, item, top)
-        checked = _on_file(run, found.explanation, part)
-        if as_json:
-            print_json({"run": str(run_directory), "checked": checked, **view.to_dict()})
-        else:
-            print_title(f"{run.argument}: what changed for {f'user {user}' if item is None else f'item {item}'}")
-            _print_view(view, checked, run.argument)
-        return
+            found = explain_run(run, part=part_named(part), draws=draws, seed=seed, on_step=on_step)
+        with if_storable(), saving():
+            path = run.save_explanation({**found.to_dict(), "part": part})
     if as_json:
-        print_json({"run": str(run_directory), "part": part, **found.explanation.to_dict()})
+        print_json({"run": str(run.path), "part": part, **found.to_dict()})
         return
-    print_title(f"{run.argument}: what changed in {found.explanation.objective}, on the {part} part")
-    _print(found.explanation)
+    print_title(f"{run.argument}: why the lists are as they are, for the {part} part")
+    for sentence in found.sentences():
+        print_sentence(sentence)
+    if found.account is not None:
+        _print_account(found.account)
+    if found.choice_model is not None:
+        _print_coefficients(found.choice_model)
     if path is not None:
         say(f"kept in {path}")
-    first = shlex.quote(str(found.explanation.change.base.user_ids[0]))
-    next_step(f"recprism explain {run.argument} --user {first}", f"recprism erase {run.argument}")
+    first = shlex.quote(str(run.factors().user_ids[0]))
+    others = f"recprism explain {run.argument} --user {first}" if found.rule else f"recprism erase {run.argument}"
+    next_step(others)
 
 
-def _view(found: Any, user: str | None, item: str | None, top: int) -> UserView | ItemView:
-    from recprism.explain.factors.views import view_item, view_user
-
-    if user is not None:
-        return view_user(found.explanation, found.evaluator, user, top)
-    return view_item(found.explanation, item, top)
-
-
-def _on_file(run: Run, explanation: Explanation, part: str) -> str:
-    """The stored verdict of the controls, if it answers the same question; single views do not run controls."""
-    kept = run.explanation()
-    asked = (explanation.objective, explanation.axes, part)
-    if kept is None or kept["verdict"] is None or (kept["objective"], kept["axes"], kept["part"]) != asked:
-        return f"Not checked against controls yet: run `recprism explain {run.argument}`. What follows is arithmetic."
-    return str(kept["verdict"]["sentence"])
-
-
-def _print(explanation: Explanation) -> None:
-    """Print the findings in words, then the figures; explanation.json and the report hold a sentence for each row."""
-    from recprism.explain.factors import _sentences as sentences
-
-    for line in sentences.found(explanation):
-        print_sentence(line)
+def _print_account(account: Account) -> None:
+    prices = account.prices
+    goals = tuple(account.rule.goals)
+    columns = (
+        "price",
+        *(f"{goal} gained" for goal in goals),
+        "relevance",
+        "users with other items",
+        "new items a list",
+    )
     rows = [
         (
-            name,
-            explanation.base[name],
-            explanation.after[name],
-            *map(_in_percent, (row.relative, row.bias_share, row.rest_share)),
+            f"{row.trade_off:g}",
+            *(f"{row.gains[goal]:+.4f}" for goal in goals),
+            f"{row.relevance_change:+.4f}",
+            percent(row.users_changed, ".0f", "%"),
+            f"{row.swaps:.2f}",
         )
-        for name, row in ((name, explanation.parts[name]) for name in explanation.base)
+        for row in prices
     ]
-    columns = ("metric", "before", "after", "change", "promotion alone", "the rest alone")
-    print_table(columns, rows, numeric=columns[1:])
-    if explanation.controls is not None:
-        _print_controls(explanation)
-    for title, rows_of in (("direction", explanation.directions), ("factor", explanation.factors)):
-        _print_rows(explanation, title, rows_of)
-    _print_ends(explanation)
-    for line in sentences.summary(explanation):
-        print_sentence(line)
-
-
-def _print_controls(explanation: Explanation) -> None:
-    assert explanation.controls is not None
-    rows = [(row["control"], row["objective"], row["cost"], row["p_value"]) for row in explanation.controls.rows()]
-    print_table(("", explanation.objective, explanation.cost, "p"), rows, numeric=(explanation.objective, "p"))
-
-
-def _print_rows(explanation: Explanation, title: str, rows: Any) -> None:
-    largest = max((row.size for row in rows), default=0.0)
+    print_table(columns, rows, numeric=columns)
+    columns = ("category", "of candidates", "base lists with it", "lists with it", *(f"gain of {it}" for it in goals))
     table = [
         (
-            row.label if not row.side or len(explanation.change.sides) == 1 else f"{row.label} ({row.side})",
-            "█" * round(BAR * row.size / largest) if largest else "",
-            row.words,
-            row.raised,
-            row.lowered,
-            _in_percent(explanation.taken_back(row.erased)),
+            row.category,
+            *(percent(it, ".0f", "%") for it in (row.candidates, row.base_lists, row.lists[-1])),
+            *(f"{row.gain[goal][-1]:+.4f}" for goal in goals),
         )
-        for row in rows
+        for row in account.categories
     ]
-    gain = f"takes back of {explanation.objective}"
-    print_table((title, "size", "name", "raised", "lowered", gain), table, numeric=("raised", "lowered", gain))
+    print_table(columns, table, numeric=columns[1:])
 
 
-def _print_ends(explanation: Explanation) -> None:
-    """Print the users that each direction concerns most, and the items that it raises and lowers for them."""
-    ends = [(row.label, explanation.ends(row.number, 3)) for row in explanation.directions]
-    rows = [(label, *(", ".join(map(str, end[name])) for name in ("users", "raises", "lowers"))) for label, end in ends]
-    print_table(("direction", "users it concerns most", "raises", "lowers"), rows)
-
-
-def _print_view(view: UserView | ItemView, checked: str, argument: str) -> None:
-    from recprism.explain.factors.views import UserView
-
-    if isinstance(view, UserView):
-        _print_swaps(view)
-    else:
-        print_sentence(f"{view.title}: came into {view.entered:,} lists, and left {view.left:,}.")
-        print_sentence(f"Its score changed by {view.promotion:+.4f} on average over all users.")
-    if view.factors:
-        print_table(("factor", "moved by"), view.factors, numeric=("moved by",))
-    print_table(("direction", "name", "times the usual"), view.directions, numeric=("times the usual",))
-    print_sentence(checked)
-    next_step(f"recprism explain {argument}")
-
-
-def _print_swaps(view: UserView) -> None:
-    def parts(swap: Any) -> str:
-        return ", ".join(f"{part.label} {part.amount:+.3f}" for part in swap.parts)
-
-    metrics = [name for name in (view.swaps[0].effects if view.swaps else ()) if not name.startswith("recall")]
+def _print_coefficients(model: ChoiceModel) -> None:
+    columns = ("choice model", "standardised", "standard error", "worth in score")
     rows = [
-        (
-            *(f"{swap.came} ({swap.rank_in})", f"{swap.went} ({swap.rank_out})", f"{swap.rise:+.3f}"),
-            *(f"{swap.promotion:+.3f}", parts(swap)),
-            *(f"{swap.effects[name]:+.3f}" for name in metrics),
-        )
-        for swap in view.swaps
+        (it.feature, f"{it.standardised:+.2f}", f"{it.error:.2f}", percent(it.worth, "+.1f", "%"))
+        for it in model.coefficients
     ]
-    columns = ("came (rank)", "went (rank)", "rise", "promotion", "largest parts", *metrics)
-    print_table(columns, rows, numeric=("rise", "promotion", *metrics))
-    if not rows:
-        print_sentence("Nothing came into this user's list, and nothing went out.")
+    print_table(columns, rows, numeric=columns[1:])
 
 
-def _in_percent(share: float | None) -> str:
-    return percent(share, "+z.0f", "%")
+# -- one user ---------------------------------------------------------------------------------------------------------
+
+
+def _explain_user(
+    run: Run,
+    user: str,
+    part: str,
+    as_json: bool,
+    *,
+    item: str | None,
+    why_not: str | None,
+    what_if: Sequence[str] | None,
+) -> None:
+    from recprism.runs.jobs.reasons import reasons_of
+    from recprism.runs.jobs.train import part_named
+
+    about = reasons_of(run, user, part=part_named(part))
+    name: Callable[[Any], str] = about.name
+    if why_not is not None:
+        refused = about.why_not(why_not)
+        _print_one(as_json, run, about.note, refused, (refused.sentence(name), refused.for_users(name)))
+    elif item is not None:
+        reason = about.why(item)
+        _print_one(as_json, run, about.note, reason, (reason.sentence(name), reason.for_users(name)))
+        if not as_json:
+            _print_parts(reason, name)
+    elif what_if is not None:
+        other = about.what_if(**_changes(what_if))
+        _print_one(as_json, run, about.note, other, (other.sentence(name),))
+        if not as_json:
+            _print_change(other, name)
+    else:
+        reasons = about.why_list()
+        if as_json:
+            found = [{**it.to_dict(), "sentence": it.sentence(name), "for_users": it.for_users(name)} for it in reasons]
+            print_json({"run": str(run.path), "user": user, "note": about.note, "reasons": found})
+            return
+        print_title(f"{run.argument}: why these items, for user {user}")
+        rows = [
+            (it.place, name(it.item), it.rank, "new" if it.newcomer else "stayed", it.for_users(name)) for it in reasons
+        ]
+        print_table(("place", "item", "rank by relevance", "", "reason"), rows, numeric=("place", "rank by relevance"))
+        if about.note:
+            print_sentence(about.note)
+        first = next((it for it in reasons if it.newcomer), reasons[0])
+        next_step(f"recprism explain {run.argument} --user {shlex.quote(user)} --item {shlex.quote(str(first.item))}")
+
+
+def _print_one(as_json: bool, run: Run, note: str | None, found: Any, sentences: Sequence[str]) -> None:
+    if as_json:
+        print_json({"run": str(run.path), "note": note, **found.to_dict(), "sentences": list(sentences)})
+        return
+    for sentence in sentences:
+        print_sentence(sentence)
+    if note:
+        print_sentence(note)
+
+
+def _print_parts(reason: Reason, name: Callable[[Any], str]) -> None:
+    """Print what the item adds, and the difference from the runner-up and the replaced item, part by part."""
+    others = {f"against {name(it.item)}": it.parts for it in (reason.replaced, reason.runner_up) if it is not None}
+    columns = {"adds to the list": reason.adds or {}, **others}
+    parts = [part for part in next(iter(columns.values())) if any(of.get(part) for of in columns.values())]
+    rows = [(part, *(f"{of.get(part, 0.0):+.4f}" for of in columns.values())) for part in parts]
+    rows.append(("together", *(f"{sum(of.values()):+.4f}" for of in columns.values())))
+    print_table(("part of the objective", *columns), rows, numeric=tuple(columns))
+
+
+def _print_change(found: WhatIf, name: Callable[[Any], str]) -> None:
+    pairs = zip(found.before, found.after, strict=False)
+    rows = [(at + 1, *(name(it) for it in pair)) for at, pair in enumerate(pairs)]
+    print_table(("place", "before", "after"), rows, numeric=("place",))
+
+
+def _changes(words: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for word in words:
+        key, sign, value = word.partition("=")
+        if not sign or not value or key not in ("without", "ban", "price", "seen"):
+            raise InputError(f"--what-if {word}: write {FORM}")
+        if key in found:
+            raise InputError(f"--what-if {key} is given twice; give it once")
+        found[key] = finite_number(value, f"--what-if {word}", FORM) if key == "price" else value
+    return found
+
+
+# -- lists from files -------------------------------------------------------------------------------------------------
+
+
+def _explain_lists(
+    run_directory: Path | None,
+    lists: Path,
+    base: Path | None,
+    scores: Path | None,
+    files: tuple[Any, ...],
+    columns: list[str] | None,
+    part: str,
+    draws: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    from recprism.runs.jobs.explain_lists import explain_lists_of_run, explain_lists_with_scores
+    from recprism.runs.jobs.list_files import SideFiles
+    from recprism.runs.jobs.train import part_named
+    from recprism.runs.run import Run
+
+    if (run_directory is None) == (scores is None):
+        raise InputError("--lists needs a run with --run RUN, or scores with --scores FILE; give one of the two")
+    mapped = column_map(columns, (*LIST_COLUMNS, "score"))
+    with progress_of_steps() as on_step:
+        if run_directory is not None:
+            run = Run.open(run_directory)
+            found = explain_lists_of_run(
+                lists, base, run, part=part_named(part), columns=mapped, draws=draws, seed=seed, on_step=on_step
+            )
+        else:
+            items, subtopics, train, categories = files
+            side = SideFiles(None, train, subtopics, items, categories, columns=mapped)
+            found = explain_lists_with_scores(lists, base, scores or "", side, draws=draws, seed=seed, on_step=on_step)
+    if as_json:
+        print_json({"lists": str(lists), "choice_model": found.to_dict()})
+        return
+    print_title(f"{lists}: what explains these lists")
+    for sentence in (*found.model.sentences(), *found.notes):
+        print_sentence(sentence)
+    _print_coefficients(found.model)

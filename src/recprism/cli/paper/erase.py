@@ -79,7 +79,7 @@ def erase(
     spoken_of = shown_features(everything[-1], counts)
     print_title(f"{run.argument}: what is left of the gain in {found.objective}, on the {part} part")
     _print(found, everything if curve else spoken_of, spoken_of[0])
-    next_step(f"recprism adjust {run.argument} -f 0=0", f"recprism evaluate {run.argument}")
+    next_step(f"recprism explain {run.argument}", f"recprism evaluate {run.argument}")
 
 
 def _numbers(words: str) -> list[int]:

@@ -95,7 +95,9 @@ def fill_features(
     vectors = np.zeros((n_concepts, lists.shape[1]))
     known, gains = np.full((n_concepts, n_levels), -1), np.zeros((n_concepts, n_levels))
     counts = np.arange(lists.shape[1] + 1)
-    room = np.log2((counts + 2) / (counts + 1))  # what one more item adds to a concept that so many have; 1 for the first
+    room = np.log2(
+        (counts + 2) / (counts + 1)
+    )  # what one more item adds to a concept that so many have; 1 for the first
     user = -1
     for s in range(len(slots)):
         u, place = slots[s, 0], slots[s, 1]

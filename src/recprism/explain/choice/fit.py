@@ -15,7 +15,17 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.choice._likelihood import Logit
-from recprism.explain.choice._places import FEATURES, PLAIN, SCORES, Array, ConceptRows, IntArray, Places, Slots, check_lists
+from recprism.explain.choice._places import (
+    FEATURES,
+    PLAIN,
+    SCORES,
+    Array,
+    ConceptRows,
+    IntArray,
+    Places,
+    Slots,
+    check_lists,
+)
 from recprism.explain.choice.model import ChoiceModel, ShuffledConcepts, describe
 from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.ranking._threads import share_work

@@ -2,8 +2,8 @@ from recprism.runs.jobs.diversify import Effect as Effect
 from recprism.runs.jobs.diversify import diversify_within as diversify_within
 from recprism.runs.jobs.erasure import ErasureReport as ErasureReport
 from recprism.runs.jobs.erasure import erase_run as erase_run
-from recprism.runs.jobs.explain import ExplainedRun as ExplainedRun
-from recprism.runs.jobs.explain import explain_run as explain_run
+from recprism.runs.jobs.factors import ExplainedFactors as ExplainedFactors
+from recprism.runs.jobs.factors import explain_factors as explain_factors
 from recprism.runs.jobs.imported import aligned as aligned
 from recprism.runs.jobs.imported import run_from_factors as run_from_factors
 from recprism.runs.jobs.list_files import ListAudit as ListAudit

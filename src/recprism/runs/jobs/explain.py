@@ -1,90 +1,134 @@
-"""Explaining a run: its change, under its own data, with everything that the run knows about items."""
+"""Explains the lists of a run: the account of its rule, and how far a choice model explains what was chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
+import numpy as np
+from numpy.typing import NDArray
 
+from recprism._display import Displayed
 from recprism._log import phase
+from recprism.budget.diversified import Diversified
+from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
-from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
-from recprism.explain.factors.checks import Question, explain_result
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.explanation import Explanation
-from recprism.explain.factors.naming import Labels
-from recprism.runs._catalogue import titles_of
-from recprism.runs._control_cache import cache_key, kept_checks, to_keep
+from recprism.data.split import Part
+from recprism.explain.accounting import Account, account
+from recprism.explain.choice.fit import DRAWS, fit_choice_model
+from recprism.explain.choice.model import ChoiceModel
+from recprism.rerank.features import subtopic_probabilities
+from recprism.rerank.rule import Rule
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+CANDIDATES = 200
 
 
-@dataclass(frozen=True, eq=False)
-class ExplainedRun:
-    """The explanation of a run.
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedRun(Displayed):
+    """Why the lists of a run are as they are.
 
     Attributes:
-        explanation: What the change did.
-        evaluator: Looks at single users.
-        kept: What explanation.json holds in addition, so that the controls serve once more.
+        into: What serves the lists.
+        rule: What makes the lists; None if players found a change of vectors.
+        account: What the rule does over all users; None without a rule.
+        held: Share of users whose served list is the one of the rule, as a set; None without a rule.
+        choice_model: How far one choice model for all users explains the lists; None without categories.
 
     Stability: provisional.
     """
 
-    explanation: Explanation
-    evaluator: Evaluator
-    kept: Mapping[str, Any]
+    into: str
+    rule: Rule | None
+    account: Account | None
+    held: float | None
+    choice_model: ChoiceModel | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "into": self.into,
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "held": self.held,
+            "account": None if self.account is None else self.account.to_dict(),
+            "choice_model": None if self.choice_model is None else self.choice_model.to_dict(),
+        }
+
+    def sentences(self) -> list[str]:
+        """Say what makes the lists, how many are served as such, and whether that explains them."""
+        said = []
+        if self.rule is not None:
+            prices = ", ".join(f"{price:.3f} per unit of {goal}" for goal, price in self.rule.prices.items())
+            said.append(f"The lists follow a rule: relevance, plus a price for what the list lacks ({prices}).")
+            if self.held is not None and self.held < 1:
+                said.append(f"The {self.into} return the list of the rule for {self.held:.1%} of the users.")
+        else:
+            said.append("Players found a change of vectors; there is no rule that made these lists.")
+        if self.account is not None:
+            said.append(self.account.sentence())
+        return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
 
 
 @phase("explaining", __name__)
 def explain_run(
-    run: Run,
-    objective: str | None = None,
-    *,
-    axes: str | None = None,
-    top: int = 5,
-    draws: int = 199,
-    part: Part = "test",
-    seed: int = 0,
-    on_step: ProgressCallback | None = None,
+    run: Run, *, part: Part = "test", draws: int = DRAWS, seed: int = 0, on_step: ProgressCallback | None = None
 ) -> ExplainedRun:
-    """Explain what a run's change did.
+    """Explain the lists of a run.
 
     Args:
         run: A diversified run.
-        objective: The metric whose gain is explained; the run's own goal by default.
-        axes: The axes that factors are named on.
-        top: How many factors are spelled out.
-        draws: Of each control. 0 runs no controls. Controls that explanation.json holds for just this question are
-            not run again.
-        part: The part that judges.
-        seed: Of the draws.
-        on_step: Receives the progress of the controls.
+        part: The part that the lists are made for.
+        draws: Draws of each shuffle of categories; 0 runs none.
+        seed: Of the choice model.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If the run has no result.
 
     Stability: provisional.
     """
-    found, split, subtopics = run.diversified(), run.split(), run.subtopics()
-    asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed)
-    key = cache_key(run, found, asked)
-    explained = explain_result(
-        found,
-        split,
-        subtopics,
-        asked,
-        labels=labels_of(run.items(), split, subtopics),
-        titles=titles_of(run.items()),
-        checks=kept_checks(run, key) if draws else None,
-        top=top,
+    found, scenario = run.diversified(), scenario_of(run, part)
+    return explain_found(found, scenario, draws=draws, seed=seed, on_step=on_step)
+
+
+def explain_found(
+    found: Diversified,
+    scenario: Scenario,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    on_step: ProgressCallback | None = None,
+) -> ExplainedRun:
+    """Explain a result in its scenario; arguments and result are those of :func:`explain_run`."""
+    lists = scenario.rank(found.model)[0]
+    own = found.rule
+    return ExplainedRun(
+        into=found.into,
+        rule=own,
+        account=None if own is None else account(scenario, own),
+        held=None if own is None else _share_of_equal_sets(lists, scenario.rank(own)[0]),
+        choice_model=_choice_model(scenario, lists, draws, seed, on_step) if len(scenario.subtopics) else None,
+    )
+
+
+def _choice_model(
+    scenario: Scenario, lists: NDArray[np.int64], draws: int, seed: int, on_step: ProgressCallback | None
+) -> ChoiceModel:
+    items, scores = (array[:, :CANDIDATES] for array in scenario.candidates)
+    return fit_choice_model(
+        items,
+        scores,
+        scenario.base_lists,
+        lists,
+        scenario.subtopics,
+        history=subtopic_probabilities(scenario.seen, scenario.subtopics),
+        popularity=scenario.split.train.col_counts,
+        draws=draws,
+        seed=seed,
         on_step=on_step,
     )
-    return ExplainedRun(explained.explanation, explained.evaluator, to_keep(explained.checks, key))
 
 
-def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:
-    """Return what factors can be named by: categories, popularity, and the years of items if they are known."""
-    year = None
-    if "year" in items.columns and items["year"].dtype.is_numeric():
-        year = items["year"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return Labels.of(subtopics, popularity=split.train.col_counts, year=year)
+def _share_of_equal_sets(lists: NDArray[np.int64], others: NDArray[np.int64]) -> float:
+    return float((np.sort(lists, 1) == np.sort(others, 1)).all(1).mean())

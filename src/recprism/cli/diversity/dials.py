@@ -1,0 +1,87 @@
+"""recprism dials: the named weights of each user, and how far they carry the lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import AsJson, DiversifiedRun, Part, ResultName
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
+from recprism.data.shares import percent
+
+SHOWN = 20
+
+
+def dials(
+    run_directory: DiversifiedRun,
+    user: Annotated[str | None, typer.Option(help="Show the dials of one user.", show_default=False)] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Solve again so that the order of the lists is kept, too.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.", show_default=False),
+    ] = None,
+    part: Part = "test",
+    name: ResultName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the dials: a few named weights per user that make an inner product return the lists.
+
+    score = user . item + weights . categories. The command prints how many lists come back from the weights alone, and
+    how much of the gain. Weights are shares of the user's score range.
+
+    Examples:
+
+    - `recprism dials runs/x`
+    - `recprism dials runs/x --user 17`
+    - `recprism dials runs/x -o dials.csv`
+    """
+    from recprism.runs._tables import require_table_name, write_table
+    from recprism.runs.jobs.dials import UNIT, dials_of
+    from recprism.runs.jobs.train import part_named
+    from recprism.runs.run import Run
+
+    require_table_name(output)
+    run = Run.open(run_directory, name)
+    found = dials_of(run, part=part_named(part), ordered=ordered)
+    frame = found.dials.to_frame()
+    if user is not None:
+        frame = frame.filter(frame["user"].cast(str) == user)
+    if output is not None:
+        write_table(frame, output)
+    if as_json:
+        own = {} if user is None else {"dials": frame.to_dicts()}
+        print_json({"run": str(run.path), "part": part, **found.to_dict(), **own})
+        return
+    if user is not None:
+        print_title(f"{run.argument}: the dials of user {user}")
+        table = [
+            (row["concept"], f"{row['weight']:.4f}", percent(row["share"], ".1f", "%")) for row in frame.to_dicts()
+        ]
+        print_table(("dial", "weight", UNIT), table, numeric=("weight", UNIT))
+        if not table:
+            print_sentence("All dials of this user are 0: the list is that of the trained model.")
+    else:
+        print_title(f"{run.argument}: a few named weights per user, for the {part} part")
+        print_sentence(found.dials.sentence())
+        counted = frame.group_by("concept").len().join(frame.group_by("concept").mean(), on="concept")
+        table = [
+            (row["concept"], row["len"], percent(row["share"], ".1f", "%"))
+            for row in counted.sort("len", "concept", descending=[True, False]).head(SHOWN).to_dicts()
+        ]
+        print_table(("dial", "users", f"mean {UNIT}"), table, numeric=("users", f"mean {UNIT}"))
+        facts = found.to_dict()
+        words = {
+            "lists_held": "changed lists that the weights return",
+            "explained_swaps": "new items that the weights bring in",
+            "explained_gain": f"gain of {found.objective} that the weights reach",
+            "ndcg_change": "change of ndcg@10 with the weights",
+            "wanted_ndcg_change": "change of ndcg@10 with the lists of the rule",
+        }
+        print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
+    first = str(run.factors().user_ids[0]) if user is None else user
+    dial = found.dials.names[0]
+    next_step(f"recprism steer {run.argument} --user {first} --set '{dial}=+0.2'")

@@ -1,0 +1,67 @@
+"""recprism steer: set the dials of one user."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import AsJson, DiversifiedRun, ResultName
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli._values import finite_number, key_values
+
+FORM = "DIAL=SHARE, as in Animation=+0.2"
+
+
+def steer(
+    run_directory: DiversifiedRun,
+    user: Annotated[str, typer.Option(help="The user whose dials are set.", show_default=False)],
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="DIAL=SHARE",
+            help="A dial and the share of the user's score range to add, from -1 to 1, as in Animation=+0.2. "
+            "Repeatable.",
+        ),
+    ],
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the setting: all later lists of the user use it. 0 removes it.")
+    ] = False,
+    name: ResultName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set dials for one user, and show the list before and after.
+
+    The setting is added to the weights that `recprism diversify` found. Without --keep the run stays as it is.
+
+    Examples:
+
+    - `recprism steer runs/x --user 17 --set Animation=+0.2`
+    - `recprism steer runs/x --user 17 --set Drama=-0.1 --set War=0.1 --keep`
+    """
+    from recprism.runs._catalogue import titles_of
+    from recprism.runs.jobs.dials import steer_run
+    from recprism.runs.run import Run
+
+    run = Run.open(run_directory, name)
+    wanted = {
+        dial: finite_number(share, f"--set {dial}={share}", FORM)
+        for dial, share in key_values(settings, "--set").items()
+    }
+    found = steer_run(run, user, wanted, keep=keep)
+    if as_json:
+        print_json({"run": str(run.path), "kept": keep, **found.to_dict()})
+        return
+    own = ", ".join(f"{dial} {share:+g}" for dial, share in found.settings.items()) or "no dial"
+    print_title(f"{run.argument}: user {user} with {own}")
+    titles = titles_of(run.items())
+    rows = [
+        (at + 1, *(titles[it] if it >= 0 else "" for it in pair))
+        for at, pair in enumerate(zip(found.before, found.after, strict=True))
+    ]
+    print_table(("place", "before", "after"), rows, numeric=("place",))
+    figures = [(metric, *pair) for metric, pair in found.values.items()]
+    print_table(("metric", "before", "after"), figures, numeric=("before", "after"))
+    print_sentence("The setting is kept." if keep else "The setting is not kept; add --keep to keep it.")
+    next_step(f"recprism dials {run.argument} --user {user}")

@@ -1,0 +1,90 @@
+"""Explaining a run: its change, under its own data, with everything that the run knows about items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from recprism._log import phase
+from recprism.data.progress import ProgressCallback
+from recprism.data.split import Part, Split
+from recprism.data.subtopics import Subtopics
+from recprism.explain.factors.checks import Question, explain_result
+from recprism.explain.factors.evaluator import Evaluator
+from recprism.explain.factors.explanation import Explanation
+from recprism.explain.factors.naming import Labels
+from recprism.runs._catalogue import titles_of
+from recprism.runs._control_cache import cache_key, kept_checks, to_keep
+from recprism.runs.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedFactors:
+    """The explanation of a run.
+
+    Attributes:
+        explanation: What the change did.
+        evaluator: Looks at single users.
+        kept: What explanation.json holds in addition, so that the controls serve once more.
+
+    Stability: provisional.
+    """
+
+    explanation: Explanation
+    evaluator: Evaluator
+    kept: Mapping[str, Any]
+
+
+@phase("explaining", __name__)
+def explain_factors(
+    run: Run,
+    objective: str | None = None,
+    *,
+    axes: str | None = None,
+    top: int = 5,
+    draws: int = 199,
+    part: Part = "test",
+    seed: int = 0,
+    on_step: ProgressCallback | None = None,
+) -> ExplainedFactors:
+    """Explain what a run's change did.
+
+    Args:
+        run: A diversified run.
+        objective: The metric whose gain is explained; the run's own goal by default.
+        axes: The axes that factors are named on.
+        top: How many factors are spelled out.
+        draws: Of each control. 0 runs no controls. Controls that explanation.json holds for just this question are
+            not run again.
+        part: The part that judges.
+        seed: Of the draws.
+        on_step: Receives the progress of the controls.
+
+    Stability: provisional.
+    """
+    found, split, subtopics = run.diversified(), run.split(), run.subtopics()
+    asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed)
+    key = cache_key(run, found, asked)
+    explained = explain_result(
+        found,
+        split,
+        subtopics,
+        asked,
+        labels=labels_of(run.items(), split, subtopics),
+        titles=titles_of(run.items()),
+        checks=kept_checks(run, key) if draws else None,
+        top=top,
+        on_step=on_step,
+    )
+    return ExplainedFactors(explained.explanation, explained.evaluator, to_keep(explained.checks, key))
+
+
+def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:
+    """Return what factors can be named by: categories, popularity, and the years of items if they are known."""
+    year = None
+    if "year" in items.columns and items["year"].dtype.is_numeric():
+        year = items["year"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return Labels.of(subtopics, popularity=split.train.col_counts, year=year)
