@@ -37,9 +37,7 @@ class Logit:
         largest = np.abs(values[np.arange(len(slots.which)), :, slots.chosen]).max(0)
         return cls(slots, values, np.where(scale > 1e-7 * (1 + largest), scale, 0.0))
 
-    def fit(
-        self, rows: IntArray, allowed: IntArray, start: Array | None = None, *, enough: float = ENOUGH
-    ) -> Array:
+    def fit(self, rows: IntArray, allowed: IntArray, start: Array | None = None, *, enough: float = ENOUGH) -> Array:
         """Return ``(n_features,)`` coefficients that maximise the penalised likelihood of some slots.
 
         Args:

@@ -4,6 +4,9 @@ from recprism.runs.jobs.erasure import ErasureReport as ErasureReport
 from recprism.runs.jobs.erasure import erase_run as erase_run
 from recprism.runs.jobs.explain import ExplainedRun as ExplainedRun
 from recprism.runs.jobs.explain import explain_run as explain_run
+from recprism.runs.jobs.explain_lists import ListChoices as ListChoices
+from recprism.runs.jobs.explain_lists import explain_lists_of_run as explain_lists_of_run
+from recprism.runs.jobs.explain_lists import explain_lists_with_scores as explain_lists_with_scores
 from recprism.runs.jobs.imported import aligned as aligned
 from recprism.runs.jobs.imported import run_from_factors as run_from_factors
 from recprism.runs.jobs.list_files import ListAudit as ListAudit
