@@ -106,13 +106,7 @@ def fill_features(
             _compare(items[u], lists[u], row_of, indptr, indices, unit, vectors, similar, total, best, second)
         others, described = _hold_others(place, lists[u], row_of, indptr, indices, shares, held, amount)
         per_other = 1.0 / max(others, 1)
-        unchanged = 0.0  # calibration of an item without concepts, which leaves the list's distribution as it is
-        for c in range(n_concepts):
-            wanted = history[u, c]
-            if wanted > 0:
-                before[c] = np.log((1 - alpha) * amount[c] / (described + 1) + alpha * wanted)
-                unchanged += wanted * np.log((1 - alpha) * amount[c] / max(described, 1) + alpha * wanted)
-                unchanged -= wanted * before[c]
+        unchanged = _logarithms(history[u], amount, described, alpha, before)
         for a in range(n_alternatives[s]):
             at = alternatives[s, a]
             item = items[u, at]
@@ -147,6 +141,29 @@ def fill_features(
             out[s, 8, a] = new_match
             out[s, 9, a] = filling
             out[s, 10, a] = calibrated
+
+
+@compiled
+def _logarithms(wanted: Any, amount: Any, described: int, alpha: float, before: Any) -> float:
+    """Fill the logarithms of a list's distribution, as it is with one more item of other concepts.
+
+    Args:
+        wanted: ``(n_concepts,)`` shares of the user's history.
+        amount: ``(n_concepts,)`` the sum of shares in the other places.
+        described: Number of other items with concepts.
+        alpha: How much of the history is mixed in.
+        before: ``(n_concepts,)``, filled where the history is not 0.
+
+    Returns:
+        The calibration of an item without concepts, which leaves the distribution as it is.
+    """
+    unchanged = 0.0
+    for c in range(len(wanted)):
+        if wanted[c] > 0:
+            before[c] = np.log((1 - alpha) * amount[c] / (described + 1) + alpha * wanted[c])
+            without = np.log((1 - alpha) * amount[c] / max(described, 1) + alpha * wanted[c])
+            unchanged += wanted[c] * (without - before[c])
+    return unchanged
 
 
 @compiled
@@ -334,7 +351,7 @@ def _chances(values: Any, n: int, weights: Any, chance: Any, chosen: int) -> flo
         total += chance[a]
     for a in range(n):
         chance[a] /= total
-    return mine - np.log(total)
+    return float(mine - np.log(total))
 
 
 @compiled

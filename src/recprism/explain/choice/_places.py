@@ -65,14 +65,14 @@ class ConceptRows:
 
     @classmethod
     def of(cls, concepts: Subtopics | Incidence | Any) -> ConceptRows:
-        """Take subtopics, a binary matrix, or a dense matrix ``(n_items, n_concepts)`` of weights of at least 0."""
+        """Take subtopics, a sparse matrix (its entries count 1), or ``(n_items, n_concepts)`` weights of at least 0."""
         if isinstance(concepts, Subtopics):
             names, rows, weights = concepts.names, concepts.items, concepts.weights
         else:
             rows = Incidence.coerce(concepts, "concepts")
             names = tuple(str(number) for number in range(rows.n_cols))
-            given = isinstance(concepts, np.ndarray) and concepts.dtype != np.bool_
-            weights = concepts[rows.row_of_entry, rows.indices] if given else None
+            dense = None if isinstance(concepts, Incidence) or hasattr(concepts, "tocoo") else np.asarray(concepts)
+            weights = None if dense is None else dense[rows.row_of_entry, rows.indices]
         if not len(rows):
             raise InputError("no item has a concept, so concepts explain no list; pass categories of the items")
         weight = np.ones(len(rows)) if weights is None else weights.astype(np.float64)

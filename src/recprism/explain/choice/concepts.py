@@ -97,7 +97,7 @@ def concept_effects(
         rest = np.delete(everything, PLAIN + number)
         halves = zip(sample.halves, fitted, strict=True)
         without = sample.judge_across(logit, [logit.fit(rows, rest, start) for rows, start in halves])[0]
-        return np.bincount(sample.slots.which[:, 0], full - without)
+        return np.bincount(sample.slots.which[:, 0], full - without).astype(np.float64)
 
     losses = np.stack(share_work(lost, len(tested), 1), 1)
     p_values = sign_flip_test(losses, FLIPS, np.random.default_rng([seed, 3]))

@@ -204,7 +204,7 @@ def _explained(model: float, scores: float) -> float:
 
 def _interval(model: Array, scores: Array, user: IntArray, seed: int) -> tuple[float, float]:
     """Return the 95 % interval of the explained share, from users drawn with replacement."""
-    sums = np.stack([np.bincount(user, it) for it in (model, scores)], 1)
+    sums = np.stack([np.bincount(user, it) for it in (model, scores)], 1).astype(np.float64)
     means = bootstrap_means(sums, RESAMPLES, np.random.default_rng([seed, 1]))
     low, high = percentile_interval(1 - means[:, :1] / np.minimum(means[:, 1:], -1e-300), 0.95)
     return float(low[0]), float(high[0])

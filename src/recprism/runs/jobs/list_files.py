@@ -106,9 +106,9 @@ def audit_lists(
     reader.require_used()
     item_ids = _catalogue(lists, tables, [(str(side_files.items), about.items), (about.where, about.subtopics)])
     judged = [lists, tables["held_out"]] if missing == "zero" and "held_out" in tables else [lists]
-    user_ids = _all_ids([table["user_id"] for table in judged])
+    user_ids = all_ids([table["user_id"] for table in judged])
     user = positions(lists["user_id"], user_ids, what="user")
-    items = _as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
+    items = as_matrix(user, positions(lists["item_id"], item_ids), lists["rank"].to_numpy(), len(user_ids))
     pairs = {name: known_pairs(table, user_ids, item_ids, str(files[name])) for name, table in tables.items()}
     matrices = {name: found.matrix for name, found in pairs.items()}
     size_known = side_files.catalogue_size is not None or len(tables) > 0 or about.items is not None
@@ -176,7 +176,7 @@ def audit_against_run(
     """
     _require_missing(missing)
     lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()
-    items = _as_matrix(
+    items = as_matrix(
         positions(lists["user_id"], split.user_ids, what="user", where=str(path)),
         positions(lists["item_id"], split.item_ids, what="item", where=str(path)),
         lists["rank"].to_numpy(),
@@ -271,12 +271,10 @@ def _catalogue(
 ) -> NDArray[Any]:
     """Return every item that any of the files names, in order; ``about`` has files of items and their tables."""
     columns = [lists["item_id"], *(table["item_id"] for table in tables.values())]
-    return _all_ids(
-        [*columns, *(interpret_ids(table, "item_id", where) for where, table in about if table is not None)]
-    )
+    return all_ids([*columns, *(interpret_ids(table, "item_id", where) for where, table in about if table is not None)])
 
 
-def _all_ids(columns: Sequence[pl.Series]) -> NDArray[Any]:
+def all_ids(columns: Sequence[pl.Series]) -> NDArray[Any]:
     """Return every id of the columns once, in order."""
     alike = columns if len({column.dtype for column in columns}) == 1 else [it.cast(pl.String) for it in columns]
     return number_ids(pl.concat([column.rename("id") for column in alike]))[0]
@@ -290,7 +288,7 @@ def positions(ids: pl.Series, known: NDArray[Any], *, what: str = "item", where:
         raise InputError(f"{where}: {problem}") from None
 
 
-def _as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_users: int) -> NDArray[np.int64]:
+def as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_users: int) -> NDArray[np.int64]:
     """Return ``(n_users, longest list)`` item numbers, -1 in empty places."""
     matrix = np.full((n_users, int(rank.max()) + 1), -1, np.int64)
     matrix[user, rank] = item

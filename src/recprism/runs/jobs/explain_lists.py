@@ -1,0 +1,253 @@
+"""Explains lists from files by a choice model: lists of any re-ranker, of an editor, or from logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism.data._ids import known_positions
+from recprism.data._known_pairs import known_pairs
+from recprism.data._readers.tables import TableReader
+from recprism.data.datasets import read_item_files
+from recprism.data.frames import interpret_ids, numbers, subtopics_from_frame
+from recprism.data.incidence import Incidence
+from recprism.data.progress import ProgressCallback
+from recprism.data.split import Part
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.explain.choice.fit import DRAWS, fit_choice_model
+from recprism.explain.choice.model import ChoiceModel
+from recprism.rerank.features import subtopic_probabilities
+from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+CANDIDATES = 200
+SCORES = ("user_id", "item_id", "score")
+
+Lists = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ListChoices:
+    """A choice model of lists from files.
+
+    Attributes:
+        model: The model.
+        skipped: What was left out -> how many: rows of unknown users or items, and users without one of the lists.
+        notes: The same in sentences.
+
+    Stability: provisional.
+    """
+
+    model: ChoiceModel
+    skipped: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: those of the model, ``skipped`` and ``notes``."""
+        return {**self.model.to_dict(), "skipped": dict(self.skipped), "notes": list(self.notes)}
+
+
+def explain_lists_of_run(
+    path: str | Path,
+    base: str | Path | None,
+    run: Run,
+    *,
+    part: Part = "test",
+    columns: Mapping[str, str] | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+    on_step: ProgressCallback | None = None,
+) -> ListChoices:
+    """Explain a file of lists with the scores, categories and histories of a run.
+
+    The candidates are the 200 items with the best scores that the user has not seen before ``part``.
+
+    Args:
+        path: user_id, item_id, rank: the lists to explain.
+        base: The same columns: the lists before. None takes the lists of the run's model, equally long.
+        run: A trained run. Users and items unknown to it are counted and skipped.
+        part: The part that the lists were made for.
+        columns: Our column name -> the name in the files.
+        draws: Draws of each shuffle of categories.
+        seed: Of the choice model.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If a file cannot be read, or the lists cannot be explained.
+
+    Stability: provisional.
+    """
+    reader = TableReader(columns or {})
+    scenario = scenario_of(run, part)
+    found = _Lists.read(reader, path, base, scenario.split.user_ids, scenario.split.item_ids)
+    reader.require_used()
+    items, scores = (array[:, :CANDIDATES] for array in scenario.candidates)
+    return found.explain(items, scores, scenario.subtopics, scenario.seen, draws, seed, on_step)
+
+
+def explain_lists_with_scores(
+    path: str | Path,
+    base: str | Path | None,
+    scores: str | Path,
+    side_files: SideFiles,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    on_step: ProgressCallback | None = None,
+) -> ListChoices:
+    """Explain a file of lists with a file of scores and categories of the items; no model is needed.
+
+    The candidates of a user are the 200 items with the best scores in the file.
+
+    Args:
+        path: user_id, item_id, rank: the lists to explain.
+        base: The same columns: the lists before. None takes the best items by score, equally many.
+        scores: user_id, item_id, score: the candidates, those of the base lists included.
+        side_files: ``items`` with ``categories``, or ``subtopics``, say what the items are about. ``train`` adds the
+            users' history and the popularity of items. Other files are refused.
+        draws: Draws of each shuffle of categories.
+        seed: Of the choice model.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If a file cannot be read, no file has categories, or the lists cannot be explained.
+
+    Stability: provisional.
+    """
+    if side_files.held_out is not None or side_files.catalogue_size is not None:
+        raise InputError("a choice model uses no held-out items and no catalogue size; omit them")
+    reader = TableReader(side_files.columns)
+    table = reader.read(scores, required=SCORES)
+    about = read_item_files(reader, side_files.items, side_files.subtopics, side_files.categories)
+    if about.subtopics is None:
+        raise InputError(
+            "a choice model needs categories of the items; name an item table and its column of categories, or a "
+            "table item_id, subtopic"
+        )
+    ids = {name: interpret_ids(table, name, str(scores)) for name in ("user_id", "item_id")}
+    user_ids, item_ids = (all_ids([ids[name]]) for name in ("user_id", "item_id"))
+    found = _Lists.read(reader, path, base, user_ids, item_ids)
+    train = None if side_files.train is None else read_pairs(side_files.train, reader)
+    reader.require_used()
+    subtopics = subtopics_from_frame(about.subtopics, item_ids, where=about.where)
+    candidates = _candidates(ids, user_ids, item_ids, numbers(table, "score", str(scores)), str(scores))
+    seen = None if train is None else known_pairs(train, user_ids, item_ids, str(side_files.train)).matrix
+    return found.explain(*candidates, subtopics, seen, draws, seed, on_step)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """Lists of known users.
+
+    Attributes:
+        new: ``(n_users, k)`` item numbers, -1 in empty places and for users without one of the lists.
+        base: ``(n_users, k)``; None for the best candidates.
+        skipped: What was left out -> how many.
+    """
+
+    new: Lists
+    base: Lists | None
+    skipped: dict[str, int]
+
+    @classmethod
+    def read(
+        cls,
+        reader: TableReader,
+        path: str | Path,
+        base: str | Path | None,
+        user_ids: NDArray[Any],
+        item_ids: NDArray[Any],
+    ) -> _Lists:
+        """Read both files; rows with unknown ids and users without a base list are counted and left out."""
+        skipped: dict[str, int] = {}
+        new = _read_lists(reader, path, user_ids, item_ids, "new lists", skipped)
+        if base is None:
+            return cls(new, None, skipped)
+        before = _read_lists(reader, base, user_ids, item_ids, "base lists", skipped)
+        has_new, has_base = (new >= 0).any(1), (before >= 0).any(1)
+        skipped["users with a new list and no base list"] = int((has_new & ~has_base).sum())
+        skipped["users with a base list and no new list"] = int((has_base & ~has_new).sum())
+        new[~has_base] = -1
+        return cls(new, before, skipped)
+
+    def explain(
+        self,
+        candidates: NDArray[Any],
+        scores: NDArray[Any],
+        subtopics: Subtopics,
+        seen: Incidence | None,
+        draws: int,
+        seed: int,
+        on_step: ProgressCallback | None,
+    ) -> ListChoices:
+        """Fit the choice model; ``seen`` holds users x items of the history."""
+        base = candidates[:, : self.new.shape[1]] if self.base is None else self.base
+        model = fit_choice_model(
+            candidates,
+            scores,
+            base,
+            self.new,
+            subtopics,
+            history=None if seen is None else subtopic_probabilities(seen, subtopics),
+            popularity=None if seen is None else seen.col_counts,
+            draws=draws,
+            seed=seed,
+            on_step=on_step,
+        )
+        left_out = {what: count for what, count in self.skipped.items() if count}
+        notes = tuple(f"Left out: {count:,} {what}." for what, count in left_out.items())
+        return ListChoices(model, left_out, notes)
+
+
+def _read_lists(
+    reader: TableReader,
+    path: str | Path,
+    user_ids: NDArray[Any],
+    item_ids: NDArray[Any],
+    what: str,
+    skipped: dict[str, int],
+) -> Lists:
+    """Return ``(n_users, longest list)`` item numbers, and count rows with unknown ids."""
+    table = lists_of(reader.read(path, required=LISTS), str(path))
+    user, item = known_positions(table["user_id"], user_ids), known_positions(table["item_id"], item_ids)
+    skipped[f"rows of unknown users in the {what}"] = int(user.is_null().sum())
+    skipped[f"rows of unknown items in the {what}"] = int((item.is_null() & user.is_not_null()).sum())
+    both = user.is_not_null() & item.is_not_null()
+    if not both.any():
+        raise InputError(f"{path}: no row has a known user and a known item; the ids must be those of the scores")
+    rank = table["rank"].filter(both).to_numpy()
+    return as_matrix(user.filter(both).to_numpy(), item.filter(both).to_numpy(), rank, len(user_ids))
+
+
+def _candidates(
+    ids: Mapping[str, pl.Series], user_ids: NDArray[Any], item_ids: NDArray[Any], scores: NDArray[Any], where: str
+) -> tuple[Lists, NDArray[np.float64]]:
+    """Return ``(n_users, n)`` items and scores, best first, -1 and -inf in empty places."""
+    table = pl.DataFrame(
+        {
+            "user": known_positions(ids["user_id"], user_ids),
+            "item": known_positions(ids["item_id"], item_ids),
+            "score": scores,
+        }
+    )
+    twice = table.select("user", "item").is_duplicated()
+    if twice.any():
+        at = int(twice.arg_true()[0])
+        raise InputError(
+            f"{where}: user {ids['user_id'][at]!r} has item {ids['item_id'][at]!r} more than once; give one score each"
+        )
+    rank = pl.col("score").rank("ordinal", descending=True).over("user").cast(pl.Int64) - 1
+    best = table.with_columns(rank.alias("rank")).filter(pl.col("rank") < CANDIDATES)
+    user, place = best["user"].to_numpy(), best["rank"].to_numpy()
+    items = as_matrix(user, best["item"].to_numpy(), place, len(user_ids))
+    values = np.full(items.shape, -np.inf)
+    values[user, place] = best["score"].to_numpy()
+    return items, values

@@ -1,0 +1,127 @@
+"""Lists from files explained by a choice model: with a run, and with scores and categories alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recprism.data._categories import CategoryColumns
+from recprism.errors import InputError
+from recprism.explain import fit_choice_model
+from recprism.rerank import MMR, Optimal, subtopic_probabilities
+from recprism.runs import scenario_of
+from recprism.runs.jobs import SideFiles, explain_lists_of_run, explain_lists_with_scores
+from recprism.runs.run import Run
+
+K = 10
+
+
+def write_lists(path: Path, lists: np.ndarray, user_ids: Any, item_ids: Any) -> Path:
+    users, places = np.nonzero(lists >= 0)
+    items = np.asarray(item_ids)[lists[users, places]]
+    table = {"user_id": np.asarray(user_ids)[users].tolist(), "item_id": items.tolist(), "rank": places + 1}
+    pl.DataFrame(table).write_csv(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A run with optimal lists, lists of MMR on vectors, its own lists, and its scores in files."""
+    run, folder = trained_run(10, 16), tmp_path_factory.mktemp("lists")
+    scenario = scenario_of(run, "test")
+    items, scores = (array[:, :200] for array in scenario.candidates)
+    users, ids = scenario.split.user_ids, scenario.split.item_ids
+    lists = np.asarray(Optimal(trade_off=0.2)(items, scores, K, features=scenario.features))
+    vectors = np.asarray(MMR(trade_off=0.3)(items, scores, K, features=scenario.features))
+    made = {"new": lists, "vectors": vectors, "base": items[:, :K]}
+    paths = {name: write_lists(folder / f"{name}.csv", it, users, ids) for name, it in made.items()}
+    who = np.repeat(np.arange(len(items)), items.shape[1])
+    pairs = {"user_id": users[who].tolist(), "item_id": ids[items.ravel()].tolist(), "score": scores.ravel()}
+    pl.DataFrame(pairs).sample(fraction=1.0, shuffle=True, seed=0).write_csv(folder / "scores.csv")
+    genres = scenario.subtopics
+    named = ["|".join(genres.names[it] for it in genres.items.row(row)) for row in range(genres.items.n_rows)]
+    pl.DataFrame({"item_id": ids.tolist(), "genres": named}).write_csv(folder / "items.csv")
+    seen = scenario.seen
+    known = {"user_id": users[seen.row_of_entry].tolist(), "item_id": ids[seen.indices].tolist()}
+    pl.DataFrame(known).write_csv(folder / "train.csv")
+    return {"run": run, "scenario": scenario, "lists": lists, "folder": folder, **paths}
+
+
+def beside(files: dict[str, Any], **more: Any) -> SideFiles:
+    return SideFiles(items=files["folder"] / "items.csv", categories=CategoryColumns(("genres",), "|"), **more)
+
+
+def test_lists_of_a_run_are_explained_as_their_arrays_are(files: dict[str, Any]) -> None:
+    found = explain_lists_of_run(files["new"], files["base"], files["run"], draws=3)
+    scenario = files["scenario"]
+    items, scores = (array[:, :200] for array in scenario.candidates)
+    history = subtopic_probabilities(scenario.seen, scenario.subtopics)
+    about = {"history": history, "popularity": scenario.seen.col_counts, "draws": 3}
+    wanted = fit_choice_model(items, scores, items[:, :K], files["lists"], scenario.subtopics, **about)
+    assert found.model.to_dict() == wanted.to_dict()
+    assert found.model.explained > 0.95
+    assert (found.skipped, found.notes) == ({}, ())
+    assert explain_lists_of_run(files["new"], None, files["run"], draws=3).to_dict() == found.to_dict()
+
+
+def test_lists_with_scores_alone_are_explained_in_the_same_way(files: dict[str, Any]) -> None:
+    scores = files["folder"] / "scores.csv"
+    plain = explain_lists_with_scores(files["new"], files["base"], scores, beside(files), draws=3).model
+    assert plain.explained > 0.95
+    assert plain.shuffled_within is not None
+    assert "history" not in {it.feature for it in plain.coefficients}
+    train = files["folder"] / "train.csv"
+    full = explain_lists_with_scores(files["new"], None, scores, beside(files, train=train), draws=0).model
+    of_run = explain_lists_of_run(files["new"], files["base"], files["run"], draws=0).model
+    assert full.explained == pytest.approx(of_run.explained, abs=1e-3)
+    assert {it.feature for it in full.coefficients} == {it.feature for it in of_run.coefficients}
+
+
+def test_lists_diverse_in_vectors_are_not_explained(files: dict[str, Any]) -> None:
+    assert explain_lists_of_run(files["vectors"], files["base"], files["run"], draws=0).model.explained < 0.15
+
+
+def test_unknown_users_and_items_and_missing_lists_are_counted(files: dict[str, Any], tmp_path: Path) -> None:
+    new, base = (pl.read_csv(files[name], schema_overrides={"item_id": pl.String}) for name in ("new", "base"))
+    users = base["user_id"].unique(maintain_order=True)
+    more = pl.DataFrame({"user_id": [10**9] * 2 + [users[0]], "item_id": ["1", "2", "none"], "rank": [1, 2, 99]})
+    pl.concat([new, more.cast(new.schema)]).write_csv(tmp_path / "new.csv")
+    base.filter(~pl.col("user_id").is_in(users[:3].implode())).write_csv(tmp_path / "base.csv")
+    found = explain_lists_of_run(tmp_path / "new.csv", tmp_path / "base.csv", files["run"], draws=0)
+    assert found.skipped == {
+        "rows of unknown users in the new lists": 2,
+        "rows of unknown items in the new lists": 1,
+        "users with a new list and no base list": 3,
+    }
+    assert found.notes[0] == "Left out: 2 rows of unknown users in the new lists."
+    assert not set(found.model.users) & {0, 1, 2}
+
+
+def test_other_names_of_columns(files: dict[str, Any], tmp_path: Path) -> None:
+    pl.read_csv(files["new"]).rename({"user_id": "who"}).write_csv(tmp_path / "new.csv")
+    found = explain_lists_of_run(tmp_path / "new.csv", None, files["run"], columns={"user_id": "who"}, draws=0)
+    assert found.model.explained > 0.95
+
+
+def test_what_cannot_be_explained_is_refused(files: dict[str, Any], tmp_path: Path) -> None:
+    scores = files["folder"] / "scores.csv"
+    with pytest.raises(InputError, match="nothing to explain"):
+        explain_lists_of_run(files["base"], files["base"], files["run"])
+    with pytest.raises(InputError, match="needs categories of the items"):
+        explain_lists_with_scores(files["new"], files["base"], scores, SideFiles(items=files["folder"] / "items.csv"))
+    with pytest.raises(InputError, match="uses no held-out items"):
+        explain_lists_with_scores(files["new"], files["base"], scores, beside(files, catalogue_size=9))
+    with pytest.raises(InputError, match="no column 'score'"):
+        explain_lists_with_scores(files["new"], files["base"], files["base"], beside(files))
+    table = pl.read_csv(scores)
+    pl.concat([table, table[:1]]).write_csv(tmp_path / "twice.csv")
+    with pytest.raises(InputError, match="more than once; give one score each"):
+        explain_lists_with_scores(files["new"], files["base"], tmp_path / "twice.csv", beside(files))
+    pl.DataFrame({"user_id": ["x"], "item_id": ["y"], "rank": [1]}).write_csv(tmp_path / "foreign.csv")
+    with pytest.raises(InputError, match="no row has a known user and a known item"):
+        explain_lists_of_run(tmp_path / "foreign.csv", None, files["run"])
