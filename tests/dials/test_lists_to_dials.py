@@ -205,7 +205,7 @@ def optimal_lists(data: Dataset, n: int) -> tuple[Factors, NDArray[np.int64], In
     users = np.arange(n)
     exclude = split.seen_before("test").take_rows(users)
     candidates, scores = base.of_users(users).rank(100, exclude=exclude)
-    lists = Optimal(trade_off=0.1)(candidates, scores, 10, features=Features(subtopics=data.subtopics))
+    lists = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=data.subtopics))
     return base, np.asarray(lists, np.int64), exclude, users
 
 

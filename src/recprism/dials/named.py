@@ -201,7 +201,7 @@ def lists_to_dials(
     ordered: bool = False,
     demote: bool = False,
     margin: float = 1e-5,
-    rounding: float = 0.01,
+    rounding: float = 0.005,
     scales: tuple[float, float] = (0.9, 1.1),
 ) -> Dials:
     """Find the cheapest named weights per user under which ranking returns ``lists``.
