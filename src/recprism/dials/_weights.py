@@ -63,6 +63,42 @@ def rows_of(
     )
 
 
+def both_ways(rows: Rows) -> Rows:
+    """Return rows with each concept twice, the second time negated; the requirements stay the same."""
+    return rows._replace(
+        concepts=np.vstack([rows.concepts, -rows.concepts]),
+        of_group=np.hstack([rows.of_group, -rows.of_group]),
+        distance=2 * rows.distance,  # what the kernels compute from the doubled concepts
+        reach=2 * rows.reach,
+        rounding=rows.rounding / 2,
+    )
+
+
+def solve_with_demotion(
+    base: Factors, wanted: Wanted, rows: Rows, cost: NDArray[np.float64], chosen: NDArray[np.int64], demotion: float
+) -> WeightsAnswer:
+    """Find the weights of some rows; those that no weights of at least 0 hold may have weights below 0.
+
+    Args:
+        base: The recommender.
+        wanted: The lists.
+        rows: Concepts and requirements.
+        cost: Cost of each weight above 0, (n_rows, m).
+        chosen: The rows to solve, (n,).
+        demotion: Cost of a weight below 0.
+    """
+    first = solve(base, wanted, rows, cost, chosen)
+    signed = np.hstack([cost, np.full(cost.shape, demotion)])
+    second = solve(base, wanted, both_ways(rows), signed, chosen[~first.feasible[chosen]])
+    m = cost.shape[1]
+    return replace(
+        first,
+        weights=np.where(first.feasible[:, None], first.weights, second.weights[:, :m] - second.weights[:, m:]),
+        feasible=second.feasible,
+        proof=second.proof,
+    )
+
+
 def solve(
     base: Factors, wanted: Wanted, rows: Rows, cost: NDArray[np.float64], chosen: NDArray[np.int64]
 ) -> WeightsAnswer:

@@ -14,7 +14,7 @@ from recprism.data.concepts import Concepts
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.dials._wanted import Wanted, as_lists
-from recprism.dials._weights import rows_of, solve
+from recprism.dials._weights import rows_of, solve, solve_with_demotion
 from recprism.dials.result import Pairs, agreement, ranked
 from recprism.errors import InputError
 from recprism.models import COSINE, Factors
@@ -31,7 +31,7 @@ class Dials(Displayed):
 
     Attributes:
         concepts: The m named columns of the items.
-        weights: (n_users, m) float64, at least 0, in units of scores.
+        weights: (n_users, m) float64, in units of scores; below 0 for users of ``demote`` only.
         score_range: Largest minus smallest base score over the catalogue, (n_users,); 0 for users without weights.
         user_ids: (n_users,).
         users: The user of each list, (n_rows,) int64.
@@ -103,9 +103,9 @@ class Dials(Displayed):
 
     @property
     def dials_per_changed_user(self) -> float:
-        """The mean number of weights above 0 of users whose list changed."""
+        """The mean number of weights of users whose list changed."""
         changed = self.users[self.changed]
-        return float((self.weights[changed] > 0).sum(1).mean()) if len(changed) else 0.0
+        return float((self.weights[changed] != 0).sum(1).mean()) if len(changed) else 0.0
 
     def explained_gain(self, goal: Callable[[NDArray[np.int64]], ArrayLike]) -> float:
         """Compute which share of the gain of the wanted lists the weights reach; NaN if there is no gain.
@@ -173,7 +173,7 @@ class Dials(Displayed):
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per weight above 0: user, concept, weight, and its share of the user's score range."""
+        """Return one row per weight that is not 0: user, concept, weight, and its share of the user's score range."""
         import polars as pl
 
         from recprism.data._ids import id_series
@@ -199,8 +199,9 @@ def lists_to_dials(
     exclude: Incidence | Any | None = None,
     users: ArrayLike | None = None,
     ordered: bool = False,
+    demote: bool = False,
     margin: float = 1e-5,
-    rounding: float = 0.01,
+    rounding: float = 0.005,
     scales: tuple[float, float] = (0.9, 1.1),
 ) -> Dials:
     """Find the cheapest named weights per user under which ranking returns ``lists``.
@@ -220,6 +221,7 @@ def lists_to_dials(
         exclude: Items that cannot be recommended, such as seen items, (n_rows, n_items).
         users: The user of each list, (n_rows,), all distinct; by default row u belongs to user u.
         ordered: Also keep the order of each list.
+        demote: Allow weights below 0, at a cost of 2, for users whose list no weights of at least 0 hold.
         margin: How far a wanted item must score above other items. The unit is the standard deviation of the user's
             base scores over the catalogue.
         rounding: The same, for each unit of L1 distance between the concepts of two items, so that rounded vectors
@@ -247,7 +249,10 @@ def lists_to_dials(
     changed = np.flatnonzero((kept < 1) | (in_order < 1) if ordered else kept < 1)
     rows = rows_of(named.values.astype(np.float64), margin=margin, rounding=rounding, scales=scales, ordered=ordered)
     cost = np.where(named.newly_covered(wanted.lists, before), NEW, OLD)
-    answer = solve(base, wanted, rows, cost, changed)
+    if demote:
+        answer = solve_with_demotion(base, wanted, rows, cost, changed, OLD)
+    else:
+        answer = solve(base, wanted, rows, cost, changed)
     of_user = Dials(
         named,
         _per_user(answer.weights, wanted.users, base.n_users),

@@ -1,0 +1,92 @@
+"""Concepts of items: where the columns come from, what a list newly covers, and clusters that were planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recprism.data import Concepts, Subtopics
+from recprism.errors import InputError
+
+
+def test_subtopics_are_the_columns() -> None:
+    topics = Subtopics.from_pairs(np.array([0, 0, 2]), ["war", "drama", "war"], 3)
+    concepts = Concepts.from_subtopics(topics)
+    assert concepts.names == ("drama", "war") and set(concepts.kinds) == {"category"}
+    assert concepts.values.tolist() == [[1, 1], [0, 0], [0, 1]]
+
+
+def test_numbers_go_both_ways_on_a_scale_of_one() -> None:
+    concepts = Concepts.from_column("year", pl.Series([1990, None, 2010, 2000]))
+    assert concepts.names == ("year: high", "year: low") and concepts.kinds == ("numeric", "numeric")
+    assert concepts.values[:, 0].tolist() == [0, 0.5, 1, 0.5]
+    assert (concepts.values[:, 1] == -concepts.values[:, 0]).all()
+
+
+def test_text_and_lists_of_text_become_one_column_per_value() -> None:
+    plain = Concepts.from_column("maker", ["a", None, "b", "a"])
+    assert plain.names == ("maker: a", "maker: b") and plain.values.tolist() == [[1, 0], [0, 0], [0, 1], [1, 0]]
+    several = Concepts.from_column("tags", pl.Series([["x", "y"], [], ["y"]]))
+    assert several.names == ("tags: x", "tags: y") and several.values.tolist() == [[1, 1], [0, 0], [0, 1]]
+
+
+def test_popularity_is_logarithmic() -> None:
+    concepts = Concepts.from_popularity([0, 9, 99])
+    assert concepts.values[:, 0] == pytest.approx([0, 0.5, 1]) and concepts.kinds == ("popularity", "popularity")
+
+
+def test_what_a_list_newly_covers() -> None:
+    """A category where the list had none; a number where the range grows, upwards or downwards."""
+    category = Concepts.from_array([[1], [1], [0], [0]], ["war"], "category")
+    concepts = category.joined(Concepts.from_column("year", [1, 2, 3, 4]))
+    lists, base = [[0, 2], [3, -1], [1, 2]], [[1, 2], [2, 1], [2, 3]]
+    assert concepts.newly_covered(lists, base).tolist() == [
+        [False, False, True],  # year 1 is below the range 2 .. 3
+        [False, True, False],  # year 4 is above it
+        [True, False, True],
+    ]
+
+
+def test_support_counts_distinct_candidates() -> None:
+    concepts = Concepts.from_array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]], ["two", "one", "outside"], "category")
+    assert concepts.supported([[0, 1], [2, -1]], 1).names == ("two", "one")
+    assert concepts.supported([[0, 1, 2, 3], [0, 1, 2, 3]], 2).names == ("two",)
+
+
+def test_planted_clusters_are_found_and_named_by_their_centre() -> None:
+    generator = np.random.default_rng(0)
+    directions = np.eye(3)
+    cluster = np.repeat(np.arange(3), 20)
+    vectors = directions[cluster] + generator.normal(scale=0.1, size=(60, 3))
+    vectors[[0, 20, 40]] = directions * 5  # the length of a vector does not count
+    titles = [f"item {i}" for i in range(60)]
+    concepts = Concepts.from_clusters(vectors, titles, 3, seed=1)
+    found = concepts.values.argmax(1)
+    assert len({tuple(found[cluster == c]) for c in range(3)}) == 3
+    assert all(len(set(found[cluster == c])) == 1 for c in range(3))
+    assert (concepts.values.sum(1) == 1).all() and all(name.startswith("like item") for name in concepts.names)
+    for column, name in enumerate(concepts.names):
+        assert {titles[i] for i in np.flatnonzero(found == column)} >= set(name.removeprefix("like ").split(", "))
+    again = Concepts.from_clusters(vectors, titles, 3, seed=1)
+    assert again.names == concepts.names and (again.values == concepts.values).all()
+
+
+def test_equal_vectors_leave_clusters_empty() -> None:
+    concepts = Concepts.from_clusters(np.ones((4, 2)), ["a", "b", "c", "d"], 3)
+    assert concepts.names == ("like a, b",)
+
+
+def test_mistakes_get_one_sentence() -> None:
+    with pytest.raises(InputError, match="two concepts have the name 'a'"):
+        Concepts.from_array([[1, 2]], ["a", "a"])
+    with pytest.raises(InputError, match="one row per item"):
+        Concepts.from_array([[1, 2]], ["a"])
+    with pytest.raises(InputError, match="has no values"):
+        Concepts.from_column("year", [None, float("nan")])
+    with pytest.raises(InputError, match="mixes numbers with text"):
+        Concepts.from_column("year", [1, "two"])
+    with pytest.raises(InputError, match="5 clusters of 2 items"):
+        Concepts.from_clusters([[1.0], [2.0]], ["a", "b"], 5)
+    with pytest.raises(InputError, match="pass the same items"):
+        Concepts.from_array([[1]], ["a"]).joined(Concepts.from_array([[1], [2]], ["b"]))
