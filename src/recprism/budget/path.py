@@ -23,11 +23,14 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
+from recprism.rerank.lifts import EXPOSURE_GOALS, Lifts, find_lifts, is_exposure_goal, require_combinable
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
-STEPS_TOWARDS = {"catalogue_coverage": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
-"""Trade-offs of goals that need others: an item in no list costs little to show once."""
+SMALL_STEPS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)
+LARGE_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+STEPS_TOWARDS = {"catalogue_coverage": SMALL_STEPS, "gini": LARGE_STEPS, "exposure_entropy": LARGE_STEPS}
+"""Trade-offs of goals that need others: an item in no list costs little to show once; Gini moves slowly."""
 
 HISTORY_WEIGHT = 0.2
 """Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,
@@ -99,8 +102,14 @@ def check_goal(goal: str) -> str:
     """
     names = [canonical(name) for name in goal.split("+")]
     for name in names:
-        if name not in GOALS:
-            raise InputError(f"there is no path towards {name!r}; goals are {', '.join(GOALS)}, several joined by +")
+        if name not in GOALS and not is_exposure_goal(name):
+            known = ", ".join((*GOALS, *EXPOSURE_GOALS))
+            raise InputError(f"there is no path towards {name!r}; goals are {known}, several joined by +")
+    exposure = [name for name in names if is_exposure_goal(name)]
+    if len(exposure) > 1:
+        raise InputError(f"{' and '.join(exposure)} are reached by the same lifts; choose one of them")
+    if exposure:
+        require_combinable(name for name in names if name not in exposure)
     return "+".join(names)
 
 
@@ -116,7 +125,8 @@ def require_certifiable(metric: str) -> str:
 
 def require_possible(goal: str, subtopics: Subtopics) -> None:
     """Refuse a goal of categories if the items have none."""
-    needing = [name for name in check_goal(goal).split("+") if name not in WITHOUT_SUBTOPICS]
+    names = check_goal(goal).split("+")
+    needing = [name for name in names if name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name)]
     if needing and not len(subtopics):
         raise InputError(
             f"the goal {needing[0]} needs categories of the items and there are none; choose "
@@ -126,7 +136,8 @@ def require_possible(goal: str, subtopics: Subtopics) -> None:
 
 def steps_towards(goal: str) -> tuple[float, ...]:
     """Return the trade-offs of a path. They are fixed before any label is seen."""
-    return STEPS_TOWARDS.get(check_goal(goal), TRADE_OFFS)
+    goal = check_goal(goal)
+    return STEPS_TOWARDS.get(goal, SMALL_STEPS if is_exposure_goal(goal) else TRADE_OFFS)
 
 
 def deciding_part(split: Split, otherwise: Part) -> Part:
@@ -139,16 +150,47 @@ def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
     require_possible(goal, scenario.subtopics)
     known = scenario.known_lists(check_goal(goal))
     if trade_off not in known:
+        lifts = lifts_at(scenario, goal, trade_off)
         items, scores = (array[:, :DEPTH] for array in scenario.candidates)
+        if lifts is not None:
+            items, scores = lifts.added_to(*scenario.candidates, DEPTH)
         method = scenario.constrained(_rule(scenario, goal, trade_off))
         known[trade_off] = np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
     return known[trade_off]
 
 
+def lifts_at(scenario: Scenario, goal: str, trade_off: float) -> Lifts | None:
+    """Return the lifts of a path's point; None if the goal has no exposure goal. The scenario remembers them.
+
+    Constraints are not used to find lifts; the rule keeps them when it runs on lifted scores.
+    """
+    names = check_goal(goal).split("+")
+    exposure = [name for name in names if is_exposure_goal(name)]
+    if not exposure:
+        return None
+    rule = _rule(scenario, goal, trade_off)
+
+    def find() -> Lifts:
+        return find_lifts(
+            *scenario.candidates,
+            scenario.k,
+            goal=exposure[0],
+            trade_off=trade_off,
+            n_items=scenario.factors.n_items,
+            range_depth=DEPTH,
+            rule=rule if len(names) > 1 else None,
+            features=scenario.features,
+        )
+
+    return scenario.once(("lifts", "+".join(names), trade_off), find)
+
+
 def _rule(scenario: Scenario, goal: str, trade_off: float) -> Optimal:
-    """Return the rule of a path's point."""
+    """Return the rule of a path's point. Exposure alone needs none: its lists are the largest lifted scores."""
     history_weight = HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0
-    goals = dict.fromkeys(check_goal(goal).split("+"), 1.0)
+    goals = {name: 1.0 for name in check_goal(goal).split("+") if not is_exposure_goal(name)}
+    if not goals:
+        return Optimal(trade_off=0.0)
     return Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
 
 
