@@ -56,19 +56,19 @@ def best_sum(items, scores, k, worth, n_items):
 
 
 def test_known_answer():
-    """Item 2 is in nobody's list. User 1 misses it by 0.3, user 0 by 0.9 and user 2 by 0.5: two showings cost 0.5."""
-    items = np.array([[0, 1, 2], [0, 1, 2], [0, 1, 2]])
-    scores = np.array([[2.0, 1.0, 0.1], [2.0, 1.0, 0.7], [2.0, 1.0, 0.5]])
+    """Item 2 is in nobody's list. It misses them by 0.9, 0.3, 0.5 and 0.8: two showings need a lift of 0.5."""
+    items = np.array([[0, 1, 2]] * 4)
+    scores = np.array([[2.0, 1.0, 0.1], [2.0, 1.0, 0.7], [2.0, 1.0, 0.5], [2.0, 1.0, 0.2]])
     found = find_lifts(items, scores, 2, goal="shown_2_times", trade_off=0.4, n_items=3)
     assert found.lift[[0, 1]].tolist() == [0, 0]
     assert found.lift[2] == pytest.approx(0.5 + module.STEP * found.score_range)
-    assert found.before.tolist() == [3, 3, 0]
-    assert found.after.tolist() == [3, 1, 2]
+    assert found.before.tolist() == [4, 4, 0]
+    assert found.after.tolist() == [4, 2, 2]
 
 
 def test_an_item_that_costs_too_much_is_not_lifted():
-    items, scores = np.array([[0, 1]] * 4), np.array([[1.0, 0.0]] * 4)
-    # Mean exposure 2, n = 2: the lift of item 1 may be t / (1 - t) ranges, and it needs one range.
+    items, scores = np.array([[0, 1]] * 4), np.array([[1.0, 0.1], [1.0, 0.0], [1.0, -0.1], [1.0, -0.2]])
+    # Mean exposure 2, n = 2: the lift of item 1 may be t / (1 - t) times the mean range 1.05, and it needs 1.
     dear, cheap = (find_lifts(items, scores, 1, goal="shown_2_times", trade_off=t, n_items=2) for t in (0.4, 0.6))
     assert dear.lift.tolist() == [0, 0]
     assert cheap.lift[1] > 1

@@ -25,6 +25,7 @@ from recprism.explain.explanation import Explanation
 from recprism.explain.naming import Labels
 from recprism.explain.views import ItemView, UserView, view_item, view_user
 from recprism.metrics import Comparison, compare
+from recprism.metrics.registry import with_gini
 from recprism.models import Factors
 
 
@@ -65,8 +66,8 @@ class Result(Displayed):
         goals = tuple(f"{name}@{case.k}" for name in self.found.goal.split("+"))
         judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
         known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
-        others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage", "gini"))
-        return tuple(dict.fromkeys((*goals, *others)))
+        others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage"))
+        return with_gini((*goals, *others))
 
     @cached_property
     def _live(self) -> Scenario:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -158,12 +158,33 @@ def canonical(name: str) -> str:
     return ALIASES.get(plain, plain)
 
 
+def with_gini(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of metrics, with Gini after every catalogue coverage.
+
+    An item that one user sees counts in full for catalogue coverage, so it is never shown without Gini.
+
+    >>> with_gini(["ndcg@10", "pc@20", "recall@10"])
+    ('ndcg@10', 'pc@20', 'gini@20', 'recall@10')
+    >>> with_gini(["gini", "catalogue_coverage"])
+    ('gini', 'catalogue_coverage')
+    """
+    given = tuple(names)
+    found: list[str] = []
+    for name in given:
+        word, at, cut = name.partition("@")
+        gini = f"gini{at}{cut}"
+        found += [name, gini] if canonical(word) == "catalogue_coverage" and gini not in given else [name]
+    return tuple(dict.fromkeys(found))
+
+
 def find(name: str) -> Metric:
     """Return the metric of that name; case, spaces and hyphens do not matter."""
     plain = canonical(name)
     number = number_in(plain)
     if number is not None:
-        return next(make for family, make in FAMILIES.items() if family == plain.replace(str(number), "N"))(plain, number)
+        return next(make for family, make in FAMILIES.items() if family == plain.replace(str(number), "N"))(
+            plain, number
+        )
     if plain not in METRICS:
         close = get_close_matches(plain, [*METRICS, *ALIASES], n=3)
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(METRICS))}"

@@ -284,9 +284,7 @@ def _value(goal: str, wanted: int | None) -> Callable[[Counts], float]:
     return lambda shown: float(exposure_entropy(torch.from_numpy(shown)))
 
 
-def _found(
-    market: _Market, goal: str, wanted: int | None, lift: Floats, before: Counts, after: Counts
-) -> Lifts:
+def _found(market: _Market, goal: str, wanted: int | None, lift: Floats, before: Counts, after: Counts) -> Lifts:
     return Lifts(goal, wanted, lift, before, after, market.score_range, len(market.items))
 
 
