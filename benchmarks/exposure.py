@@ -97,8 +97,9 @@ def compare_goals(path: str, losses: list[float]) -> None:
         print(f"{'goal':38} {'t':>5} {'NDCG':>8} {columns}")
         show("base lists", None, base, base["ndcg@10"])
         for name, found in results.items():
-            if found[at] is not None:
-                show(name, *found[at], base["ndcg@10"])
+            point = found[at]
+            if point is not None:
+                show(name, *point, base["ndcg@10"])
 
 
 if __name__ == "__main__":

@@ -37,8 +37,7 @@ def test_gini_follows_coverage(command: str, run: Run, ok: Callable[..., Any]) -
 
 
 def test_gini_is_in_the_stored_path_of_the_studio(run: Run) -> None:
-    path = stored_path(run, "catalogue_coverage")
-    _require_gini(" ".join(path.points[0].values))
+    _require_gini(" ".join(stored_path(run, "catalogue_coverage").means))
 
 
 def _require_gini(printed: str) -> None:

@@ -20,10 +20,10 @@ from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
+from recprism.dials.lifts import EXPOSURE_GOALS, Lifts, find_lifts, is_exposure_goal, require_combinable
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
-from recprism.rerank.lifts import EXPOSURE_GOALS, Lifts, find_lifts, is_exposure_goal, require_combinable
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, Optimal
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)

@@ -13,8 +13,6 @@ from recprism.explain.erasure import Erasure as Erasure
 from recprism.explain.erasure import erase as erase
 from recprism.explain.evaluator import Evaluator as Evaluator
 from recprism.explain.explanation import Explanation as Explanation
-from recprism.explain.lifted import LiftReason as LiftReason
-from recprism.explain.lifted import explain_lifts as explain_lifts
 from recprism.explain.naming import Labels as Labels
 from recprism.explain.naming import Name as Name
 from recprism.explain.naming import name_coordinates as name_coordinates

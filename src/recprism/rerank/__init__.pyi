@@ -8,8 +8,6 @@ from recprism.rerank.dpp_window import SlidingDPP as SlidingDPP
 from recprism.rerank.exposure import ExposureAware as ExposureAware
 from recprism.rerank.features import Features as Features
 from recprism.rerank.features import subtopic_probabilities as subtopic_probabilities
-from recprism.rerank.lifts import Lifts as Lifts
-from recprism.rerank.lifts import find_lifts as find_lifts
 from recprism.rerank.mmr import MMR as MMR
 from recprism.rerank.msd import MSD as MSD
 from recprism.rerank.optimal import Optimal as Optimal

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from recprism.dials.lifts import Lifts
 from recprism.errors import InputError
-from recprism.rerank.lifts import Lifts
 
 LIFTED = "lifted_exposure"
 """The reason code of a lift. It does not change between versions."""
@@ -57,7 +57,8 @@ class LiftReason:
             why = f"because it would fall below {_users(self.wanted)} when other items are lifted"
         return (
             f"{self.item} is lifted {why}. Now it is shown to {self.shown_now} of {_users(self.users)}. "
-            f"Its score rises by {self.lift:.3g} for every user, {100 * self.range_share:.3g} % of a user's score range."
+            f"Its score rises by {self.lift:.3g} for every user, "
+            f"{100 * self.range_share:.3g} % of a user's score range."
         )
 
 

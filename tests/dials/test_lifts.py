@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from recprism.dials import find_lifts
+from recprism.dials import lifts as module
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, parse
 from recprism.models import Factors
-from recprism.rerank import Features, Optimal, find_lifts
-from recprism.rerank import lifts as module
+from recprism.rerank import Features, Optimal
 
 
 def world(seed: int, n_users: int = 12, n_items: int = 9, depth: int | None = None):

@@ -7,9 +7,8 @@ import re
 import numpy as np
 import pytest
 
+from recprism.dials import explain_lifts, find_lifts
 from recprism.errors import InputError
-from recprism.explain import explain_lifts
-from recprism.rerank import find_lifts
 
 N_USERS, N_ITEMS, K = 40, 25, 4
 
