@@ -9,7 +9,7 @@ import pytest
 
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.diversified import within_budget
-from recprism.budget.path import check_goal, steps_towards, walk
+from recprism.budget.path import check_goal, lifts_at, lists_at, steps_towards, walk
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset, Incidence
 from recprism.errors import InputError
@@ -35,6 +35,41 @@ def test_the_path_climbs(scenario: Scenario) -> None:
     assert np.array_equal(path.base.lists, scenario.base_lists)
     with pytest.raises(InputError, match="no path towards 'fun'"):
         check_goal("subtopic_coverage+fun")
+
+
+@pytest.mark.parametrize("goal", ["shown_often", "shown_2_times", "gini", "exposure_entropy"])
+def test_exposure_never_falls_along_its_path(scenario: Scenario, goal: str) -> None:
+    metric = f"{goal}@10"
+    path = walk(scenario, goal, ("ndcg@10", metric), (0.0, 0.05, 0.2, 0.5))
+    values = [point.mean(metric) * (-1 if goal == "gini" else 1) for point in path.points]
+    assert np.array_equal(path.points[0].lists, scenario.base_lists)
+    assert values == sorted(values)
+    assert values[-1] > values[0]
+
+
+def test_lifts_of_a_path_serve_its_lists(scenario: Scenario) -> None:
+    lifts = lifts_at(scenario, "shown_often", 0.2)
+    assert lifts is not None
+    served, _ = lifts.applied_to(scenario.factors).rank(10, exclude=scenario.seen)
+    lists = lists_at(scenario, "shown_often", 0.2)
+    assert (np.sort(served, 1) == np.sort(lists, 1)).all(1).mean() > 0.99
+    assert lifts_at(scenario, "subtopic_coverage", 0.2) is None
+
+
+def test_an_exposure_goal_joins_a_rule(scenario: Scenario) -> None:
+    alone, both = (lists_at(scenario, goal, 0.1) for goal in ("subtopic_coverage", "subtopic_coverage+shown_often"))
+    names = ("subtopic_coverage@10", "shown_often@10")
+    before, without, after = (scenario.judge(it, names) for it in (scenario.base_lists, alone, both))
+    assert after["subtopic_coverage@10"].mean() > before["subtopic_coverage@10"].mean()
+    assert after["shown_often@10"][0] > without["shown_often@10"][0]
+
+
+@pytest.mark.parametrize(
+    ("goal", "words"), [("gini+shown_often", "choose one"), ("alpha_ndcg+gini", "does not combine with alpha_ndcg")]
+)
+def test_goals_that_do_not_combine(goal: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check_goal(goal)
 
 
 def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:

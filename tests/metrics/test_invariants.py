@@ -8,13 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.metrics import METRICS, Context, Lists
+from recprism.metrics.registry import find
 from recprism.testing import check_metric
 
 DEPTH = 20
 ORDER_FREE = {  # metrics of the set of items, not of its order
     *("recall", "precision", "hit_rate", "subtopic_coverage", "subtopic_coverage_shared", "subtopic_entropy"),
     *("ilad", "ilad_subtopics", "ilad_attributes", "ilad_paper", "min_ild", "min_ild_subtopics", "min_ild_attributes"),
-    *("catalogue_coverage", "gini", "exposure_entropy", "personalisation", "tail_share", "novelty", "calibration"),
+    *(
+        "catalogue_coverage",
+        "shown_often",
+        "gini",
+        "exposure_entropy",
+        "personalisation",
+        "tail_share",
+        "novelty",
+        "calibration",
+    ),
 }
 BY_POPULARITY = {"tail_share", "ndcg_head", "ndcg_mid", "ndcg_tail"}  # ties at the end of the head go by item number
 
@@ -22,6 +32,11 @@ BY_POPULARITY = {"tail_share", "ndcg_head", "ndcg_mid", "ndcg_tail"}  # ties at 
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_conforms(name: str) -> None:
     check_metric(METRICS[name], order_matters=name not in ORDER_FREE, numbering_matters=name in BY_POPULARITY)
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+def test_metrics_with_a_number_in_their_name_conform(times: int) -> None:
+    check_metric(find(f"shown_{times}_times"), order_matters=False)
 
 
 @given(st.integers(2, 6), st.integers(2, DEPTH), st.floats(0.01, 0.99))

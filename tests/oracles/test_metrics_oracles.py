@@ -189,8 +189,11 @@ def test_shared_coverage_agrees_with_a_plain_loop(case: Case, k: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 10, 20])
 def test_catalogue_metrics_agree_with_plain_loops(case: Case, k: int) -> None:
-    result = values(case, f"catalogue_coverage@{k}", f"gini@{k}", f"personalisation@{k}")
+    names = ("catalogue_coverage", "gini", "personalisation", "shown_often", "shown_2_times")
+    result = values(case, *(f"{name}@{k}" for name in names))
     shown = exposure(case, k)
+    assert result[f"shown_often@{k}"].mean == np.count_nonzero(np.asarray(shown) >= 5) / len(shown)
+    assert result[f"shown_2_times@{k}"].mean == np.count_nonzero(np.asarray(shown) >= 2) / len(shown)
     assert result[f"catalogue_coverage@{k}"].mean == len({item for items in case.lists for item in items[:k]}) / len(
         shown
     )

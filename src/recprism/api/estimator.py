@@ -20,11 +20,10 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
-from recprism.explain.factors.explanation import Explanation
-from recprism.explain.factors.views import ItemView, UserView
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors, make_model
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
+from recprism.runs.jobs.explain import ExplainedRun
 
 
 class Diversifier:
@@ -169,8 +168,8 @@ class Diversifier:
         lists, _ = self.factors_.rank(int(name.partition("@")[2]), exclude=self.met_)
         return float(np.nanmean(scenario.judge(lists, (name,))[name]))
 
-    def explain(self, **settings: Any) -> Explanation | UserView | ItemView:
-        """Explain the change; arguments as in :meth:`recprism.api.Result.explain`."""
+    def explain(self, **settings: Any) -> ExplainedRun:
+        """Explain the lists; arguments as in :meth:`recprism.api.Result.explain`."""
         self._require_fitted()
         return self.result_.explain(**settings)
 

@@ -23,6 +23,7 @@ from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.reasons import Reason, ReasonNot, WhatIf, what_if, why, why_list, why_not
 from recprism.metrics import Comparison, compare
+from recprism.metrics.registry import with_gini
 from recprism.models import Factors
 from recprism.rerank.rule import Rule
 from recprism.runs.jobs.explain import ExplainedRun, explain_found
@@ -64,8 +65,8 @@ class Result(Displayed):
         goals = tuple(f"{name}@{case.k}" for name in self.found.goal.split("+"))
         judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
         known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
-        others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage", "gini"))
-        return tuple(dict.fromkeys((*goals, *others)))
+        others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage"))
+        return with_gini((*goals, *others))
 
     @cached_property
     def _live(self) -> Scenario:

@@ -80,8 +80,9 @@ def diversify(
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
         into: What serves the lists: "rule" (run again for every request), "dials" (a few named weights per user),
-            "user-vectors" (an index of items stays as it is) or "item-vectors". By default dials for goals of
-            categories, user vectors for others, and the rule for candidates with scores.
+            "lifts" (a number per item, for exposure), "user-vectors" (an index of items stays as it is) or
+            "item-vectors". By default dials for goals of categories, lifts for goals of exposure, user vectors for
+            others, and the rule for candidates with scores.
         ordered: Dials keep the order of the lists, too; it takes more weights, and holds fewer lists.
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the

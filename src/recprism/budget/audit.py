@@ -29,7 +29,7 @@ from recprism.data.split import Part
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Evaluation, evaluate
-from recprism.metrics.registry import metric_name
+from recprism.metrics.registry import metric_name, with_gini
 from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def _now(scenario: Scenario) -> Evaluation:
 
 def _own_metrics(goal: str, scenario: Scenario) -> tuple[str, ...]:
     names = dict.fromkeys((*goal.split("+"), *default_goals(scenario.subtopics)))
-    return tuple(f"{name}@{scenario.k}" for name in names)
+    return with_gini(f"{name}@{scenario.k}" for name in names)
 
 
 def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
@@ -296,7 +296,8 @@ def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTab
 
 def _in_words(path: Path, metric: str, stop: BudgetStop, others: Sequence[BudgetStop]) -> str:
     def gain(point: PathPoint) -> str:
-        return f"{100 * (path.change(point, metric) or 0.0):+.1f} % {metric}"
+        shown = (name for name in with_gini((metric,)) if name in path.base.values)
+        return " and ".join(f"{100 * (path.change(point, name) or 0.0):+.1f} % {name}" for name in shown)
 
     budget = f"{100 * stop.budget:g} % budget of NDCG@10"
     if stop.certified is not None:

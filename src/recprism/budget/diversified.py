@@ -27,6 +27,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.dials import CompiledVectors, Dials, lists_to_dials, lists_to_vectors
+from recprism.dials.lifts import lifted
 from recprism.dials.steering import Settings, steered
 from recprism.errors import InputError
 from recprism.metrics import parse
@@ -36,9 +37,9 @@ from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.optimal import WITHOUT_SUBTOPICS
-from recprism.rerank.rule import Rule
+from recprism.rerank.rule import Rule, is_exposure_goal
 
-Into = Literal["rule", "dials", "user-vectors", "item-vectors"]
+Into = Literal["rule", "dials", "lifts", "user-vectors", "item-vectors"]
 """What serves the lists: the rule itself at request time, or what it was compiled into."""
 RULE = "rule"
 ORDERED = "alpha_ndcg"  # the goal that looks at the order inside a list
@@ -54,8 +55,8 @@ class Diversified(Displayed):
     Attributes:
         start: The model as it was: its vectors, or candidates with scores.
         goal: What was raised, several metrics joined by +.
-        into: What serves the lists: "rule", "dials", "user-vectors" or "item-vectors"; "both-vectors" if players
-            changed both sides.
+        into: What serves the lists: "rule", "dials", "lifts", "user-vectors" or "item-vectors"; "both-vectors" if
+            players changed both sides.
         rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
         dials: The rule as named weights per user, if the items have categories and no other vectors serve the lists.
         change: The change of the vectors; empty under a rule or dials, and if nothing was certified.
@@ -122,8 +123,11 @@ class Diversified(Displayed):
         Raises:
             InputError: If the lists are served by the rule, and the items have no categories for dials.
         """
+        base = _lifted(self.base, self.rule)
         if self.dials is not None:
-            return steered(self.dials, self.base, self.steering).applied_to(self.base)
+            return steered(self.dials, self.base, self.steering).applied_to(base)
+        if self.into == "lifts":
+            return base
         if self.into == RULE and self.rule is not None:
             raise InputError(
                 "this result is served by its rule, which is not in any vectors; compile it with "
@@ -200,21 +204,30 @@ class Served:
     @property
     def model(self) -> Factors | Rule:
         """What :meth:`recprism.budget.Scenario.rank` ranks by."""
-        form = self.compiled or self.dials
-        if self.into == RULE or form is None or not isinstance(self.base, Factors):
+        if self.into == RULE or not isinstance(self.base, Factors):
             return self.rule
-        return form.applied_to(self.base)
+        if self.compiled is not None:
+            return self.compiled.applied_to(self.base)
+        lifted = _lifted(self.base, self.rule)
+        return lifted if self.dials is None else self.dials.applied_to(lifted)
+
+
+def _lifted(base: Factors, rule: Rule | None) -> Factors:
+    """Return the model with the lifts of a rule in its item bias."""
+    return base if rule is None or rule.lifts is None else lifted(base, rule.lifts)
 
 
 def usual_form(scenario: Scenario, goal: str) -> Into:
-    """Return what serves lists by default: dials where the goal is one of categories, else user vectors.
+    """Return what serves lists by default: dials for goals of categories, lifts for exposure, else user vectors.
 
     Candidates with scores can only be served by the rule.
     """
     if not isinstance(scenario.base, Factors):
         return "rule"
-    by_category = not set(check_goal(goal).split("+")) & set(WITHOUT_SUBTOPICS)
-    return "dials" if by_category and scenario.base.metric != COSINE else "user-vectors"
+    names = check_goal(goal).split("+")
+    if scenario.base.metric == COSINE or set(names) & set(WITHOUT_SUBTOPICS):
+        return "user-vectors"
+    return "lifts" if all(is_exposure_goal(name) for name in names) else "dials"
 
 
 def serve(
@@ -232,6 +245,11 @@ def serve(
     Stability: provisional.
     """
     rule = rule_at(scenario, goal, trade_off)
+    if into == "lifts":
+        if not all(is_exposure_goal(name) for name in rule.goals):
+            raise InputError("lifts serve goals of exposure alone; choose another form with --into")
+        _lifted(scenario.factors, rule)
+        return Served(rule, into, scenario.base)
     if into in (RULE, "dials"):
         dials = _dials(scenario, goal, trade_off, ordered, needed=into == "dials")
         return Served(rule, into, scenario.base, dials)
@@ -251,7 +269,7 @@ def _dials(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, ne
     if not len(scenario.subtopics):
         raise InputError("dials need categories of the items and there are none; choose --into rule or user-vectors")
     return lists_to_dials(
-        scenario.factors,
+        _lifted(scenario.factors, rule_at(scenario, goal, trade_off)),
         lists_at(scenario, goal, trade_off),
         scenario.subtopics,
         base_lists=scenario.base_lists,

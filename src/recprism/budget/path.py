@@ -8,7 +8,7 @@ the lists of a scenario are computed once (:meth:`recprism.budget.Scenario.known
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,18 @@ from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
+from recprism.dials.lifts import Lifts, find_lifts, require_combinable
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
 from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, goal_units
-from recprism.rerank.rule import Rule
+from recprism.rerank.rule import EXPOSURE_GOALS, Rule, is_exposure_goal
 
 TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
-STEPS_TOWARDS = {"catalogue_coverage": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)}
-"""Trade-offs of goals that need others: an item in no list costs little to show once."""
+SMALL_STEPS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)
+LARGE_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+STEPS_TOWARDS = {"catalogue_coverage": SMALL_STEPS, "gini": LARGE_STEPS, "exposure_entropy": LARGE_STEPS}
+"""Trade-offs of goals that need others: an item in no list costs little to show once; Gini moves slowly."""
 
 HISTORY_WEIGHT = 0.2
 """Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,
@@ -100,8 +103,14 @@ def check_goal(goal: str) -> str:
     """
     names = [canonical(name) for name in goal.split("+")]
     for name in names:
-        if name not in GOALS:
-            raise InputError(f"there is no path towards {name!r}; goals are {', '.join(GOALS)}, several joined by +")
+        if name not in GOALS and not is_exposure_goal(name):
+            known = ", ".join((*GOALS, *EXPOSURE_GOALS))
+            raise InputError(f"there is no path towards {name!r}; goals are {known}, several joined by +")
+    exposure = [name for name in names if is_exposure_goal(name)]
+    if len(exposure) > 1:
+        raise InputError(f"{' and '.join(exposure)} are reached by the same lifts; choose one of them")
+    if exposure:
+        require_combinable(name for name in names if name not in exposure)
     return "+".join(names)
 
 
@@ -117,7 +126,8 @@ def require_certifiable(metric: str) -> str:
 
 def require_possible(goal: str, subtopics: Subtopics) -> None:
     """Refuse a goal of categories if the items have none."""
-    needing = [name for name in check_goal(goal).split("+") if name not in WITHOUT_SUBTOPICS]
+    names = check_goal(goal).split("+")
+    needing = [name for name in names if name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name)]
     if needing and not len(subtopics):
         raise InputError(
             f"the goal {needing[0]} needs categories of the items and there are none; choose "
@@ -127,7 +137,8 @@ def require_possible(goal: str, subtopics: Subtopics) -> None:
 
 def steps_towards(goal: str) -> tuple[float, ...]:
     """Return the trade-offs of a path. They are fixed before any label is seen."""
-    return STEPS_TOWARDS.get(check_goal(goal), TRADE_OFFS)
+    goal = check_goal(goal)
+    return STEPS_TOWARDS.get(goal, SMALL_STEPS if is_exposure_goal(goal) else TRADE_OFFS)
 
 
 def deciding_part(split: Split, otherwise: Part) -> Part:
@@ -144,20 +155,43 @@ def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
 
 
 def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
-    """Return the rule of a path's point.
+    """Return the rule of a path's point. The scenario remembers the lifts of exposure goals.
 
     Stability: provisional.
     """
-    goals = dict.fromkeys(check_goal(goal).split("+"), 1.0)
     require_possible(goal, scenario.subtopics)
+    names = tuple(check_goal(goal).split("+"))
+    exposure = [name for name in names if is_exposure_goal(name)]
+    others = dict.fromkeys((name for name in names if name not in exposure), 1.0)
     sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
-    return Rule(
-        goals=goals,
+    rule = Rule(
+        goals=dict.fromkeys(names, 1.0),
         trade_off=trade_off,
-        history_weight=HISTORY_WEIGHT if len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0,
-        units=scenario.once(("units", goal), lambda: goal_units(goals, scenario.features, *sizes)),
+        history_weight=HISTORY_WEIGHT if others and len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0,
+        units=scenario.once(("units", names), lambda: goal_units(others, scenario.features, *sizes)),
         k=scenario.k,
         candidates=DEPTH,
+    )
+    if not exposure:
+        return rule
+    lifts = scenario.once(("lifts", names, trade_off), lambda: _lifts(scenario, exposure[0], rule, bool(others)))
+    return replace(rule, lifts=lifts.lift)
+
+
+def _lifts(scenario: Scenario, goal: str, rule: Rule, with_rule: bool) -> Lifts:
+    """Find the lifts of a path's point.
+
+    Constraints are not used to find lifts; the rule keeps them when it runs on lifted scores.
+    """
+    return find_lifts(
+        *scenario.candidates,
+        scenario.k,
+        goal=goal,
+        trade_off=rule.trade_off,
+        n_items=scenario.base.n_items,
+        range_depth=DEPTH,
+        rule=rule.reranker() if with_rule else None,
+        features=scenario.features,
     )
 
 

@@ -207,21 +207,38 @@ class Scenario(Displayed):
         page = rule.k if whole else min(k, rule.k)
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
-            pool, scores = self.candidates_after(pages, rule.candidates, users)
+            pool, scores = self.candidates_after(pages, rule.candidates, users, rule.lifts)
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else page)
             features = self.features if users is None else self.features.of_users(users)
             pages.append(np.asarray(method(pool, scores, page, features=features), np.int64))
         items = np.concatenate(pages, 1)[:, :k]
         return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
 
-    def candidates_after(self, pages: Sequence[Lists], n: int, users: NDArray[Any] | None) -> tuple[Lists, Any]:
-        """Return the best candidates of users that are on no earlier page, ``(n_users, n)``, and their scores."""
+    def candidates_after(
+        self,
+        pages: Sequence[Lists],
+        n: int,
+        users: NDArray[Any] | None,
+        lifts: NDArray[np.float64] | None = None,
+    ) -> tuple[Lists, Any]:
+        """Return the best candidates that are on no earlier page, and their scores, ``(n_users, n)`` each.
+
+        Args:
+            pages: ``(n_users, k)`` items of earlier pages.
+            n: How many candidates.
+            users: Row numbers of the users; all of them for None.
+            lifts: What is added to the score of each item, (n_items,).
+        """
         taken = np.concatenate(pages, 1) if pages else np.zeros((1, 0), np.int64)
         depth = n + taken.shape[1]
         if depth <= CANDIDATES:
             items, scores = (array if users is None else array[users] for array in self.candidates)
         else:
             items, scores = self.base.rank(min(depth, self.base.n_items), exclude=self.hidden, users=users)
+        if lifts is not None:
+            lifted = np.where(items >= 0, scores + lifts[items], -np.inf)
+            order = np.argsort(-lifted, axis=1, kind="stable")
+            items, scores = (np.take_along_axis(array, order, 1) for array in (items, lifted))
         if not pages:
             return items[:, :n], scores[:, :n]
         left = ~(items[:, :depth, None] == taken[:, None, :]).any(2)

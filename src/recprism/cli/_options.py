@@ -47,7 +47,7 @@ def goal_option(show_default: bool | str = True) -> typer.models.OptionInfo:
         "--goal",
         metavar="METRIC",
         help="The metric to raise: subtopic_coverage (short: sc), alpha_ndcg, ilad_subtopics, ilad or "
-        "catalogue_coverage (pc).",
+        "catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini or exposure_entropy.",
         show_default=show_default,
     )
     return found

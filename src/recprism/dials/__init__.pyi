@@ -1,3 +1,7 @@
+from recprism.dials.lift_reasons import LiftReason as LiftReason
+from recprism.dials.lift_reasons import explain_lifts as explain_lifts
+from recprism.dials.lifts import Lifts as Lifts
+from recprism.dials.lifts import find_lifts as find_lifts
 from recprism.dials.named import Dials as Dials
 from recprism.dials.named import lists_to_dials as lists_to_dials
 from recprism.dials.query_adapter import QueryAdapter as QueryAdapter

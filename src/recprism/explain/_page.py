@@ -76,6 +76,8 @@ class Page:
             return cls.of(scenario.under(_with_bans(scenario, removed)), rule, user, seen=seen)
         rule = _with_unit(scenario, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
+        if rule.lifts is not None:
+            raise InputError("this rule lifts items for all users; `recprism explain RUN` says why each is lifted")
         items, scores = scenario.candidates_after([], rule.candidates, rows)
         features = scenario.features if rows is None else scenario.features.of_users(rows)
         method = scenario.constrained(rule.reranker(), users=rows, k=rule.k)

@@ -271,7 +271,9 @@ class _Measure:
     @classmethod
     def of(cls, scenario: Scenario, rule: Rule) -> _Measure:
         features, k = scenario.features, rule.k
-        pool = Pool.of(*scenario.candidates_after([], rule.candidates, None), features.device, features.n_items)
+        pool = Pool.of(
+            *scenario.candidates_after([], rule.candidates, None, rule.lifts), features.device, features.n_items
+        )
         units = {**goal_units(rule.goals, features, k, pool.n_users, pool.n_items), **rule.units}
 
         def alone(goal: str, unit: float, trade_off: float = 1.0) -> Objective:

@@ -6,6 +6,7 @@ In this module, exposure is the ``(n_items,)`` number of lists with each item.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,7 +15,9 @@ from recprism.errors import InputError
 from recprism.metrics._decomposable import Decomposable, Sums
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, register
+from recprism.metrics.registry import Metric, register, register_family
+
+OFTEN = 5  # lists, for ``shown_often``; ``shown_N_times`` names another number
 
 
 def prediction_coverage(exposure: Tensor) -> Tensor:
@@ -24,6 +27,15 @@ def prediction_coverage(exposure: Tensor) -> Tensor:
     0.5
     """
     return (exposure > 0).to(torch.float64).mean()
+
+
+def shown_often(exposure: Tensor, times: int = OFTEN) -> Tensor:
+    """Share of the catalogue that is in at least ``times`` lists.
+
+    >>> shown_often(torch.tensor([7, 5, 4, 0])).item(), shown_often(torch.tensor([7, 5, 4, 0]), 1).item()
+    (0.5, 0.75)
+    """
+    return (exposure >= times).to(torch.float64).mean()
 
 
 def gini(exposure: Tensor) -> Tensor:
@@ -127,6 +139,20 @@ register(
         empties=_EMPTY_LISTS,
     )
 )
+
+
+def _shown_often(name: str, times: int) -> Metric:
+    return Metric(
+        name,
+        Decomposable(_exposure, partial(shown_often, times=times)),
+        summary=f"Share of the catalogue that is in at least {times} lists.",
+        per_user=False,
+        empties=_EMPTY_LISTS,
+    )
+
+
+register(_shown_often("shown_often", OFTEN))
+register_family("shown_N_times", _shown_often)
 register(
     Metric(
         "gini",

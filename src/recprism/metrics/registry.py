@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -57,6 +58,8 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
+FAMILIES: dict[str, Callable[[str, int], Metric]] = {}
+"""Metrics with a number in their name: "shown_N_times" -> f(name, N)."""
 ALIASES = {
     "coverage": "catalogue_coverage",
     "pc": "catalogue_coverage",  # the paper: prediction coverage
@@ -86,6 +89,25 @@ def register(metric: Metric, *, replace: bool = False) -> Metric:
         raise InputError(f"there is a metric called {metric.name!r} already; choose another name or pass replace=True")
     METRICS[metric.name] = metric
     return metric
+
+
+def register_family(name: str, make: Callable[[str, int], Metric]) -> None:
+    """Register metrics that differ by a whole number above 0, which stands for N in their name."""
+    FAMILIES[name] = make
+
+
+def number_in(name: str) -> int | None:
+    """Return the number in the name of a metric of a family; None for other names.
+
+    >>> number_in("shown_20_times"), number_in("gini")
+    (20, None)
+    """
+    for family in FAMILIES:
+        before, _, after = family.partition("N")
+        number = name.removeprefix(before).removesuffix(after)
+        if f"{before}{number}{after}" == name and re.fullmatch(r"[1-9][0-9]{0,8}", number):
+            return int(number)
+    return None
 
 
 def parse(text: str) -> tuple[Metric, int | None]:
@@ -136,9 +158,33 @@ def canonical(name: str) -> str:
     return ALIASES.get(plain, plain)
 
 
+def with_gini(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of metrics, with Gini after every catalogue coverage.
+
+    An item that one user sees counts in full for catalogue coverage, so it is never shown without Gini.
+
+    >>> with_gini(["ndcg@10", "pc@20", "recall@10"])
+    ('ndcg@10', 'pc@20', 'gini@20', 'recall@10')
+    >>> with_gini(["gini", "catalogue_coverage"])
+    ('gini', 'catalogue_coverage')
+    """
+    given = tuple(names)
+    found: list[str] = []
+    for name in given:
+        word, at, cut = name.partition("@")
+        gini = f"gini{at}{cut}"
+        found += [name, gini] if canonical(word) == "catalogue_coverage" and gini not in given else [name]
+    return tuple(dict.fromkeys(found))
+
+
 def find(name: str) -> Metric:
     """Return the metric of that name; case, spaces and hyphens do not matter."""
     plain = canonical(name)
+    number = number_in(plain)
+    if number is not None:
+        return next(make for family, make in FAMILIES.items() if family == plain.replace(str(number), "N"))(
+            plain, number
+        )
     if plain not in METRICS:
         close = get_close_matches(plain, [*METRICS, *ALIASES], n=3)
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(METRICS))}"

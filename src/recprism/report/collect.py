@@ -18,6 +18,7 @@ from recprism.deploy._budget import budget_of
 from recprism.explain.factors._highlights import who_pays
 from recprism.explain.factors.checks import require_enough
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
+from recprism.metrics.registry import with_gini
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known
 from recprism.report.explained import explained_content
@@ -119,7 +120,7 @@ def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
 
 def _metrics(metric: str, has_labels: bool) -> tuple[str, ...] | None:
     """Return the default metrics with the goal; None for the defaults, which are also taken without labels."""
-    return None if metric in DEFAULT_METRICS or not has_labels else (*DEFAULT_METRICS, metric)
+    return None if metric in DEFAULT_METRICS or not has_labels else with_gini((*DEFAULT_METRICS, metric))
 
 
 def _title(run: Run) -> str:

@@ -7,11 +7,24 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from recprism._display import Displayed
 from recprism.data._checks import Whole
 from recprism.errors import InputError
 from recprism.metrics._operations import discounts
+from recprism.metrics.registry import canonical, number_in
 from recprism.rerank.optimal import Optimal
+
+EXPOSURE_GOALS = ("shown_often", "gini", "exposure_entropy")
+"""Goals that lifts reach. ``shown_often`` means 5 times; ``shown_20_times`` names another number."""
+
+
+def is_exposure_goal(name: str) -> bool:
+    """Return whether lifts reach a goal."""
+    plain = canonical(name)
+    return plain in EXPOSURE_GOALS or number_in(plain) is not None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -28,6 +41,7 @@ class Rule(Displayed):
             prices stay the same if the catalogue or the set of users changes.
         k: Length of a page.
         candidates: How many of a user's best items the rule chooses from.
+        lifts: What is added to the score of each item for every user, (n_items,), to reach a goal of exposure.
 
     Stability: provisional.
     """
@@ -38,17 +52,24 @@ class Rule(Displayed):
     units: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     k: int = 10
     candidates: int = 100
+    lifts: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        found = self.reranker()  # refuses wrong values
-        object.__setattr__(self, "goals", found.goals)
+        goals = {canonical(name): it for name, it in self.goals.items()}
+        if not goals:
+            raise InputError("a rule needs a goal, such as subtopic_coverage")
+        object.__setattr__(self, "goals", MappingProxyType(goals))
+        self.reranker()  # refuses wrong values
         object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
         for name in ("k", "candidates"):
             Whole(1).read(name, getattr(self, name))
 
     def reranker(self) -> Optimal:
-        """Return the search for the best list."""
-        return Optimal(trade_off=self.trade_off, goals=self.goals, history_weight=self.history_weight, units=self.units)
+        """Return the search for the best list. Exposure alone needs none: its lists are the largest lifted scores."""
+        goals = {name: it for name, it in self.goals.items() if not is_exposure_goal(name)}
+        if not goals:
+            return Optimal(trade_off=0.0)
+        return Optimal(trade_off=self.trade_off, goals=goals, history_weight=self.history_weight, units=self.units)
 
     def at(self, trade_off: float) -> Rule:
         """Return the rule at another trade-off."""
@@ -59,8 +80,8 @@ class Rule(Displayed):
         """What one unit of each goal is worth, as a share of the relevance of the best candidate in the first place."""
         accuracy = (1 - self.trade_off) / float(discounts(self.k).sum())
         if accuracy == 0:
-            return dict.fromkeys(self.goals, float("inf"))
-        return {name: self.trade_off * it * self.units.get(name, 0.0) / accuracy for name, it in self.goals.items()}
+            return dict.fromkeys(self.units, float("inf"))
+        return {name: self.trade_off * self.goals[name] * it / accuracy for name, it in self.units.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings in plain values."""

@@ -123,9 +123,9 @@ class BudgetConfig(_Strict):
 
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
-    into: Literal["rule", "dials", "user-vectors", "item-vectors"] | None = None
+    into: Literal["rule", "dials", "lifts", "user-vectors", "item-vectors"] | None = None
     """What serves the lists: the rule at request time, or what it is compiled into; unset, dials for goals of
-    categories and user vectors for others."""
+    categories, lifts for goals of exposure, and user vectors for others."""
     ordered: bool = False
     """Whether dials keep the order of the lists, too."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95

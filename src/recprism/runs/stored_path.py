@@ -14,10 +14,13 @@ from recprism.budget.diversified import served_lists
 from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
+from recprism.metrics.registry import with_gini
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
-METRICS = (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
+METRICS = with_gini(
+    (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
+)
 OF_LABELS = (COST, "recall@10")
 OF_SUBTOPICS = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
 
@@ -138,4 +141,4 @@ def _metrics(scenario: Scenario, goal: str) -> tuple[str, ...]:
     own = tuple(f"{name}@{scenario.k}" for name in check_goal(goal).split("+"))
     missing = set() if len(scenario.split.part(scenario.part)) else set(OF_LABELS)
     missing |= set() if len(scenario.subtopics) else set(OF_SUBTOPICS)
-    return tuple(name for name in dict.fromkeys((*METRICS, *own)) if name not in missing)
+    return with_gini(name for name in dict.fromkeys((*METRICS, *own)) if name not in missing)

@@ -44,8 +44,8 @@ def diversify(
         str | None,
         typer.Option(
             help="What serves the lists: rule (run for every request), dials (a few named weights per user), "
-            "user-vectors (your item index stays) or item-vectors.",
-            show_default="dials for goals of categories, else user-vectors",
+            "lifts (a number per item, for exposure), user-vectors (your item index stays) or item-vectors.",
+            show_default="dials for goals of categories, lifts for exposure, else user-vectors",
         ),
     ] = None,
     ordered: Annotated[

@@ -142,10 +142,9 @@ def _show_one_user(run: Run, lists: pl.DataFrame) -> None:
 
 def _verdict(result: Evaluation) -> str:
     """The figures in a sentence."""
-    covered, reached, tail = (
-        result[name].mean for name in ("subtopic_coverage@10", "catalogue_coverage@10", "tail_share@10")
-    )
+    names = ("subtopic_coverage@10", "catalogue_coverage@10", "gini@10", "tail_share@10")
+    covered, reached, gini, tail = (result[name].mean for name in names)
     return (
-        f"in words: a list of ten shows {covered:.0%} of the genres, all lists together {reached:.0%} of the catalogue,"
-        f" and {tail:.0%} of the places go to items outside the popular head"
+        f"in words: a list of ten shows {covered:.0%} of the genres, all lists together {reached:.0%} of the catalogue"
+        f" (Gini {gini:.2f}), and {tail:.0%} of the places go to items outside the popular head"
     )

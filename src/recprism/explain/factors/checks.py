@@ -24,7 +24,7 @@ from recprism.explain.factors.controls import Controls, PureBias, Shuffled, run_
 from recprism.explain.factors.evaluator import METRICS, Evaluator
 from recprism.explain.factors.explanation import Explanation
 from recprism.explain.factors.naming import Labels
-from recprism.metrics.registry import metric_name
+from recprism.metrics.registry import metric_name, with_gini
 
 GROUPS = 4  # of users, on each of which factors are ranked
 FEWEST_USERS = 20  # to be divided into groups
@@ -233,7 +233,7 @@ def explain_result(
 
     Stability: provisional.
     """
-    names = tuple(dict.fromkeys((asked.objective, *METRICS)))
+    names = with_gini((asked.objective, *METRICS))
     evaluator = Evaluator.on(split, asked.part, found.base, subtopics, names, constraints=found.constraints)
     if asked.draws and checks is None:
         checks = run_checks(found, split, subtopics, asked, on_step)

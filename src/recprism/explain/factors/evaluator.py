@@ -14,17 +14,15 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, deepest_cut, evaluate, parse
-from recprism.metrics.registry import metric_name
+from recprism.metrics.registry import metric_name, with_gini
 from recprism.models import Factors
 
-METRICS = (
-    "ndcg@10",
-    "recall@10",
-    "alpha_ndcg@10",
-    "subtopic_coverage@10",
-    "catalogue_coverage@10",
-    "ilad@10",
-    "ilad_subtopics@10",
+METRICS = with_gini(
+    f"{name}@10"
+    for name in (
+        *("ndcg", "recall", "alpha_ndcg", "subtopic_coverage", "catalogue_coverage"),
+        *("ilad", "ilad_subtopics"),
+    )
 )
 
 

@@ -43,6 +43,8 @@ def write_result(found: Diversified, folder: Path, base_folder: Path, made_from:
     arrays = {name: np.ascontiguousarray(side.cpu().numpy()) for name, side in sides.items() if side is not None}
     rule = None if found.rule is None else found.rule.to_dict()
     about = {"goal": found.goal, "into": found.into, "rule": rule, "dials": None}
+    if found.rule is not None and found.rule.lifts is not None:
+        arrays["lifts"] = found.rule.lifts
     if found.dials is not None:
         weights, about["dials"] = to_arrays(found.dials)
         arrays |= {f"dials.{name}": np.ascontiguousarray(array) for name, array in weights.items()}
@@ -75,8 +77,8 @@ def read_result(folder: Path, base_folder: Path, certified: Mapping[str, Any] | 
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
         sides = {name: torch.from_numpy(array) for name, array in arrays.items() if name in ("item", "user")}
-        weights = {name.removeprefix("dials."): array for name, array in arrays.items() if name not in sides}
-        rule = None if about["rule"] is None else Rule.from_dict(about["rule"])
+        weights = {name.removeprefix("dials."): array for name, array in arrays.items() if name.startswith("dials.")}
+        rule = None if about["rule"] is None else Rule.from_dict({**about["rule"], "lifts": arrays.get("lifts")})
         facts = (str(about["goal"]), str(about["into"]), rule)
         provenance = dict(about["provenance"])
     except RecprismError:

@@ -219,7 +219,7 @@ def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tu
     A change of vectors is permuted, and replaced by noise of its size. A rule, whether run or compiled into dials, is
     run on shuffled categories.
     """
-    if found.rule is not None and found.into in (RULE, "dials"):
+    if found.rule is not None and found.into in (RULE, "dials", "lifts"):
         mixed = scenario.shuffled(seed)
         return {} if mixed is None else {"shuffled categories": (found.rule, mixed)}
     max_step = CMB().max_step if found.search is None else found.search.max_step

@@ -14,11 +14,13 @@ from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
+from recprism.dials.lift_reasons import LiftReason, explain_lifts
+from recprism.dials.lifts import Lifts, exposure_goal
 from recprism.explain.accounting import Account, account
 from recprism.explain.choice.fit import DRAWS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
 from recprism.rerank.features import subtopic_probabilities
-from recprism.rerank.rule import Rule
+from recprism.rerank.rule import Rule, is_exposure_goal
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
@@ -32,7 +34,8 @@ class ExplainedRun(Displayed):
     Attributes:
         into: What serves the lists.
         rule: What makes the lists; None if players found a change of vectors.
-        account: What the rule does over all users; None without a rule.
+        account: What the rule does over all users; None without a rule, and for goals of exposure.
+        lifts: Why items are lifted, the largest lift first; empty for other goals than exposure.
         held: Share of users whose served list is the one of the rule, as a set; None without a rule.
         choice_model: How far one choice model for all users explains the lists; None without categories.
 
@@ -42,6 +45,7 @@ class ExplainedRun(Displayed):
     into: str
     rule: Rule | None
     account: Account | None
+    lifts: tuple[LiftReason, ...]
     held: float | None
     choice_model: ChoiceModel | None
 
@@ -52,6 +56,7 @@ class ExplainedRun(Displayed):
             "rule": None if self.rule is None else self.rule.to_dict(),
             "held": self.held,
             "account": None if self.account is None else self.account.to_dict(),
+            "lifts": [{**it.to_dict(), "sentence": it.sentence()} for it in self.lifts],
             "choice_model": None if self.choice_model is None else self.choice_model.to_dict(),
         }
 
@@ -60,7 +65,10 @@ class ExplainedRun(Displayed):
         said = []
         if self.rule is not None:
             prices = ", ".join(f"{price:.3f} per unit of {goal}" for goal, price in self.rule.prices.items())
-            said.append(f"The lists follow a rule: relevance, plus a price for what the list lacks ({prices}).")
+            what = f"relevance, plus a price for what the list lacks ({prices})" if prices else "relevance plus lifts"
+            said.append(f"The lists follow a rule: {what}.")
+            if self.lifts:
+                said.append(f"{len(self.lifts):,} items are lifted. {self.lifts[0].sentence()}")
             if self.held is not None and self.held < 1:
                 said.append(f"The {self.into} return the list of the rule for {self.held:.1%} of the users.")
         else:
@@ -106,7 +114,8 @@ def explain_found(
     return ExplainedRun(
         into=found.into,
         rule=own,
-        account=None if own is None else account(scenario, own),
+        account=None if own is None or own.lifts is not None else account(scenario, own),
+        lifts=() if own is None or own.lifts is None else _lifts(scenario, own, lists),
         held=None if own is None else _share_of_equal_sets(lists, scenario.rank(own)[0]),
         choice_model=_choice_model(scenario, lists, draws, seed, on_step) if len(scenario.subtopics) else None,
     )
@@ -128,6 +137,18 @@ def _choice_model(
         seed=seed,
         on_step=on_step,
     )
+
+
+def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:
+    assert rule.lifts is not None
+    n_items = scenario.base.n_items
+    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
+    goal, wanted = exposure_goal(next(name for name in rule.goals if is_exposure_goal(name)))
+    scores = scenario.candidates[1][:, : rule.candidates]
+    real = np.where(np.isfinite(scores), scores, np.nan)
+    reach = float(np.nanmean(np.nanmax(real, 1) - np.nanmin(real, 1)))
+    found = Lifts(goal, wanted, rule.lifts, before, after, reach, len(lists))
+    return tuple(explain_lifts(found, [str(it) for it in scenario.base.item_ids]))
 
 
 def _share_of_equal_sets(lists: NDArray[np.int64], others: NDArray[np.int64]) -> float:

@@ -23,6 +23,7 @@ from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate
+from recprism.metrics.registry import with_gini
 from recprism.runs.run import Run
 
 LISTS = ("user_id", "item_id", "rank")
@@ -195,7 +196,7 @@ def audit_against_run(
 
 def _require_places(metrics: Sequence[str] | None, items: NDArray[np.int64], where: str) -> None:
     """Refuse lists that are too short for the paper's metrics, which the caller did not name one by one."""
-    if metrics == PAPER_METRICS and items.shape[1] < deepest_cut(metrics):
+    if metrics == with_gini(PAPER_METRICS) and items.shape[1] < deepest_cut(metrics):
         raise InputError(
             f"{where}: the metrics of the paper need lists of {deepest_cut(metrics)} places, and the longest has "
             f"{items.shape[1]}; name metrics with a smaller cut, as in ndcg@10"

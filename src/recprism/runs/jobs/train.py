@@ -21,6 +21,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError, StorageError
 from recprism.metrics import PAPER_METRICS, Evaluation, parse
+from recprism.metrics.registry import with_gini
 from recprism.models import COSINE, Epoch, Factors, make_model
 from recprism.models._settings import choose_device
 from recprism.models.registry import Model
@@ -271,7 +272,7 @@ def metric_names(words: str | None) -> tuple[str, ...] | None:
         raise InputError(f"{words!r} names no metric; write names with commas between, as in ndcg@10,sc@20")
     for name in names:
         parse(name)
-    return names
+    return with_gini(names)
 
 
 def part_named(word: str) -> Literal["test", "validation"]:

@@ -1,0 +1,106 @@
+"""Exposure goals at equal losses of NDCG@10: who shows new items to more than one user?
+
+    python benchmarks/exposure.py RUN [RUN ...] [--loss 0.01 0.02]
+
+For each run, on the validation part: the goal catalogue_coverage, the exposure goals reached by lifts, both with and
+without a rule for subtopic coverage, and exposure-aware re-ranking of the same 500 candidates. Every method walks its
+trade-offs up to the last one that keeps the loss; losses are relative to the base lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.budget.path import lists_at, steps_towards
+from recprism.budget.scenario import Scenario
+from recprism.rerank import ExposureAware
+from recprism.runs import Run, scenario_of
+
+METRICS = ("ndcg@10", "catalogue_coverage@10", "shown_often@10", "gini@10", "exposure_entropy@10")
+GOALS = ("catalogue_coverage", "shown_often", "gini", "exposure_entropy")
+COMBINED = ("subtopic_coverage+catalogue_coverage", "subtopic_coverage+shown_often")
+RIVAL_STEPS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
+
+Lists = NDArray[np.int64]
+
+
+def rival(scenario: Scenario, trade_off: float) -> Lists:
+    """Re-rank by exposure, from the same candidates; lists stay in the order of scores."""
+    method = ExposureAware(trade_off=trade_off, seed=0, sort_back=True)
+    return np.asarray(method(*scenario.candidates, scenario.k, features=scenario.features), np.int64)
+
+
+def figures(scenario: Scenario, lists: Lists) -> dict[str, float]:
+    """Return the metrics, and what happened to items that the base lists do not show."""
+    n_items = scenario.factors.n_items
+    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
+    new = after[(before == 0) & (after > 0)]
+    values = {name: float(np.nanmean(it)) for name, it in scenario.judge(lists, METRICS).items()}
+    return {**values, "new": len(new), "once": float((new == 1).mean()) if len(new) else float("nan")}
+
+
+def best_within(
+    scenario: Scenario, make: Callable[[float], Lists], steps: tuple[float, ...], losses: list[float]
+) -> list[tuple[float, dict[str, float]] | None]:
+    """Return the last trade-off that keeps each loss, and its figures."""
+    base = figures(scenario, scenario.base_lists)["ndcg@10"]
+    found: list[Any] = [None] * len(losses)
+    for step in steps:
+        now = figures(scenario, make(step))
+        for at, loss in enumerate(losses):
+            if now["ndcg@10"] >= (1 - loss) * base:
+                found[at] = (step, now)
+        if now["ndcg@10"] < (1 - 2 * max(losses)) * base:
+            break
+    return found
+
+
+def show(name: str, trade_off: float | None, now: dict[str, float], base: float) -> None:
+    """Print one row."""
+    at = "" if trade_off is None else f"{trade_off:.2f}"
+    coverage, often, gini, entropy = (now[metric] for metric in METRICS[1:])
+    print(
+        f"{name:38} {at:>5} {now['ndcg@10'] / base - 1:+8.1%} {coverage:9.1%} {often:9.1%} {gini:7.3f} {entropy:8.3f} "
+        f"{now['new']:6.0f} {now['once']:7.0%}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+")
+    parser.add_argument("--loss", nargs="+", type=float, default=[0.01, 0.02])
+    asked = parser.parse_args()
+    for path in asked.runs:
+        compare_goals(path, asked.loss)
+
+
+def compare_goals(path: str, losses: list[float]) -> None:
+    """Print the table of one run."""
+    scenario = scenario_of(Run.open(path), "validation")
+    base = figures(scenario, scenario.base_lists)
+    results = {
+        goal: best_within(scenario, partial(lists_at, scenario, goal), steps_towards(goal), losses)
+        for goal in (*GOALS, *COMBINED)
+    }
+    results["exposure-aware re-ranking"] = best_within(scenario, partial(rival, scenario), RIVAL_STEPS, losses)
+    about = f"{path}: validation, {len(scenario.base_lists)} users, {scenario.factors.n_items} items"
+    for at, loss in enumerate(losses):
+        print(f"\n{about}, NDCG@10 loses at most {loss:.0%}")
+        columns = f"{'coverage':>9} {'shown 5x':>9} {'Gini':>7} {'entropy':>8} {'new':>6} {'once':>7}"
+        print(f"{'goal':38} {'t':>5} {'NDCG':>8} {columns}")
+        show("base lists", None, base, base["ndcg@10"])
+        for name, found in results.items():
+            point = found[at]
+            if point is not None:
+                show(name, *point, base["ndcg@10"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,342 @@
+"""Exposure goals: one lift per item, added to its score for every user, so that the item is shown often enough.
+
+Let r be the mean range of a user's scores, and accuracy the mean of score / r over the places of all lists. At a
+trade-off t, the lifts maximise
+
+    (1 - t) * accuracy + t * weight * goal.
+
+One more showing of an item is worth what it adds to the goal. In units of r, the m-th showing may therefore cost a lift
+of at most t / (1 - t) * weight times
+
+- ``shown_often``: mean exposure / n for each of n showings. Fewer than n showings count for nothing, so an item that
+  would need a larger lift gets none. The other items are shown n times by the lists that lose the least score.
+- ``gini``: 2 * (share of items that the base lists show at least m times - the same at the mean exposure).
+- ``exposure_entropy``: log(mean exposure / m) / log(number of items).
+
+Items that are shown more often than the mean are never lifted for Gini and entropy. The lifts are prices of an auction:
+they rise until every item is shown as often as it is worth, and then fall as far as the lists allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data._checks import AMOUNT, COUNT, WEIGHT
+from recprism.errors import InputError
+from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, shown_often
+from recprism.metrics.registry import canonical, number_in
+from recprism.models import COSINE, Factors
+from recprism.ranking._threads import share_work
+from recprism.rerank._kernels.lifts import margins, respond, serve
+from recprism.rerank._pool import Pool
+from recprism.rerank.features import Features
+from recprism.rerank.optimal import Optimal, Terms
+from recprism.rerank.rule import EXPOSURE_GOALS, is_exposure_goal
+
+COMBINABLE = ("subtopic_coverage", "ilad", "ilad_subtopics")
+"""Goals of a rule that runs on lifted scores: those that value a set of items, whatever their order."""
+
+STEP = 1e-3  # smallest raise of a lift, as a share of the score range; also the distance to a tie
+ROUNDS = 400  # at each price
+LEVELS_PER_DOUBLING = 2  # prices at which lifts are found, so that a higher price starts from the lifts of a lower one
+LOWEST, HIGHEST = 2.0**-9, 2.0**6  # prices, in score ranges
+RUNS_OF_THE_RULE = 4
+USERS_AT_ONCE = 256
+ITEMS_AT_ONCE = 64
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lifts:
+    """One number per item that is added to its score for every user.
+
+    Attributes:
+        goal: The exposure goal.
+        wanted: How often an item is to be shown: n of ``shown_often``; None for Gini and entropy.
+        lift: ``(n_items,)`` float64 in score units, never negative.
+        before: ``(n_items,)`` number of lists that show the item without lifts.
+        after: ``(n_items,)`` number of lists that show it with all lifts.
+        score_range: Mean over users of the range of their scores.
+        n_users: Number of lists.
+
+    Stability: provisional.
+    """
+
+    goal: str
+    wanted: int | None
+    lift: Floats = field(repr=False)
+    before: Counts = field(repr=False)
+    after: Counts = field(repr=False)
+    score_range: float
+    n_users: int
+
+    @property
+    def items(self) -> NDArray[np.int64]:
+        """Row numbers of the lifted items, the largest lift first."""
+        order = np.argsort(-self.lift, kind="stable")
+        return order[: int((self.lift > 0).sum())]
+
+    def applied_to(self, base: Factors) -> Factors:
+        """Return the model with the lifts in its item bias, so that an inner product serves them."""
+        return lifted(base, self.lift)
+
+    def added_to(
+        self, candidates: ArrayLike, scores: ArrayLike, depth: int | None = None
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Return candidates and lifted scores, ``(n_users, depth)`` each, the best first.
+
+        Args:
+            candidates: ``(n_users, n)`` item numbers; -1 in empty places.
+            scores: ``(n_users, n)`` scores without lifts.
+            depth: How many to return; all by default.
+        """
+        items, lifted = np.asarray(candidates, np.int64), np.asarray(scores, np.float64)
+        lifted = np.where(items >= 0, lifted + self.lift[items], -np.inf)
+        order = np.argsort(-lifted, axis=1, kind="stable")[:, :depth]
+        return np.take_along_axis(items, order, 1), np.take_along_axis(lifted, order, 1)
+
+
+def lifted(base: Factors, lift: Floats) -> Factors:
+    """Return the model with a lift per item, (n_items,), in its item bias.
+
+    Raises:
+        InputError: If there are lifts for another number of items, or the model ranks by cosine.
+    """
+    if base.n_items != len(lift):
+        raise InputError(f"there are lifts for {len(lift)} items, and the model has {base.n_items}")
+    if base.metric == COSINE:
+        raise InputError("lifts are added to scores and this model ranks by cosine; choose --into rule or user-vectors")
+    old = np.zeros(base.n_items, np.float32) if base.item_bias is None else base.item_bias
+    return replace(base, item_bias=(old + lift).astype(np.float32))
+
+
+def find_lifts(
+    candidates: ArrayLike,
+    scores: ArrayLike,
+    k: int,
+    *,
+    goal: str,
+    trade_off: float,
+    n_items: int,
+    weight: float = 1.0,
+    range_depth: int = 100,
+    rule: Optimal | None = None,
+    features: Features | None = None,
+) -> Lifts:
+    """Find the lifts of an exposure goal for all users together.
+
+    Without a rule, lists are the k largest lifted scores. A larger trade-off then never gives a worse value of the
+    goal. With a rule, lists are the rule's, run on lifted scores; the search runs it several times and returns the best
+    lifts that it saw.
+
+    Args:
+        candidates: ``(n_users, n)`` item numbers, the best first; -1 in empty places.
+        scores: ``(n_users, n)`` scores of the base model.
+        k: Length of the lists.
+        goal: shown_often, shown_N_times, gini or exposure_entropy.
+        trade_off: From 0, no lifts, to 1, exposure alone.
+        n_items: Size of the catalogue.
+        weight: Of the goal, as in the goals of a rule.
+        range_depth: How many candidates define a user's range of scores; a rule looks at as many.
+        rule: Makes the lists. Its goals may be subtopic_coverage, ilad and ilad_subtopics.
+        features: Data on items and users for the rule.
+
+    Raises:
+        InputError: If the goal is no exposure goal, or the rule has another kind of goal.
+
+    Stability: provisional.
+    """
+    goal, wanted = exposure_goal(goal)
+    WEIGHT.read("trade_off", trade_off)
+    AMOUNT.read("weight", weight)
+    COUNT.read("k", k)
+    items = np.ascontiguousarray(candidates, np.int64)
+    market = _Market(items, np.asarray(scores, np.float64), k, n_items, range_depth)
+    price = min(weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
+    if rule is None:
+        return _lifts_of_scores(market, goal, wanted, price)
+    return _lifts_of_rule(market, goal, wanted, price, rule, Features() if features is None else features)
+
+
+def exposure_goal(name: str) -> tuple[str, int | None]:
+    """Return an exposure goal with aliases written out, and the number of showings that it wants, if it names one."""
+    plain = canonical(name)
+    if not is_exposure_goal(plain):
+        raise InputError(f"{name!r} is no exposure goal; choose {', '.join(EXPOSURE_GOALS)} or shown_N_times")
+    return plain, OFTEN if plain == "shown_often" else number_in(plain)
+
+
+def require_combinable(goals: Iterable[str]) -> None:
+    """Refuse goals of a rule that do not combine with an exposure goal."""
+    for name in goals:
+        if name not in COMBINABLE:
+            raise InputError(f"an exposure goal does not combine with {name}; choose {', '.join(COMBINABLE)}")
+
+
+class _Market:
+    """Users' places, for which items compete by their lifts.
+
+    Args:
+        items: ``(n_users, n)`` candidates.
+        scores: ``(n_users, n)`` scores without lifts.
+        k: Length of the lists.
+        n_items: Size of the catalogue.
+        range_depth: How many candidates define a user's range of scores.
+    """
+
+    def __init__(self, items: Counts, scores: Floats, k: int, n_items: int, range_depth: int) -> None:
+        self.items, self.k, self.n_items, self.depth = items, k, n_items, range_depth
+        self.scores = np.ascontiguousarray(np.where(items >= 0, scores, -np.inf))
+        real = self.scores[:, :range_depth]
+        lowest = np.where(np.isfinite(real), real, np.inf).min(1, initial=np.inf)
+        spans = np.where(np.isfinite(lowest), real.max(1, initial=-np.inf) - lowest, 0.0)
+        self.score_range = float(spans.mean()) if len(spans) and spans.mean() > 0 else 1.0
+        flat = items.ravel()
+        order = np.argsort(flat, kind="stable")
+        self.entries = order[np.searchsorted(flat[order], 0) :]  # places in the flat candidates, by item
+        self.users = (self.entries // max(items.shape[1], 1)).astype(np.int32)
+        self.starts = np.concatenate([[0], np.cumsum(np.bincount(flat[self.entries], minlength=n_items))])
+        self.by_item = self.scores.ravel()[self.entries]
+        self.lists = np.empty((len(items), k), np.int64)
+        self.bars = np.empty((len(items), 2))
+
+    def with_scores(self, scores: Floats) -> _Market:
+        """Return the same places with other scores; the score range stays."""
+        other = object.__new__(_Market)
+        other.__dict__.update(self.__dict__, scores=scores, by_item=scores.ravel()[self.entries])
+        return other
+
+    def serve(self, lift: Floats) -> Counts:
+        """Make all lists, and return how often each item is shown."""
+
+        def work(first: int, last: int) -> None:
+            serve(first, last, self.items, self.scores, lift, self.lists, self.bars)
+
+        share_work(work, len(self.items), USERS_AT_ONCE)
+        return np.bincount(self.lists[self.lists >= 0], minlength=self.n_items)
+
+    def settle(self, lift: Floats, worth: Floats, *, whole: bool) -> tuple[Floats, Counts]:
+        """Raise lifts until every item is shown as often as it is worth, then lower them as far as lists allow."""
+        given_up = np.zeros(self.n_items, np.bool_)
+        for rising, rounds in ((True, ROUNDS), (False, ROUNDS // 10)):  # lists are right before lifts are smallest
+            for _ in range(rounds):
+                shown = self.serve(lift)
+                new = self._responses(lift, shown, worth, whole, rising, given_up)
+                if np.array_equal(new, lift):
+                    break
+                lift = new
+            if rising and whole:  # what is still contested after all rounds is not lifted
+                lift = np.where(given_up | (shown < len(worth)), 0.0, lift)
+        return lift, self.serve(lift)
+
+    def _responses(
+        self, lift: Floats, shown: Counts, worth: Floats, whole: bool, rising: bool, given_up: NDArray[np.bool_]
+    ) -> Floats:
+        new = np.empty_like(lift)
+        more = shown, worth, whole, STEP * self.score_range, rising, given_up, lift, new
+
+        def work(first: int, last: int) -> None:
+            respond(first, last, self.starts, self.users, self.by_item, self.bars, *more)
+
+        share_work(work, self.n_items, ITEMS_AT_ONCE)
+        return new
+
+    def worth(self, goal: str, wanted: int | None, before: Counts, price: float) -> Floats:
+        """Return the largest lift that the m-th showing of an item is worth, in score units; see the module."""
+        mean, unit = before.sum() / max(self.n_items, 1), price * self.score_range
+        if wanted is not None:
+            return np.full(wanted, unit * mean / wanted)
+        times = np.arange(1, max(int(mean), 1) + 1)
+        if goal == "exposure_entropy":
+            return np.asarray(unit * np.log(np.maximum(mean / times, 1)) / np.log(max(self.n_items, 2)))
+        shares = (before[None, :] >= times[:, None]).mean(1)
+        return np.asarray(2 * unit * np.maximum(shares - (before >= mean).mean(), 0))
+
+
+def _lifts_of_scores(market: _Market, goal: str, wanted: int | None, price: float) -> Lifts:
+    """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one."""
+    before = market.serve(np.zeros(market.n_items))
+    value, whole = _value(goal, wanted), wanted is not None
+    best, after = np.zeros(market.n_items), before
+    for level in _levels(price):
+        lift, shown = market.settle(best, market.worth(goal, wanted, before, level), whole=whole)
+        if value(shown) > value(after):
+            best, after = lift, shown
+    return _found(market, goal, wanted, best, before, after)
+
+
+def _levels(price: float) -> Floats:
+    """Return the prices up to this one; they do not depend on it, except for the number of them."""
+    number = int(np.floor(np.log2(max(price, LOWEST / 2) / LOWEST) * LEVELS_PER_DOUBLING + 1e-9)) + 1
+    return LOWEST * 2 ** (np.arange(max(number, 0)) / LEVELS_PER_DOUBLING)
+
+
+def _value(goal: str, wanted: int | None) -> Callable[[Counts], float]:
+    """Return the goal as a function of exposure; more is better."""
+    if wanted is not None:
+        return lambda shown: float(shown_often(torch.from_numpy(shown), wanted))
+    if goal == "gini":
+        return lambda shown: -float(gini(torch.from_numpy(shown)))
+    return lambda shown: float(exposure_entropy(torch.from_numpy(shown)))
+
+
+def _found(market: _Market, goal: str, wanted: int | None, lift: Floats, before: Counts, after: Counts) -> Lifts:
+    return Lifts(goal, wanted, lift, before, after, market.score_range, len(market.items))
+
+
+def _lifts_of_rule(
+    market: _Market, goal: str, wanted: int | None, price: float, rule: Optimal, features: Features
+) -> Lifts:
+    """Alternate between the rule on lifted scores, and lifts for scores that hold the rule's lists.
+
+    A list of the rule is the k largest of its margins (see ``margins``). Margins without lifts are scores, for which
+    lifts can be found as for any scores. They are exact near the lists of the rule only, so the rule runs again.
+    """
+    require_combinable(rule.goals)
+    value = _value(goal, wanted)
+    lift = np.zeros(market.n_items)
+    before, scores = _run(market, lift, rule, features)
+    worth = market.worth(goal, wanted, before, price)
+    best, after = lift, before
+    for _ in range(RUNS_OF_THE_RULE if price >= LOWEST else 0):
+        lift, _ = market.with_scores(scores).settle(np.zeros(market.n_items), worth, whole=wanted is not None)
+        shown, scores = _run(market, lift, rule, features)
+        if value(shown) > value(after):
+            best, after = lift, shown
+    return _found(market, goal, wanted, best, before, after)
+
+
+def _run(market: _Market, lift: Floats, rule: Optimal, features: Features) -> tuple[Counts, Floats]:
+    """Run the rule on lifted scores; return exposure, and scores without lifts whose k largest are the rule's lists."""
+    lifted = np.where(market.items >= 0, market.scores + lift[market.items], -np.inf)
+    order = np.argsort(-lifted, axis=1, kind="stable")
+    items = np.take_along_axis(market.items, order, 1)
+    values = np.take_along_axis(lifted, order, 1)
+    pool = Pool.of(items[:, : market.depth], values[:, : market.depth], torch.device("cpu"), market.n_items)
+    pool = pool.at_least(market.k)
+    positions = np.sort(rule.choose(pool, market.k, features).numpy(), 1)
+    chosen = np.take_along_axis(items, np.maximum(positions, 0), 1)[positions >= 0]
+    shown = np.bincount(chosen, minlength=market.n_items)
+    lows = values[np.arange(len(items)), np.maximum(pool.lengths.numpy() - 1, 0)]
+    spans = np.where(values[:, 0] > lows, values[:, 0] - lows, 1.0)[:, None]
+    relevance = np.where(items >= 0, (values - lows[:, None]) / spans, -np.inf)
+    found = np.full(items.shape, -np.inf)
+    terms = Terms.of(rule, pool, market.k, features)
+    lengths = (items >= 0).sum(1)
+    more = (*terms.subtopics, *terms.directions, shown, terms.prices, terms.discount, terms.worth)
+
+    def work(first: int, last: int) -> None:
+        args = items, relevance, lengths, positions, *more, terms.intents, terms.filling
+        margins(first, last, *args, found)
+
+    share_work(work, len(items), USERS_AT_ONCE)
+    scores = np.empty_like(found)
+    np.put_along_axis(scores, order, np.where(items >= 0, found * spans - lift[items], -np.inf), 1)
+    return shown, scores

@@ -1,0 +1,201 @@
+"""Kernels that find one lift per item: lists by lifted score, what an item's lift should be, and a rule's margins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism._compile import compiled
+from recprism.rerank._kernels.optimal import _stand
+from recprism.rerank._kernels.worth import ACCURACY, DISTANCE, brought, count, taken_along, weigh
+
+
+@compiled
+def serve(first: int, last: int, items: Any, scores: Any, lift: Any, lists: Any, bars: Any) -> None:
+    """List the k candidates with the largest score + lift; of equal ones, the first.
+
+    Args:
+        first: First user.
+        last: User after the last one.
+        items: Candidates, (n_users, n_candidates); -1 in empty places.
+        scores: Their scores, (n_users, n_candidates).
+        lift: Lift of each item, (n_items,).
+        lists: Receives the items, the best first, (n_users, k); -1 in empty places.
+        bars: Receives the smallest value in the list, and the largest outside, (n_users, 2); -inf where there is none.
+    """
+    k, most = lists.shape[1], lift.max()
+    top, at = np.empty(k + 1), np.empty(k + 1, np.int64)  # one more place: the best candidate outside
+    for u in range(first, last):
+        n = 0
+        for c in range(items.shape[1]):
+            if items[u, c] < 0 or (n > k and scores[u, c] + most <= top[k]):
+                continue
+            value = scores[u, c] + lift[items[u, c]]
+            if n > k and value <= top[k]:
+                continue
+            place = min(n, k)
+            n = min(n + 1, k + 1)
+            while place > 0 and top[place - 1] < value:
+                top[place], at[place] = top[place - 1], at[place - 1]
+                place -= 1
+            top[place], at[place] = value, items[u, c]
+        for place in range(k):
+            lists[u, place] = at[place] if place < n else -1
+        bars[u, 0] = top[k - 1] if n >= k else -np.inf
+        bars[u, 1] = top[k] if n > k else -np.inf
+
+
+@compiled
+def respond(
+    first: int,
+    last: int,
+    starts: Any,
+    users: Any,
+    scores: Any,
+    bars: Any,
+    shown: Any,
+    worth: Any,
+    whole: bool,
+    step: float,
+    rising: bool,
+    given_up: Any,
+    lift: Any,
+    new: Any,
+) -> None:
+    """Set the lift of items to the smallest one that shows them as often as it is worth, with other lifts as they are.
+
+    Args:
+        first: First item.
+        last: Item after the last one.
+        starts: Item i is a candidate of users[starts[i]:starts[i + 1]].
+        users: Users by item.
+        scores: Scores by item, without lifts.
+        bars: See ``serve``.
+        shown: Number of lists that show the item, (n_items,).
+        worth: Largest lift that the m-th showing of an item is worth, falling, (m,).
+        whole: Whether fewer than m showings are worth nothing. An item that cannot be shown m times is given up.
+        step: Added to every lift, so that no list depends on a tie.
+        rising: Only raise lifts; otherwise only lower them.
+        given_up: Items without a lift, (n_items,) bool; changed in place.
+        lift: Present lifts, (n_items,).
+        new: Receives the lifts, (n_items,).
+    """
+    for i in range(first, last):
+        new[i] = lift[i]
+        if given_up[i] or (shown[i] >= len(worth) if rising else lift[i] == 0):
+            continue
+        needs = np.empty(starts[i + 1] - starts[i])
+        n, free = 0, 0
+        for at in range(starts[i], starts[i + 1]):
+            inside = scores[at] + lift[i] > bars[users[at], 1]
+            need = bars[users[at], int(inside)] - scores[at]
+            if need < 0:
+                free += 1  # shown without a lift
+            elif need + step <= worth[0]:
+                needs[n] = need + step
+                n += 1
+        needs = np.sort(needs[:n])
+        more = 0
+        while more < n and free + more < len(worth) and needs[more] <= worth[free + more]:
+            more += 1
+        if whole and free + more < len(worth):
+            given_up[i] = True
+            new[i] = 0.0
+            continue
+        wanted = needs[more - 1] if more else 0.0
+        new[i] = max(lift[i], wanted) if rising else min(lift[i], wanted)
+
+
+@compiled
+def margins(
+    first: int,
+    last: int,
+    items: Any,
+    relevance: Any,
+    lengths: Any,
+    positions: Any,
+    indptr: Any,
+    indices: Any,
+    n_subtopics: int,
+    unit: Any,
+    known: Any,
+    shown: Any,
+    prices: Any,
+    discount: Any,
+    worth: Any,
+    intents: Any,
+    filling: Any,
+    out: Any,
+) -> None:
+    """Measure how far each candidate is from leaving or entering the list that the rule made.
+
+    Args:
+        first: First user.
+        last: User after the last one.
+        items: See ``optimal``, like the others.
+        relevance: Also below 0, for candidates that the rule did not look at.
+        lengths: Candidates of each user, (n_users,).
+        positions: The lists, (n_users, k), by rank.
+        indptr: Subtopics of the items.
+        indices: Subtopics of the items.
+        n_subtopics: Number of subtopics.
+        unit: Unit vectors.
+        known: Whether a vector is not zero.
+        shown: Not used: exposure has no price here.
+        prices: Of the rule.
+        discount: Discount of each place, (k,).
+        worth: Of repeats.
+        intents: Weights of subtopics, (n_users, n_subtopics).
+        filling: How far n items fill a subtopic.
+        out: Receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
+    """
+    counts = np.zeros((3, n_subtopics), np.int64)
+    depth = items.shape[1] if prices[DISTANCE] > 0 else 0
+    near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
+    inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
+    steps, in_order = np.zeros((2, n_subtopics)), (np.zeros((1, 1), np.int64), np.zeros(1), np.zeros(1))
+    state = (inside, near, like, compared, counts, barred, steps, in_order)
+    for u in range(first, last):
+        n = lengths[u]
+        compared[:] = False
+        goals = (indptr, indices, unit, known, shown, prices, discount, worth, intents[u], filling)
+        k = min(positions.shape[1], n)
+        _stand(items[u, :n], positions[u, :k], goals, state)
+        _margins_of(items[u, :n], relevance[u], positions[u, :k], goals, state, out[u])
+
+
+@compiled
+def _margins_of(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, out: Any) -> None:
+    """Measure one user's candidates: by the gain of the best exchange, per relevance at the place of the item."""
+    indptr, indices, _, _, _, prices, discount, _, _, _ = goals
+    inside, near, like, _, counts, _, (more, fewer), _ = state
+    k, times, mark = len(chosen), counts[1], counts[2]
+    times[:] = 0
+    for place in range(k):
+        count(items[chosen[place]], indptr, indices, times, 1)
+        out[chosen[place]] = np.inf
+    weigh(times, goals, more, fewer)
+    price = prices[ACCURACY]
+    before = 0
+    for c in range(len(items)):
+        if inside[c]:
+            before += 1
+            continue
+        new = brought(items[c], indptr, indices, more)
+        best = -np.inf
+        for place in range(k):
+            gone = chosen[place]
+            gain = new - taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
+            if prices[DISTANCE] > 0:
+                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
+            at = before - 1 if c > gone else before
+            gain += price * (relevance[c] * discount[at] - relevance[gone] * discount[place])
+            for between in range(min(at, place), max(at, place)):  # these move by one place
+                if c > gone:
+                    gain += price * relevance[chosen[between + 1]] * (discount[between] - discount[between + 1])
+                else:
+                    gain += price * relevance[chosen[between]] * (discount[between + 1] - discount[between])
+            out[gone] = min(out[gone], -gain / (price * discount[place]))
+            best = max(best, gain / (price * discount[at]))
+        out[c] = best
