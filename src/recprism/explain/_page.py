@@ -119,8 +119,15 @@ class Page:
     @cached_property
     def unrepaired(self) -> Ints:
         """``(k,)`` the user's list before exchanges for shares and for the tail."""
-        plain = replace(self.method, min_share={}, max_share={}, tail_floor=0.0)
-        return np.asarray(plain.lists(self.pool, self.pins, self.features)[self.row])
+        return self._list_by(replace(self.method, min_share={}, max_share={}, tail_floor=0.0))
+
+    @cached_property
+    def with_shares(self) -> Ints:
+        """``(k,)`` the user's list after exchanges for shares and before those for the tail."""
+        return self._list_by(replace(self.method, tail_floor=0.0))
+
+    def _list_by(self, method: Constrained) -> Ints:
+        return np.asarray(method.lists(self.pool, self.pins, self.features)[self.row])
 
     @cached_property
     def candidates(self) -> Ints:
