@@ -201,6 +201,11 @@ class Page:
         user = np.zeros(len(lists), np.int64)
         return self.objective.parts(items, self.relevance[lists], users=user, shown=self.shown_elsewhere)
 
+    @cached_property
+    def own_parts(self) -> Parts:
+        """The parts of the list of the rule."""
+        return self.parts(self.chosen[None])
+
     def exchanged(self, places: Ints, arriving: Ints) -> Ints:
         """Return ``(n, m)`` lists with one item exchanged each, as the search exchanges them.
 

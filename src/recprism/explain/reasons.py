@@ -436,7 +436,7 @@ def _new_categories(page: Page, number: int, items: NDArray[np.int64]) -> tuple[
 
 
 def _history_categories(page: Page, place: int) -> tuple[str, ...]:
-    parts = page.parts(page.chosen[None])
+    parts = page.own_parts
     own = (parts.place == place) & (parts.history > 0)
     order = np.argsort(-parts.history[own], kind="stable")
     return tuple(page.scenario.subtopics.names[at] for at in parts.subtopic[own][order].tolist())
@@ -446,7 +446,7 @@ def _history_categories(page: Page, place: int) -> tuple[str, ...]:
 
 
 def _own_parts(page: Page) -> dict[str, float]:
-    return {name: float(values[0]) for name, values in page.parts(page.chosen[None]).by_list().items()}
+    return {name: float(values[0]) for name, values in page.own_parts.by_list().items()}
 
 
 def _difference(page: Page, lists: NDArray[np.int64]) -> list[dict[str, float]]:
