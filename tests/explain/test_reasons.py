@@ -348,6 +348,7 @@ def check_sentences(scenario: Scenario, users: range) -> None:
     names = scenario.subtopics.names
     scores = scenario.factors.user @ scenario.factors.item.T
     seen, kinds = scenario.seen.dense(), set()
+    unit = 0.2 * rule.units["subtopic_coverage"]
     for user in users:
         order = np.argsort(np.where(seen[user], np.inf, -scores[user]), kind="stable")
         for reason in why_list(scenario, rule, user_ids[user]):
@@ -369,7 +370,6 @@ def check_sentences(scenario: Scenario, users: range) -> None:
                 numbers = dict(part.rsplit(" ", 1) for part in parts.split(", "))
                 assert sum(map(float, numbers.values())) == pytest.approx(float(margin), abs=4e-4)
                 gained = int(has[lists[user]].any(0).sum()) - int(has[[*others, instead]].any(0).sum())
-                unit = 0.2 * rule.units["subtopic_coverage"]
                 assert float(numbers.get("coverage", 0)) == pytest.approx(gained * unit, abs=6e-5)
             entry = re.search(r"enters at a trade-off of (\S+) and is out at (\S+)\.$", text)
             if entry:
@@ -377,7 +377,69 @@ def check_sentences(scenario: Scenario, users: range) -> None:
                 assert reason.enters is not None
                 assert shown_at(scenario, rule, reason.enters.present, user, own)
             kinds.add(check_for_users(reason, new, own in base[user], order, scores[user], own, has, names, user))
+        check_why_not(scenario, rule, user, lists[user], base[user], scores[user])
     assert {"Added for variety", "Number"} <= kinds
+
+
+def check_why_not(scenario: Scenario, rule: Rule, user: int, own: Any, base: Any, scores: Any) -> None:
+    """Items that left the base list, and one far below: the best exchange, its cost, and the words for the user."""
+    ids, user_id = scenario.split.item_ids.tolist(), scenario.split.user_ids[user]
+    ranked = scenario.candidates[0][user]
+    ranks = {item: rank for rank, item in enumerate(ranked.tolist())}
+    for item in [*np.setdiff1d(base, own)[:1].tolist(), int(np.setdiff1d(ranked[50:60], own)[0])]:
+        reason = why_not(scenario, rule, user_id, ids[item])
+        text = reason.sentence()
+        told = re.match(
+            r"Item (\S+) is not in the list and has rank (\d+) by relevance alone\. Its best exchange is against item "
+            r"(\S+), which stays: this list is worth (\S+) more",
+            text,
+        )
+        assert told is not None and told[1] == str(ids[item]) and ranks[item] == int(told[2]) - 1
+        others = np.array([sorted([item, *np.delete(own, at)], key=ranks.__getitem__) for at in range(len(own))])
+        values = naive_value(scenario, rule, user, np.vstack([own[None], others]))
+        assert values[0] - values[1:].max() == pytest.approx(float(told[4]), abs=6e-5)
+        against = ids.index(int(told[3]))
+        assert values[1 + own.tolist().index(against)] == pytest.approx(values[1:].max(), abs=1e-6)
+        if reason.for_users().endswith("matches you better."):
+            assert scores[against] >= scores[item]
+        claim = re.search(r"It would bring (.*?)\.", text)
+        has = scenario.subtopics.dense() > 0
+        new = has[item] & ~has[np.setdiff1d(own, against)].any(0)
+        expected = [name for name, is_new in zip(scenario.subtopics.names, new, strict=True) if is_new]
+        assert (re.split(", | and ", claim[1]) if claim else []) == expected
+
+
+def test_distances_in_words(trained: Scenario) -> None:
+    """A newcomer that is said to differ more than the item it replaced does, by cosines of genres."""
+    rule, ids = rule_at(trained, "ilad_subtopics", 0.3), trained.split.item_ids.tolist()
+    unit = trained.subtopics.dense().astype(float)
+    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+    checked = 0
+    for user in range(0, trained.seen.n_rows, 60):
+        reasons = why_list(trained, rule, trained.split.user_ids[user])
+        for reason in reasons:
+            told = re.search(r"differs more from the rest of your list than item (\S+)\.", reason.for_users())
+            if told:
+                others = [ids.index(other.item) for other in reasons if other is not reason]
+                own, replaced = (unit[at] @ unit[others].T for at in (ids.index(reason.item), ids.index(int(told[1]))))
+                assert own.sum() < replaced.sum()
+                checked += 1
+    assert checked > 3
+
+
+def test_what_if_in_words(trained: Scenario) -> None:
+    rule, ids = rule_at(trained, "sc", 0.2), trained.split.item_ids
+    context = Context(subtopics=trained.subtopics)
+    for user in range(0, trained.seen.n_rows, 100):
+        before = trained.rank(rule, users=np.array([user]))[0]
+        gone = before[0, -1]
+        after = trained.under({"banned": [int(gone)]}).rank(rule, users=np.array([user]))[0]
+        sc = [evaluate(lists, context, ["sc@10"], bootstrap=0).scores[0].mean for lists in (before, after)]
+        came = [f"item {it}" for it in ids[after[0][~np.isin(after[0], before[0])]].tolist()]
+        text = what_if(trained, rule, trained.split.user_ids[user], without=ids[gone]).sentence()
+        assert f"subtopic_coverage goes from {sc[0]:.4f} to {sc[1]:.4f}." in text
+        assert text.startswith(f"With without={ids[gone]}: ")
+        assert all(name in text for name in came)
 
 
 def check_for_users(

@@ -121,8 +121,15 @@ class Page:
     @cached_property
     def unrepaired(self) -> Ints:
         """``(k,)`` the user's list before exchanges for shares and for the tail."""
-        plain = replace(self.method, min_share={}, max_share={}, tail_floor=0.0)
-        return np.asarray(plain.lists(self.pool, self.pins, self.features)[self.row])
+        return self._list_by(replace(self.method, min_share={}, max_share={}, tail_floor=0.0))
+
+    @cached_property
+    def with_shares(self) -> Ints:
+        """``(k,)`` the user's list after exchanges for shares and before those for the tail."""
+        return self._list_by(replace(self.method, tail_floor=0.0))
+
+    def _list_by(self, method: Constrained) -> Ints:
+        return np.asarray(method.lists(self.pool, self.pins, self.features)[self.row])
 
     @cached_property
     def candidates(self) -> Ints:
@@ -195,6 +202,11 @@ class Page:
         items = np.where(lists >= 0, self.candidates[lists], -1)
         user = np.zeros(len(lists), np.int64)
         return self.objective.parts(items, self.relevance[lists], users=user, shown=self.shown_elsewhere)
+
+    @cached_property
+    def own_parts(self) -> Parts:
+        """The parts of the list of the rule."""
+        return self.parts(self.chosen[None])
 
     def exchanged(self, places: Ints, arriving: Ints) -> Ints:
         """Return ``(n, m)`` lists with one item exchanged each, as the search exchanges them.

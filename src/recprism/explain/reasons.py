@@ -436,7 +436,7 @@ def _new_categories(page: Page, number: int, items: NDArray[np.int64]) -> tuple[
 
 
 def _history_categories(page: Page, place: int) -> tuple[str, ...]:
-    parts = page.parts(page.chosen[None])
+    parts = page.own_parts
     own = (parts.place == place) & (parts.history > 0)
     order = np.argsort(-parts.history[own], kind="stable")
     return tuple(page.scenario.subtopics.names[at] for at in parts.subtopic[own][order].tolist())
@@ -446,7 +446,7 @@ def _history_categories(page: Page, place: int) -> tuple[str, ...]:
 
 
 def _own_parts(page: Page) -> dict[str, float]:
-    return {name: float(values[0]) for name, values in page.parts(page.chosen[None]).by_list().items()}
+    return {name: float(values[0]) for name, values in page.own_parts.by_list().items()}
 
 
 def _difference(page: Page, lists: NDArray[np.int64]) -> list[dict[str, float]]:
@@ -501,27 +501,33 @@ def _replaced(page: Page, place: int) -> Comparison | None:
 def _codes_in(page: Page, number: int, against: Comparison | None, has_new: bool) -> tuple[str, ...]:
     """Return what brought an item in, or keeps it in, against another one."""
     if number not in page.unrepaired:
-        return (_repair_code(page),)
+        return (_repair_code(page, number),)
     if against is None:
         return ("share",) if len(page.outside) else ("only_candidate",)
     codes = _codes(against.parts)
-    if "less_repetition" in codes and has_new and "new_category" not in codes:
+    if has_new and "new_category" not in codes:
         codes = tuple("new_category" if code == "less_repetition" else code for code in codes)
-    if codes and abs(against.margin) > TIED:
-        return codes
-    return (*codes, "tie") if against.margin >= -TIED else (*codes, "search")
+    return _with_margin(page, number, codes, against)
 
 
 def _codes_out(page: Page, number: int, lists: NDArray[np.int64], best: Comparison | None) -> tuple[str, ...]:
-    """Return what keeps a candidate out."""
+    """Return what keeps a candidate out; ``lists``: those with the item in one of the places."""
     if best is None or number in page.unrepaired:
-        return (_repair_code(page),)
+        return (_repair_code(page, number),)
     codes = _codes(best.parts)
     if any(page.method.share_limits) and page.parts(lists).total.max() > sum(_own_parts(page).values()) + TIED:
-        return (*codes, _repair_code(page))
-    if best.margin > TIED:
+        return (*codes, "share")
+    return _with_margin(page, number, codes, best)
+
+
+def _with_margin(page: Page, number: int, codes: tuple[str, ...], against: Comparison) -> tuple[str, ...]:
+    """Append why an item stays, or stays out, if the other list is worth as much or more."""
+    if against.margin > TIED:
         return codes
-    return (*codes, "tie") if best.margin >= -TIED else (*codes, "search")
+    if against.margin >= -TIED:
+        return (*codes, "tie")
+    repaired = set(page.items.tolist()) != set(page.unrepaired.tolist())
+    return (*codes, _repair_code(page, number) if repaired else "search")
 
 
 def _codes(parts: Mapping[str, float]) -> tuple[str, ...]:
@@ -529,8 +535,11 @@ def _codes(parts: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(CODE_OF_PART[name] for name in strong)
 
 
-def _repair_code(page: Page) -> str:
-    return "share" if any(page.method.share_limits) else "tail_floor"
+def _repair_code(page: Page, number: int) -> str:
+    """Return which constraint changed the list of the search: a share, or the floor for the tail after it."""
+    if not any(page.method.share_limits):
+        return "tail_floor"
+    return "share" if (number in page.with_shares) == (number in page.items) else "tail_floor"
 
 
 def _hindrance(page: Page, number: int) -> str:

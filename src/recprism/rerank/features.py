@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,6 +80,7 @@ class Features:
         device: str | torch.device = "cpu",
     ) -> None:
         self.device = torch.device(device)
+        self._directions: dict[str, Directions] = {}  # shared with the features of some users
         self._topics = None if subtopics is None else Context(subtopics=subtopics, device=self.device).topics
         self._vectors = None if vectors is None else self._numbers(vectors, "vectors", "(n_items, d)", dims=2)
         self._shown = None if shown is None else self._amounts(shown, "shown", "(n_items,)", dims=1)
@@ -118,15 +120,21 @@ class Features:
         full[rows.row_of_entry, rows.indices.long()] = self.chances
         return full
 
-    @cached_property
+    @property
     def vector_directions(self) -> Directions:
-        if self._vectors is None:
+        vectors = self._vectors
+        if vectors is None:
             raise InputError(f"needed but not given: {HOW_TO_GIVE['vectors']}")
-        return Directions.of(self._vectors)
+        return self._directions_once("vectors", lambda: vectors)
 
-    @cached_property
+    @property
     def subtopic_directions(self) -> Directions:
-        return Directions.of(self.topics.weight_matrix)
+        return self._directions_once("subtopics", lambda: self.topics.weight_matrix)
+
+    def _directions_once(self, kind: str, matrix: Callable[[], Tensor]) -> Directions:
+        if kind not in self._directions:
+            self._directions[kind] = Directions.of(matrix())
+        return self._directions[kind]
 
     def intents(self, n_users: int) -> Tensor:
         """Return each user's probabilities of subtopics, (n_users, n_subtopics) float64."""

@@ -183,6 +183,8 @@ class Constrained:
 
         A user's list then depends on the user's own pins only.
         """
+        if self.per_user_diversity is None and free.min() == free.max():
+            return self.inner.choose(pool, int(free[0]), features).cpu().numpy().copy()
         trade_offs = self.trade_offs(pool.n_users, features)
         groups, number = np.unique(np.stack([trade_offs, free], 1), axis=0, return_inverse=True)
         positions = np.full((pool.n_users, int(free.max())), -1)
