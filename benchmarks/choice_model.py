@@ -96,6 +96,8 @@ def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:
         low, high = it["interval"]
         null = [
             f"{100 * it[f'explained_shuffled_{kind}']:.1f} (p {it['shuffled'][kind]['p_value']:.3f})"
+            if kind in it["shuffled"]
+            else ""
             for kind in ("within", "all")
         ]
         figures = [f"{100 * it['explained']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
