@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -319,6 +320,11 @@ def test_on_real_data(trained_run: Callable[..., Run]) -> None:
 # -- predictions ------------------------------------------------------------------------------------------------------
 
 
+@cache
+def fitted() -> ChoiceModel:
+    return WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), history=False)
+
+
 def test_a_free_place_gets_the_item_that_the_rule_puts_there() -> None:
     lists = WORLD.lists(Optimal(trade_off=0.2))
     found = WORLD.model(lists, history=False, users=150)
@@ -346,10 +352,9 @@ def test_whole_lists_are_rebuilt() -> None:
 @settings(deadline=None, max_examples=20)
 def test_predicted_lists_hold_candidates_once(seed: int, rounds: int) -> None:
     generator = np.random.default_rng(seed)
-    found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), history=False)
     lists = np.where(generator.random(WORLD.base.shape) < 0.5, WORLD.base, -1)
     few = WORLD.items[:, : generator.integers(1, 12)]
-    filled = found.predict_lists(few, WORLD.scores[:, : few.shape[1]], lists, rounds=rounds)
+    filled = fitted().predict_lists(few, WORLD.scores[:, : few.shape[1]], lists, rounds=rounds)
     for before, after, candidates in zip(lists.tolist(), filled.tolist(), few.tolist(), strict=True):
         items = [it for it in after if it >= 0]
         assert len(items) == len(set(items))
@@ -399,6 +404,7 @@ def test_the_dictionary_is_plain_and_complete() -> None:
 def test_every_number_of_a_sentence_is_a_figure_of_the_model() -> None:
     found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), draws=3)
     first, second, within, everywhere, *rest = found.sentences()
+    assert "from scores, categories, history and popularity, explains" in first
     assert f"explains {100 * found.explained:.0f} %" in first
     assert f"{100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f} %" in first
     assert f"{100 * found.right_item:.1f} % of {found.n_slots:,} cases" in second
@@ -411,6 +417,7 @@ def test_every_number_of_a_sentence_is_a_figure_of_the_model() -> None:
 
 def test_without_histories_and_popularity_their_features_are_left_out() -> None:
     found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), history=False, popularity=None)
+    assert "from scores and categories, explains" in found.sentences()[0]
     used = {it.feature for it in found.coefficients}
     assert used == set(FEATURES) - {"popularity", "history", "new_history", "unfilled_history", "calibration"}
 

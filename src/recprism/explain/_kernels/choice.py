@@ -17,6 +17,25 @@ TIE = 1e-9  # utilities this close are equal
 
 
 @compiled
+def are_candidates(items: Any, lists: Any, slots: Any, inside: Any) -> None:
+    """Fill whether the item of each slot is among the user's candidates.
+
+    Args:
+        items: ``(n_users, n)`` ranked candidates, -1 at the end.
+        lists: ``(n_users, k)`` lists.
+        slots: ``(n_slots, 2)`` user and place.
+        inside: ``(n_slots,)`` bool, filled.
+    """
+    for s in range(len(slots)):
+        u, item = slots[s, 0], lists[slots[s, 0], slots[s, 1]]
+        inside[s] = False
+        for c in range(items.shape[1]):
+            if items[u, c] == item:
+                inside[s] = True
+                break
+
+
+@compiled
 def find_alternatives(items: Any, lists: Any, slots: Any, alternatives: Any, counts: Any, chosen: Any) -> None:
     """Fill the positions of the alternatives of each slot, their number, and which one the list has.
 

@@ -176,9 +176,6 @@ class Slots:
     counts: IntArray
     chosen: IntArray
 
-    def take(self, some: NDArray[Any]) -> Slots:
-        return Slots(self.which[some], self.alternatives[some], self.counts[some], self.chosen[some])
-
 
 def check_lists(lists: NDArray[Any], name: str, n_users: int, n_items: int) -> IntArray:
     """Return lists as whole numbers; refuse wrong shapes, unknown items, and an item twice in one list."""

@@ -14,6 +14,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
+from recprism.explain._kernels.choice import are_candidates
 from recprism.explain.choice._likelihood import Logit
 from recprism.explain.choice._places import (
     FEATURES,
@@ -161,23 +162,23 @@ class NewcomerSample:
         newcomers = np.argwhere((places.lists >= 0) & ~_listed(places.lists, before))
         if not len(newcomers):
             raise InputError("the new lists hold no item that the base lists do not have; there is nothing to explain")
-        slots = places.slots(newcomers)
-        inside = (slots.chosen >= 0) & (slots.counts > 1)
-        slots, generator = slots.take(inside), np.random.default_rng(seed)
-        users = np.unique(slots.which[:, 0])
+        inside = np.empty(len(newcomers), np.bool_)
+        are_candidates(places.items, places.lists, newcomers, inside)
+        which, generator = newcomers[inside], np.random.default_rng(seed)
+        users = np.unique(which[:, 0])
         if len(users) < FEWEST_USERS:
             raise InputError(
                 f"only {len(users)} users have a newcomer among their candidates, and a choice model needs at least "
                 f"{FEWEST_USERS}; pass more users, or more candidates for each"
             )
-        users = np.sort(generator.permutation(users)[:most_users])
-        slots = slots.take(np.isin(slots.which[:, 0], users))
-        slots = slots.take(np.sort(generator.permutation(len(slots.which))[:most_slots]))
-        users, number = np.unique(slots.which[:, 0], return_inverse=True)
-        own = Slots(np.stack([number, slots.which[:, 1]], 1), slots.alternatives, slots.counts, slots.chosen)
+        which = which[np.isin(which[:, 0], generator.permutation(users)[:most_users])]
+        which = which[np.sort(generator.permutation(len(which))[:most_slots])]
+        users, number = np.unique(which[:, 0], return_inverse=True)
+        sampled = places.of_users(users)
+        slots = sampled.slots(np.stack([number, which[:, 1]], 1))
         half = (generator.permutation(len(users)) % 2)[number]
         halves = (np.flatnonzero(half == 0), np.flatnonzero(half == 1))
-        return cls(places.of_users(users), own, users, halves, len(newcomers), int((~inside).sum()), known)
+        return cls(sampled, slots, users, halves, len(newcomers), int((~inside).sum()), known)
 
     def judge_across(self, logit: Logit, weights: list[Array]) -> Array:
         """Judge each half by the coefficients of the other: ``(2, n_slots)`` log-likelihoods and right guesses."""

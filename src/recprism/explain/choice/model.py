@@ -31,7 +31,10 @@ UNITS: dict[str, tuple[float, str]] = {
     "largest_similarity": (0.1, "whose categories are more similar to the nearest item of the list by 0.1"),
     "history": (0.1, "whose categories hold 10 % more of the user's history"),
     "new_history": (0.1, "whose categories that the list lacks hold 10 % more of the user's history"),
-    "unfilled_history": (0.1, "that adds 10 % more to the user's history in the list, where repeats add less"),
+    "unfilled_history": (
+        0.1,
+        "with 10 % more of the user's history in its categories, each counted less if the list has it",
+    ),
     "calibration": (0.1, "that brings the list's categories nearer to the user's history by 0.1"),
 }
 """For the words of a coefficient: a difference in the feature, and what to call it. Scores have one sentence."""
@@ -223,11 +226,17 @@ class ChoiceModel:
             "sentences": self.sentences(),
         }
 
+    def _known(self) -> str:
+        """Name what the model knows."""
+        names = ["scores", "categories", "history" if self._with_history else ""]
+        *most, last = [it for it in [*names, "" if self._popularity is None else "popularity"] if it]
+        return f"{', '.join(most)} and {last}"
+
     def sentences(self) -> list[str]:
         """Describe the model: what it explains, the shuffled concepts, and what users' lists prefer."""
         low, high = (percent(it, ".0f", "") for it in self.interval)
         lines = [
-            f"One rule for all users, from scores, categories, history and popularity, explains "
+            f"One rule for all users, from {self._known()}, explains "
             f"{percent(self.explained, 'z.0f')} of what scores alone leave open "
             f"(95 % interval {low} to {high} %, {self.n_users:,} users): {_VERDICTS[self.verdict]}.",
             f"With one newcomer removed, it names the right one of {self.n_alternatives:.0f} candidates in "
