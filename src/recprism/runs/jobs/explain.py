@@ -117,14 +117,20 @@ def explain_found(
         account=None if own is None or own.lifts is not None else account(scenario, own),
         lifts=() if own is None or own.lifts is None else _lifts(scenario, own, lists),
         held=None if own is None else _share_of_equal_sets(lists, scenario.rank(own)[0]),
-        choice_model=_choice_model(scenario, lists, draws, seed, on_step) if len(scenario.subtopics) else None,
+        choice_model=_choice_model(scenario, own, lists, draws, seed, on_step) if len(scenario.subtopics) else None,
     )
 
 
 def _choice_model(
-    scenario: Scenario, lists: NDArray[np.int64], draws: int, seed: int, on_step: ProgressCallback | None
+    scenario: Scenario,
+    rule: Rule | None,
+    lists: NDArray[np.int64],
+    draws: int,
+    seed: int,
+    on_step: ProgressCallback | None,
 ) -> ChoiceModel:
-    items, scores = (array[:, :CANDIDATES] for array in scenario.candidates)
+    depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
+    items, scores = (array[:, :depth] for array in scenario.candidates)
     return fit_choice_model(
         items,
         scores,
