@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--loss", nargs="+", type=float, default=[0.01, 0.02])
-    parser.add_argument("--goals", nargs="+", default=[*GOALS, *COMBINED])
+    parser.add_argument("--goals", nargs="*", default=[*GOALS, *COMBINED])
     asked = parser.parse_args()
     for path in asked.runs:
         compare_goals(path, asked.loss, asked.goals)
