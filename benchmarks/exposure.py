@@ -1,10 +1,11 @@
 """Exposure goals at equal losses of NDCG@10: who shows new items to more than one user?
 
-    python benchmarks/exposure.py RUN [RUN ...] [--loss 0.01 0.02]
+    python benchmarks/exposure.py RUN [RUN ...] [--loss 0.01 0.02] [--goals GOAL ...]
 
 For each run, on the validation part: the goal catalogue_coverage, the exposure goals reached by lifts, both with and
 without a rule for subtopic coverage, and exposure-aware re-ranking of the same 500 candidates. Every method walks its
-trade-offs up to the last one that keeps the loss; losses are relative to the base lists.
+trade-offs up to the last one that keeps the loss; losses are relative to the base lists. "new" counts the items that
+the base lists do not show; "once" is the share of them that exactly one user sees.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from recprism.runs import Run, scenario_of
 METRICS = ("ndcg@10", "catalogue_coverage@10", "shown_often@10", "gini@10", "exposure_entropy@10")
 GOALS = ("catalogue_coverage", "shown_often", "gini", "exposure_entropy")
 COMBINED = ("subtopic_coverage+catalogue_coverage", "subtopic_coverage+shown_often")
+RIVAL = "exposure-aware re-ranking"
 RIVAL_STEPS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
 
 Lists = NDArray[np.int64]
@@ -61,13 +63,12 @@ def best_within(
     return found
 
 
-def show(name: str, trade_off: float | None, now: dict[str, float], base: float) -> None:
+def show(name: str, loss: float, trade_off: float, now: dict[str, float], base: float) -> None:
     """Print one row."""
-    at = "" if trade_off is None else f"{trade_off:.2f}"
     coverage, often, gini, entropy = (now[metric] for metric in METRICS[1:])
     print(
-        f"{name:38} {at:>5} {now['ndcg@10'] / base - 1:+8.1%} {coverage:9.1%} {often:9.1%} {gini:7.3f} {entropy:8.3f} "
-        f"{now['new']:6.0f} {now['once']:7.0%}",
+        f"{name:38} {-loss:7.0%} {trade_off:5.2f} {now['ndcg@10'] / base - 1:+8.1%} {coverage:9.1%} {often:9.1%} "
+        f"{gini:7.3f} {entropy:8.3f} {now['new']:6.0f} {now['once']:7.0%}",
         flush=True,
     )
 
@@ -76,30 +77,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--loss", nargs="+", type=float, default=[0.01, 0.02])
+    parser.add_argument("--goals", nargs="*", default=[*GOALS, *COMBINED])
     asked = parser.parse_args()
     for path in asked.runs:
-        compare_goals(path, asked.loss)
+        compare_goals(path, asked.loss, asked.goals)
 
 
-def compare_goals(path: str, losses: list[float]) -> None:
+def compare_goals(path: str, losses: list[float], goals: list[str]) -> None:
     """Print the table of one run."""
     scenario = scenario_of(Run.open(path), "validation")
     base = figures(scenario, scenario.base_lists)
-    results = {
-        goal: best_within(scenario, partial(lists_at, scenario, goal), steps_towards(goal), losses)
-        for goal in (*GOALS, *COMBINED)
-    }
-    results["exposure-aware re-ranking"] = best_within(scenario, partial(rival, scenario), RIVAL_STEPS, losses)
-    about = f"{path}: validation, {len(scenario.base_lists)} users, {scenario.factors.n_items} items"
-    for at, loss in enumerate(losses):
-        print(f"\n{about}, NDCG@10 loses at most {loss:.0%}")
-        columns = f"{'coverage':>9} {'shown 5x':>9} {'Gini':>7} {'entropy':>8} {'new':>6} {'once':>7}"
-        print(f"{'goal':38} {'t':>5} {'NDCG':>8} {columns}")
-        show("base lists", None, base, base["ndcg@10"])
-        for name, found in results.items():
-            point = found[at]
-            if point is not None:
-                show(name, *point, base["ndcg@10"])
+    print(f"\n{path}: validation, {len(scenario.base_lists)} users, {scenario.factors.n_items} items")
+    columns = f"{'coverage':>9} {'shown 5x':>9} {'Gini':>7} {'entropy':>8} {'new':>6} {'once':>7}"
+    print(f"{'goal':38} {'at most':>7} {'t':>5} {'NDCG':>8} {columns}")
+    show("base lists", 0.0, 0.0, base, base["ndcg@10"])
+    methods = {goal: (partial(lists_at, scenario, goal), steps_towards(goal)) for goal in goals}
+    methods[RIVAL] = (partial(rival, scenario), RIVAL_STEPS)
+    for name, method in methods.items():
+        for loss, found in zip(losses, best_within(scenario, *method, losses), strict=True):
+            if found is not None:
+                show(name, loss, *found, base["ndcg@10"])
 
 
 if __name__ == "__main__":
