@@ -9,7 +9,13 @@ import polars as pl
 import pytest
 
 from recprism.data import load_files
-from recprism.data._categories import Categories, CategoryColumns, guess_separator, long_categories, read_categories
+from recprism.data._readers.categories import (
+    Categories,
+    CategoryColumns,
+    guess_separator,
+    long_categories,
+    read_categories,
+)
 from recprism.errors import InputError
 
 FORMS: dict[str, tuple[list[Any], list[list[str]], str]] = {

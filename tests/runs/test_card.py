@@ -70,9 +70,9 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
     run.save_metrics(evaluate_run(run, ["ndcg@10"], bootstrap=50).to_frame())
     kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}))
     text = written(run)
-    assert kept.compiled is not None
+    assert kept.dials is not None
     assert kept.certificate.sentence() in section(text, "Diversified")
-    assert "| may lose | 50 % of ndcg@10 |" in text and "| moved | user vectors |" in text
+    assert "| may lose | 50 % of ndcg@10 |" in text and "| served by | dials |" in text
     assert BEFORE in section(text, "Metrics"), "these figures are older than the perturbation"
     assert "The certificate holds for users like those" in section(text, "Limits")
     evaluate_run(run, ["ndcg@10"], bootstrap=50)

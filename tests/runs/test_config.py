@@ -23,7 +23,7 @@ def test_a_file_may_be_edited_and_not_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"), [("", "made by recprism 0.1,"), ("format = 3\n", "made by another version")]
+    ("written", "said"), [("", "made by recprism 0.1,"), ("format = 4\n", "made by another version")]
 )
 def test_runs_of_other_versions_are_refused_in_one_sentence(tmp_path: Path, written: str, said: str) -> None:
     path = tmp_path / "config.toml"

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data._categories import CategoryColumns
+from recprism.data._readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
 from recprism.rerank import MMR, Optimal, subtopic_probabilities

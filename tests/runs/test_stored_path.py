@@ -30,7 +30,7 @@ def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
     at = path.reach(budget)
     assert path.trade_offs[at] == kept.trade_off
-    served = kept.change.applied_to(run.factors()).rank(10, exclude=scenario.seen)[0]
+    served = scenario.rank(kept.model)[0]
     np.testing.assert_array_equal(path.lists[at], served)
 
 
@@ -48,7 +48,7 @@ def not_again(*_: object) -> None:
 
 def test_it_is_made_once_and_read_afterwards(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     first = stored_path(run, "catalogue_coverage")
-    monkeypatch.setattr("recprism.budget.path._rule", not_again)
+    monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
     again = stored_path(run, "catalogue_coverage")
     np.testing.assert_array_equal(first.lists, again.lists)
     assert {**vars(first), "lists": None} == {**vars(again), "lists": None}
@@ -67,7 +67,7 @@ def test_a_path_of_other_vectors_or_a_damaged_one_is_made_again(
         other.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=1, device="cpu"))
     else:
         file.write_bytes(file.read_bytes()[:200] if harm == "cut short" else b"path")
-    monkeypatch.setattr("recprism.budget.path._rule", not_again)
+    monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
     with pytest.raises(AssertionError, match="walked again"):
         stored_path(other, "subtopic_coverage")
 
@@ -75,7 +75,7 @@ def test_a_path_of_other_vectors_or_a_damaged_one_is_made_again(
 def test_audit_and_budget_use_the_path_of_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """One walk, kept in the run: what comes after it computes no list of the path again."""
     stored_path(run, "subtopic_coverage")
-    monkeypatch.setattr("recprism.budget.path._rule", not_again)
+    monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
     found = cost_of_diversity(scenario_of(run), ["subtopic_coverage"])
     kept = within_budget(scenario_of(run), "subtopic_coverage", {"ndcg@10": 0.2})
     assert len(found.paths["subtopic_coverage"].points) == 8

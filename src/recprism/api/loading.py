@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._categories import CategoryColumns, read_categories
 from recprism.data._checks import require_real
+from recprism.data._readers.categories import CategoryColumns, read_categories
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import NAMED, load_dataset, load_files
 from recprism.data.frames import as_polars, interactions_from_frame

@@ -289,16 +289,16 @@ def served_lists(
 ) -> Lists:
     """Return the lists that are served at a path's point, at least ``depth`` long.
 
-    The scenario remembers lists of the rule and of user vectors.
+    The scenario remembers lists of its own length.
     """
     short = (depth or 0) <= scenario.k
     if into == RULE and short:
         return lists_at(scenario, goal, trade_off)
-    if into != "user-vectors" or not short:
+    if ordered or not short:
         return scenario.rank(_served(scenario, goal, trade_off, into, ordered).model, depth)[0]
-    known = scenario.known_lists(check_goal(goal), served=True)
+    known = scenario.known_lists(check_goal(goal), served=into)
     if trade_off not in known:
-        known[trade_off] = scenario.rank(serve(scenario, goal, trade_off).model)[0]
+        known[trade_off] = scenario.rank(serve(scenario, goal, trade_off, into).model)[0]
     return known[trade_off]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism.data._checks import random_generator
-from recprism.data._shuffle import shuffled_within
+from recprism.data.concepts import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -31,6 +31,8 @@ from recprism.rerank.optimal import TIED_TOGETHER, Optimal
 from recprism.rerank.rule import Rule
 
 CANDIDATES = 500
+FORMS = ("rule", "dials", "lifts", "user-vectors", "item-vectors")
+"""What can serve the lists of a path."""
 DEPTH = 100
 SHUFFLES = 19  # makes the draws of shuffled categories independent of others with the same seed
 SHARES = ("min_share", "max_share", "tail_floor")
@@ -134,18 +136,17 @@ class Scenario(Displayed):
         found: T = self._computed[key]
         return found
 
-    def known_lists(self, goal: str, *, served: bool = False) -> dict[float, Lists]:
+    def known_lists(self, goal: str, *, served: str = "rule") -> dict[float, Lists]:
         """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added.
 
         Args:
             goal: Where the path leads.
-            served: The lists that compiled user vectors serve. They differ from those of the path only if some user's
-                vector cannot hold its list.
+            served: What serves the lists. They differ from those of the rule only if it cannot hold some list.
         """
         kind = self._kind(served)
         return self.once((goal, kind), lambda: {} if self._store is None else dict(self._store.read(goal, kind)))
 
-    def keep_lists(self, goal: str, *, served: bool = False) -> None:
+    def keep_lists(self, goal: str, *, served: str = "rule") -> None:
         """Hand the known lists of a path to the store."""
         if self._store is not None:
             self._store.write(goal, self._kind(served), self.known_lists(goal, served=served))
@@ -154,12 +155,12 @@ class Scenario(Displayed):
         """Hand all known lists of a path to the store: those of every part, of the rule and of compiled vectors."""
         others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
         for scenario in (self, *others):
-            for served in (False, True):
+            for served in FORMS:
                 scenario.keep_lists(goal, served=served)
 
-    def _kind(self, served: bool) -> str:
+    def _kind(self, served: str) -> str:
         """Return what the store calls these lists; other constraints make other lists."""
-        kind = f"{self.part}-served" if served else self.part
+        kind = self.part if served == FORMS[0] else f"{self.part}-{served}"
         if not self.constraints:
             return kind
         plain = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in self.constraints.items()}

@@ -15,7 +15,7 @@ from recprism.errors import InputError
 from recprism.runs.config import ColumnName, DataConfig, RunConfig, in_one_sentence
 
 if TYPE_CHECKING:
-    from recprism.data._categories import CategoryColumns
+    from recprism.data._readers.categories import CategoryColumns
     from recprism.runs.sinks import Sink
 
 NDCG = "ndcg@10"
@@ -90,7 +90,7 @@ def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:
 
 def category_columns(columns: list[str] | None, separator: str | None, level: str | None) -> CategoryColumns | None:
     """Name the columns of an item table that hold categories; None if there are none."""
-    from recprism.data._categories import CategoryColumns
+    from recprism.data._readers.categories import CategoryColumns
 
     names = _subtopic_names(columns)
     return CategoryColumns(names, separator, level or "last") if names else None  # type: ignore[arg-type]

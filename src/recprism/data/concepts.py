@@ -19,6 +19,7 @@ Kind = Literal["category", "numeric", "popularity", "array", "cluster"]
 RANGED: tuple[Kind, ...] = ("numeric", "popularity", "array")
 """Kinds of columns that a list newly covers where its largest value grows; the others where it has none so far."""
 ROUNDS = 50
+GROUPS = 10  # deciles of popularity
 TYPICAL = 2
 
 
@@ -189,6 +190,26 @@ class Concepts:
             there = lists[:, place] >= 0
             largest[there] = np.maximum(largest[there], self.values[lists[there, place]])
         return largest
+
+
+def shuffled_within(
+    popularity: NDArray[Any], generator: np.random.Generator, groups: int = GROUPS
+) -> NDArray[np.int64]:
+    """Return a permutation of items that keeps each among items of similar popularity, (n_items,).
+
+    A shuffle among all items would also change how popular each category is, and controls would differ for that reason
+    alone.
+
+    Args:
+        popularity: Interactions per item, (n_items,).
+        generator: Source of the draws.
+        groups: Number of groups of equal size.
+    """
+    order = np.argsort(popularity, kind="stable")
+    found = np.empty(len(order), np.int64)
+    for members in np.array_split(order, groups):
+        found[members] = generator.permutation(members)
+    return found
 
 
 def _both_ways(name: str, numbers: NDArray[np.float64], kind: Kind) -> Concepts:

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from recprism._display import Displayed
-from recprism.data._categories import CategorySummary, summarise
 from recprism.data._ids import id_series
+from recprism.data._readers.categories import CategorySummary, summarise
 from recprism.data.frames import (
     attributes_from_frame,
     interactions_from_frame,

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from recprism.data._categories import CategoryColumns, Level, long_categories, read_categories
 from recprism.data._readers import amazon, movielens
+from recprism.data._readers.categories import CategoryColumns, Level, long_categories, read_categories
 from recprism.data._readers.sources import Source
 from recprism.data._readers.tables import TableReader
 from recprism.data.dataset import Dataset, Preparation, Tables

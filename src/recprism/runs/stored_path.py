@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.certificate import certify
-from recprism.budget.diversified import served_lists
+from recprism.budget.diversified import served_lists, usual_form
 from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
@@ -118,13 +118,13 @@ def make_path(
 def _served_points(
     scenario: Scenario, goal: str, metrics: tuple[str, ...], on_point: Callable[[], None]
 ) -> list[PathPoint]:
-    """Return the base and the points of the path, as compiled user vectors serve them."""
-    points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
+    """Return the base and the points of the path, as they are served by default."""
+    points, form = [point_of(scenario, scenario.base_lists, 0.0, metrics)], usual_form(scenario, goal)
     for trade_off in steps_towards(goal):
-        points.append(point_of(scenario, served_lists(scenario, goal, trade_off), trade_off, metrics))
+        points.append(point_of(scenario, served_lists(scenario, goal, trade_off, into=form), trade_off, metrics))
         on_point()
-    scenario.keep_lists(goal)
-    scenario.keep_lists(goal, served=True)
+    for served in dict.fromkeys(("rule", form)):
+        scenario.keep_lists(goal, served=served)
     return points
 
 

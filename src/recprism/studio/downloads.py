@@ -12,7 +12,7 @@ import numpy as np
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from recprism.budget.diversified import serve
+from recprism.budget.diversified import serve, usual_form
 from recprism.models import Factors
 from recprism.runs.jobs.train import lists_to_frame
 from recprism.runs.run import Run
@@ -61,7 +61,7 @@ def _vectors(view: View, goal: str, point: int) -> Factors:
     trade_off = view.path(goal).trade_offs[point]
     if not trade_off:
         return view.factors
-    model = serve(view.scenario, goal, trade_off, "user-vectors").model
+    model = serve(view.scenario, goal, trade_off, usual_form(view.scenario, goal)).model
     assert isinstance(model, Factors)
     return model
 

@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 
 import polars as pl
 
-from recprism.data._categories import CategoryColumns, read_categories
+from recprism.data._readers.categories import CategoryColumns, read_categories
 from recprism.data._readers.sources import Source
 from recprism.data._readers.tables import ROW, read_delimited, read_parquet
 from recprism.data.dataset import Tables

@@ -13,7 +13,7 @@ from recprism.errors import BusyError, StorageError
 from recprism.runs._lock import held
 from recprism.runs.run import Run
 
-FORMAT = 3
+FORMAT = 4
 
 
 class RunPaths:

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._categories import CategoryColumns, long_categories, read_categories
 from recprism.data._ids import canonical_ids, id_series, number_ids
 from recprism.data._labels import LeftOut, known_rows, split_labels
+from recprism.data._readers.categories import CategoryColumns, long_categories, read_categories
 from recprism.data._readers.tables import TableReader
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import ItemFiles, read_item_files
