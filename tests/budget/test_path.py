@@ -9,9 +9,10 @@ import pytest
 
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.diversified import within_budget
-from recprism.budget.path import check_goal, lifts_at, lists_at, steps_towards, walk
+from recprism.budget.path import check_goal, lists_at, rule_at, steps_towards, walk
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset, Incidence
+from recprism.dials.lifts import lifted
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.paper.tuning import RIVALS, TuningObjective, best_within, planned, tune
@@ -48,12 +49,12 @@ def test_exposure_never_falls_along_its_path(scenario: Scenario, goal: str) -> N
 
 
 def test_lifts_of_a_path_serve_its_lists(scenario: Scenario) -> None:
-    lifts = lifts_at(scenario, "shown_often", 0.2)
-    assert lifts is not None
-    served, _ = lifts.applied_to(scenario.factors).rank(10, exclude=scenario.seen)
+    lift = rule_at(scenario, "shown_often", 0.2).lifts
+    assert lift is not None
+    served, _ = lifted(scenario.factors, lift).rank(10, exclude=scenario.seen)
     lists = lists_at(scenario, "shown_often", 0.2)
     assert (np.sort(served, 1) == np.sort(lists, 1)).all(1).mean() > 0.99
-    assert lifts_at(scenario, "subtopic_coverage", 0.2) is None
+    assert rule_at(scenario, "subtopic_coverage", 0.2).lifts is None
 
 
 def test_an_exposure_goal_joins_a_rule(scenario: Scenario) -> None:

@@ -100,7 +100,7 @@ def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_pa
     half = scenario.rank(vectors_at(user_side, 0.5))[0]
     wanted = lists_at(scenario, found.goal, found.trade_off / 2)
     same = (np.sort(half, 1) == np.sort(wanted, 1)).all(1).mean()
-    assert same > 0.95  # solved again: a vector half as long gives other lists
+    assert same > 0.9  # solved again: a vector half as long gives other lists
     with pytest.raises(InputError, match=r"alpha: 1\.5 is not a share from 0 to 1"):
         vectors_at(user_side, 1.5)
 
