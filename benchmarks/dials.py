@@ -110,7 +110,7 @@ def holds(name: str, scenario: Scenario, goal: str, trade_off: float, *, budget:
     in_order = lists_to_dials(base, lists, scenario.subtopics, ordered=True, **options)
     points = 100 * (ndcg(in_order.given) - ndcg(lists)) / ndcg(dials.base_lists)
     claims.append(Claim(f"{what}: share of lists held in order", in_order.lists_held, None))
-    claims.append(Claim(f"{what}: NDCG@10 below the lists with ordered=True, percent of the base", -points, 0.0))
+    claims.append(Claim(f"{what}: NDCG@10 off the lists with ordered=True, percent of the base", abs(points), 0.0))
     return claims
 
 

@@ -32,6 +32,7 @@ ORDER = {
     "ann": ("Candidates from an index", "python benchmarks/ann.py --run runs/ml1m"),
     "cost": ("What ranking costs", "python benchmarks/cost.py"),
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
+    "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),

@@ -132,7 +132,8 @@ def test_true_is_no_number(kind: str, setting: str) -> None:
 
 
 def test_every_setting_has_a_rule() -> None:
-    own = {"goals", "units", "diversity", "accuracy", "device", "users_per_step"}  # metrics and devices have other checks
+    # Metrics and devices have other checks.
+    own = {"goals", "units", "diversity", "accuracy", "device", "users_per_step"}
     for kind, (make, rules) in SETTINGS.items():
         names = {entry.name for entry in fields(make)}  # type: ignore[arg-type]
         assert names - own == set(rules), kind

@@ -14,7 +14,7 @@ import numpy as np
 
 from recprism.budget.audit import COST
 from recprism.budget.segments import EVERYONE, SegmentChange, SegmentTable, user_segments
-from recprism.data._known_pairs import KnownPairs, known_pairs
+from recprism.data._readers.known_pairs import KnownPairs, known_pairs
 from recprism.data._readers.tables import TableReader
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share

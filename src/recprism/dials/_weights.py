@@ -46,7 +46,7 @@ def rows_of(
     groups, group = np.unique(concepts, axis=0, return_inverse=True)
     groups = np.ascontiguousarray(groups)
     if len(groups) <= GROUPS_IN_TABLE:
-        distance = np.stack([np.abs(groups - one).sum(1) for one in groups])
+        distance = torch.cdist(torch.from_numpy(groups), torch.from_numpy(groups), p=1).numpy()
         reach = float(distance.max())
     else:
         distance, reach = np.zeros((0, 0)), float((groups.max(0) - groups.min(0)).sum())

@@ -92,7 +92,8 @@ def take_in(active: Any, x: Any, item: Any, row: int, above: int, below: int, vi
         ADDED, or IMPOSSIBLE: then ``active.weight`` and one more place of the active set hold a proof (see ``_prove``).
     """
     active.normal[:] = item[above] - item[below]
-    return meet(active, x, row, above, below, violation)
+    outcome: int = meet(active, x, row, above, below, violation)
+    return outcome
 
 
 @compiled

@@ -71,7 +71,7 @@ def clear(tableau: Any) -> None:
 @compiled
 def add_variable(tableau: Any, cost: float) -> int:
     """Add a variable that is 0 and occurs in no row so far; return its number."""
-    new = tableau.size[0]
+    new: int = tableau.size[0]
     tableau.size[0] += 1
     tableau.x[new], tableau.price[new] = 0.0, cost
     tableau.variable[new], tableau.column[new] = new, new

@@ -1,9 +1,9 @@
 """Kernels that find the cheapest named weights of each user: score = base score + weights . concepts.
 
-There is a row for each pair of a wanted item and another item, too many to store: the wanted item must win by the
-margin, and by ``rounding`` for each unit of L1 distance of the concepts, at every scale of the weights. A row is linear
-in the scale, so the smallest and the largest scale are enough. Of items with equal concepts only the best one matters.
-Each round adds the most violated row, until no item of the catalogue violates one.
+There is a row for each pair of a wanted item and another item. The wanted item must win by the margin, plus
+``rounding`` for each unit of L1 distance of the concepts, at every scale of the weights. A row is linear in the scale,
+so the smallest and the largest scale are enough. Of other items with equal concepts only the best one matters. Each
+round adds the most violated row, until no item of the catalogue violates one.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _slack(rows: Any, state: Any, x: Any, place: int, rival: int) -> float:
     score = state.best[rival] if rival < n_groups else state.score[rival - n_groups]
     required = score - state.score[place] + rows.margin
     required += rows.rounding * _l1(rows.of_group[own], rows.of_group[group])
-    slack = state.added[own] - state.added[group] - required / rows.scales[0 if required > 0.0 else 1]
+    slack: float = state.added[own] - state.added[group] - required / rows.scales[0 if required > 0.0 else 1]
     if state.excuse[place, rival] >= 0:
         slack += x[state.excuse[place, rival]]
     return slack

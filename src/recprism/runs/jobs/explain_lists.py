@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data._ids import known_positions
-from recprism.data._known_pairs import known_pairs
+from recprism.data._readers.known_pairs import known_pairs
 from recprism.data._readers.tables import TableReader
 from recprism.data.datasets import read_item_files
 from recprism.data.frames import interpret_ids, numbers, subtopics_from_frame
