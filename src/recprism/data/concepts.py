@@ -59,7 +59,7 @@ class Concepts:
     @classmethod
     def from_subtopics(cls, subtopics: Subtopics) -> Concepts:
         """Build one column per subtopic, with its weight."""
-        return cls(subtopics.names, subtopics.dense(), ("category",) * len(subtopics))
+        return cls(subtopics.names, subtopics.dense(), _all_of("category", len(subtopics)))
 
     @classmethod
     def from_array(cls, values: ArrayLike, names: Sequence[str], kind: Kind = "array") -> Concepts:
@@ -139,7 +139,7 @@ class Concepts:
             names.append("like " + ", ".join(str(titles[i]) for i in typical if cluster[i] == c))
         names = [name if names.count(name) == 1 else f"{name} ({at + 1})" for at, name in enumerate(names)]
         values = (cluster[:, None] == np.array(held)).astype(np.float32)
-        return cls(tuple(names), values, ("cluster",) * len(held))
+        return cls(tuple(names), values, _all_of("cluster", len(held)))
 
     def joined(self, *others: Concepts) -> Concepts:
         """Return these columns and those of others, about the same items."""
@@ -212,6 +212,10 @@ def shuffled_within(
     return found
 
 
+def _all_of(kind: Kind, n: int) -> tuple[Kind, ...]:
+    return (kind,) * n
+
+
 def _both_ways(name: str, numbers: NDArray[np.float64], kind: Kind) -> Concepts:
     low, high = np.nanmin(numbers), np.nanmax(numbers)
     scaled = (numbers - low) / (high - low if high > low else 1.0)
@@ -223,12 +227,12 @@ def _one_per_value(name: str, given: list[Any]) -> Concepts:
     held = [[] if it is None else list(it) if isinstance(it, list | tuple | set) else [it] for it in given]
     pairs = [(row, str(value)) for row, values in enumerate(held) for value in values]
     found = Subtopics.from_pairs(np.array([row for row, _ in pairs]), [value for _, value in pairs], len(given))
-    return Concepts(tuple(f"{name}: {value}" for value in found.names), found.dense(), ("category",) * len(found))
+    return Concepts(tuple(f"{name}: {value}" for value in found.names), found.dense(), _all_of("category", len(found)))
 
 
 def _k_means(points: NDArray[np.float64], n: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Return ``(n, d)`` centres; the first ones are spread out as in k-means++."""
-    centres = points[generator.integers(len(points))][None]
+    centres: NDArray[np.float64] = points[generator.integers(len(points))][None]
     nearest = ((points - centres[0]) ** 2).sum(1)
     while len(centres) < n:
         share = nearest / nearest.sum() if nearest.sum() > 0 else None
