@@ -275,6 +275,7 @@ def _dials(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, ne
         base_lists=scenario.base_lists,
         exclude=scenario.hidden,
         ordered=ordered or ORDERED in check_goal(goal).split("+"),
+        demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
     )
 
 

@@ -51,7 +51,7 @@ def print_effect(run: Run, found: Effect) -> None:
         changes = [row.relative, *(control[row.name].relative for control in found.controls.values())]
         own, *controls = (percent(it, "+.1f", "%") for it in changes)
         rows.append((row.name, row.a, row.b, own, row.p_value, *controls))
-    columns = ("metric", "base", "perturbed", "change", "p", *found.controls)
+    columns = ("metric", "base", "diversified", "change", "p", *found.controls)
     print_table(columns, rows, numeric=columns[1:])
 
 

@@ -116,8 +116,11 @@ def diversify(
 ) -> None:
     """Make the lists more diverse within a certified budget.
 
-    The command finds the most diverse vectors whose loss of NDCG@10 stays within the budget. Held-out interactions
-    certify the loss. The table also shows what two random changes of the same size and the most popular items reach.
+    The command finds the most diverse lists whose loss of NDCG@10 stays within the budget. Held-out interactions
+    certify the loss. The table also shows a control: the same rule on shuffled categories, or random changes of the
+    vectors of the same size, and what the most popular items reach.
+
+    The result stores the rule that makes the lists. What serves them is the rule itself, or a compiled form: --into.
 
     Constraints belong to the result: all its lists keep them, whatever their length, and so do the base lists that the
     loss is measured against. If nothing is certified, or a constraint cannot be kept, the run stays as it is and the
@@ -165,7 +168,7 @@ def diversify(
     )
     run, sink = result_to_make(run_directory, name, overwrite), mlflow_sink(mlflow)
     with followed(run, sink):
-        say("walking to more diverse lists, each put into vectors and tested, until the budget is used up")
+        say("walking to more diverse lists, each tested, until the budget is used up")
         with progress_of_steps() as on_step:
             kept = diversify_within(run, asked, overwrite=overwrite, on_step=on_step)
         print_diversified(run, kept, kept.to_dict(), names, as_json)

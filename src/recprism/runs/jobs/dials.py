@@ -82,6 +82,7 @@ def dials_of(run: Run, *, part: Part = "test", ordered: bool = False) -> DialsRe
             base_lists=scenario.base_lists,
             exclude=scenario.hidden,
             ordered=ordered,
+            demote=True,
         )
     labelled = len(scenario.split.part(part)) > 0
     names = (found.objective, *((COST,) if labelled else ()))
