@@ -10,19 +10,25 @@ so, and ``--factors`` keeps the trained model between calls.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness import Claim, parser, report
+from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.data import Split, load_dataset
-from recprism.explain.factors.erasure import BY, WHICH
+from recprism.explain.factors._held_out import divided_users, learned_promotion, refitted
+from recprism.explain.factors.change import Change
+from recprism.explain.factors.controls import run_controls
+from recprism.explain.factors.erasure import BY, WHICH, erase
 from recprism.explain.factors.evaluator import METRICS, Evaluator
+from recprism.explain.factors.nulls import null_erasures
+from recprism.explain.factors.parts import bias_and_rest
+from recprism.explain.factors.verdict import Verdict
 from recprism.models import BPRMF, Factors
-from recprism.runs.jobs.erasure import ErasureReport, divided_users, learned_promotion, refitted, run_erasure
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage", "ilad_subtopics")
 KINDS: dict[str, dict[str, Any]] = {
@@ -35,6 +41,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 CASES = {f"{kind}: {goal}": {**settings, "diversity": goal} for kind, settings in KINDS.items() for goal in GOALS}
 COUNTS = (5, 10)
+DRAWS = 20
 
 
 def main() -> None:
@@ -52,17 +59,16 @@ def main() -> None:
         settings = dict(CASES[name])
         shuffled = settings.pop("shuffled", False)
         model = CMB.preset(settings.pop("preset"), **settings)
-        model.base_ = base
         objective = f"{settings['diversity']}@10"
         metrics = tuple(dict.fromkeys((objective, *METRICS)))
         judge = Evaluator.on(split, "test", base, data.subtopics, metrics, judged)
-        change = refitted(model, split, data.subtopics, seen)
+        change = refitted(Diversified(base, objective, "item-vectors", search=model), split, data.subtopics, seen)
         if shuffled:
             change = change.replaced(
                 item=np.random.default_rng(0).permuted(change.sides["item"].ravel()).reshape(-1, base.dim)
             )
-        learn = partial(learned_promotion, base, split, data.subtopics, seen)
-        return figures(name, run_erasure(change, judge, objective, features=COUNTS, candidates=learn))
+        promotions = learned_promotion(base, split, data.subtopics, seen, objective)
+        return figures(name, change, judge, objective, promotions)
 
     rows = [row(name) for name in CASES if name.startswith(tuple(words.case))]
     if not words.json:
@@ -80,15 +86,18 @@ def trained(split: Split, kept: Path | None) -> Factors:
     return factors
 
 
-def figures(name: str, found: ErasureReport) -> dict[str, Any]:
+def figures(
+    name: str, change: Change, judge: Evaluator, objective: str, promotions: dict[str, NDArray[Any]]
+) -> dict[str, Any]:
     """Percent throughout: metrics of the base, erasure and controls of the gain."""
-    erasure, verdict = found.erasure, found.verdict
+    erasure = erase(change, judge, objective, features=COUNTS, draws=DRAWS)
+    controls = run_controls(change, judge, objective, candidates=promotions, unseen=True)
+    verdict = Verdict.of(controls)
     before, after = (dict(zip(erasure.metrics, ends.tolist(), strict=True)) for ends in (erasure.base, erasure.learned))
-    assert verdict is not None
-    parts = found.parts[found.objective]
+    parts = bias_and_rest(change, judge)[objective]
     return {
         "case": name,
-        "objective": found.objective,
+        "objective": objective,
         "change": {metric: percent(after[metric] / before[metric] - 1) for metric in after},
         "bias": percent(parts.bias_share),
         "rest": percent(parts.rest_share),
@@ -97,6 +106,10 @@ def figures(name: str, found: ErasureReport) -> dict[str, Any]:
             for by in BY
             for n in COUNTS
             for which in WHICH
+        },
+        "nulls taken back": {
+            it.name: percent(1 - (erasure.share_left(it.values[objective]) or 0.0))
+            for it in null_erasures(change, judge, draws=DRAWS)
         },
         "ndcg after erasing": {
             f"{by}, {which}, {n}": percent(
@@ -110,7 +123,7 @@ def figures(name: str, found: ErasureReport) -> dict[str, Any]:
         "controls": {
             figure.name: {"share of gain": percent(figure.share), "p": figure.p_value} for figure in verdict.figures
         },
-        "promotion": found.controls.to_dict()["rows"][-1] if found.controls else None,
+        "promotion": controls.to_dict()["rows"][-1],
         "holds": verdict.holds,
         "sentence": verdict.sentence(),
     }
@@ -127,6 +140,7 @@ def show(it: dict[str, Any]) -> None:
             taken = {which: it["taken back"][f"{by}, {which}, {n}"] for which in WHICH}
             ndcg = {which: it["ndcg after erasing"][f"{by}, {which}, {n}"] for which in WHICH}
             print(f"{by}, F={n}: % of the gain taken back {taken}; ndcg@10, % of base {ndcg}")
+    print(f"nulls, % of the gain taken back: {it['nulls taken back']}")
     print(f"faithfulness {it['faithfulness']}\ncontrols {it['controls']}\n{it['promotion']}\n{it['sentence']}\n")
 
 

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from recprism.budget import Diversified
+from recprism.cmb import CMB
+from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.explain.factors._held_out import divided_users
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
+from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.erasure import erase_run
 from recprism.runs.run import Run
+from recprism.testing.planted import make_planted
 
-FEW = ("--draws", "2", "--controls", "3")
+FEW = ("--draws", "2", "--controls", "40")
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +36,102 @@ def diversified(searched_run: Callable[..., Run]) -> Path:
 
 
 def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
+    """Under a verdict that refuses, there are nulls and controls, and no factor or direction."""
+    assert call("erase", diversified, "--user", 1) == 0
+    out, _ = capsys.readouterr()
+    assert "Not checked against controls yet, so no factor is named" in out
+    assert "came (rank)" in out
     assert call("erase", diversified, *FEW) == 0
     out, err = capsys.readouterr()
     assert "gain left" in out
     assert out.count("matched") == 4  # two ways, two numbers of features
+    for null in ("a random direction (mean of 2)", "the 5 smallest factors", "the change scaled by 0.99"):
+        assert out.count(null) == 1
+    assert "promotion alone" in out
     assert "shuffled within items" in out
     assert "Erasing the 5 largest entries of every row takes back" in out
     assert "Of the change of catalogue_coverage@10" in out
-    assert "so few draws of the controls cannot show a gain beyond chance" in out
-    assert err.rstrip().splitlines()[-2].startswith("next: recprism")
+    kept = json.loads((diversified / "factors_explanation.json").read_text(encoding="utf-8"))
+    assert kept["verdict"]["sentence"] in out
+    assert not kept["verdict"]["holds"]
+    assert kept["named"] == {}
+    assert "Factor " not in out
+    assert "Direction " not in out
+    assert "takes back of" not in out
+    assert "next: recprism" in err
+    assert call("erase", diversified, "--user", 1) == 0
+    out, _ = capsys.readouterr()
+    assert kept["verdict"]["sentence"] in out
+    assert "largest parts" not in out
+
+
+@pytest.fixture(scope="module")
+def planted(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A world with planted factors, where the verdict holds."""
+    made = make_planted(seed=0)
+    data = replace(small, subtopics=made.subtopics, attributes=pl.DataFrame({"item_id": made.split.item_ids}))
+    run = Run.create(tmp_path_factory.mktemp("runs") / "planted", RunConfig())
+    run.save_data(data, made.split)
+    run.save_factors(Factors.from_arrays(made.user, made.item))
+    run.set_diversify(DiversifyConfig(settings={}))
+    search = CMB(diversity="subtopic_coverage", device="cpu").fit(run.factors(), run.split(), run.subtopics())
+    run.save_result(Diversified.of_search(search))
+    return run
+
+
+def test_a_verdict_that_holds_names_factors_next_to_nulls(
+    planted: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    assert call("erase", planted.path, "--draws", 2, "--controls", 59, "--axes", "raw") == 0
+    out, _ = capsys.readouterr()
+    assert "factors matter to it" in out
+    for kind in ("direction", "factor"):
+        assert f"{kind.capitalize()} " in out
+    assert out.count("takes back of subtopic_coverage@10") == 2
+    assert out.count("null: a random direction") == 2
+    assert out.count("null: the change scaled by 0.99") == 2
+    user = planted.factors().user_ids[0]
+    assert call("erase", planted.path, "--user", user, "--axes", "raw", "--json") == 0
+    view = json.loads(capsys.readouterr().out)
+    assert view["directions"]
+    assert "factors matter to it" in view["checked"]
+
+
+def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
+    assert call("erase", diversified, "--item", 1, "--json") == 0
+    view = json.loads(capsys.readouterr().out)
+    assert view["title"] == "Toy Story (1995)"
+    assert {"promotion", "entered", "left"} <= set(view)
+    assert view["factors"] == view["directions"] == []
+
+
+@pytest.mark.parametrize("into", ["rule", "dials"])
+def test_results_of_a_rule_are_explained_by_the_rule(
+    into: Any, trained_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    run = trained_run()
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, into=into))
+    assert run.diversified().rule is not None
+    assert call("erase", run.path) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert f"the {into} of this result change no vector" in " ".join(err.split())
+    assert "recprism explain" in err
+
+
+def test_vectors_made_from_lists_get_no_names_and_no_single_view(
+    trained_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    run = trained_run()
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, into="user-vectors"))
+    assert call("erase", run.path, *FEW, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not found["verdict"]["holds"]
+    assert found["named"] == {}
+    left = {row["erased"]: row["remaining"] for row in found["nulls"] if row["metric"] == found["objective"]}
+    assert len(left) == 3
+    assert call("erase", run.path, "--user", 1) == 2
+    assert "a rule made these lists" in " ".join(capsys.readouterr().err.split())
 
 
 def test_json_on_users_that_were_held_out(
@@ -48,8 +143,8 @@ def test_json_on_users_that_were_held_out(
     assert found["objective"] == "subtopic_coverage@10"
     assert found["held_out_users"] == 120
     assert {row["features"] for row in found["erasure"]["rows"]} >= {0, 3, 5, 10, 16}
-    assert found["verdict"]["holds"] is False
-    assert "sentence" in found["verdict"]
+    assert found["verdict"]["sentence"]
+    assert "120 users" in found["notes"][0]
     assert [row["control"] for row in found["controls"]["rows"]][-1] == "promotion of items"
 
 
@@ -61,7 +156,8 @@ def test_the_whole_curve_without_controls(
     assert out.count("individual") == out.count("shared") > 30
     assert "shuffled within items" not in out
     assert "Erasing the 5 largest entries" in out
-    assert "explains nothing" not in out
+    assert "No controls were run, so no factor and no direction is named." in out
+    assert "takes back of" not in out
     assert "next: recprism" in err
 
 
@@ -72,6 +168,9 @@ def test_the_whole_curve_without_controls(
         (("--features", "17"), "17 features cannot be erased; there are 16"),
         (("--part", "train"), "not on 'train'"),
         (("--goal", "scc@10"), "unknown metric 'scc'"),
+        (("--controls", "3"), "fewer than 40 can never show a gain beyond chance"),
+        (("--axes", "sideways"), "axes are"),
+        (("--item", "1"), "has no effect for a single user or item"),
     ],
 )
 def test_bad_words(
@@ -81,7 +180,8 @@ def test_bad_words(
     capsys: pytest.CaptureFixture[str],
     call: Callable[..., int],
 ) -> None:
-    assert call("erase", diversified, *FEW, *words) == 2
+    few = () if "--controls" in words else FEW
+    assert call("erase", diversified, *few, *words) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 

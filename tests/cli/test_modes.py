@@ -96,7 +96,14 @@ MINIMAL = {
         "with marginal credit": "run --preset paper --set credit=marginal",
         "with shared credit": "run --preset shared",
     },
-    "erase": {"with --json": "found --json", "without --json": "found"},
+    "erase": {
+        "with --user": "found --user 1",
+        "without --user": "found",
+        "for the whole run": "found",
+        "for a single user or item": "found --item 1",
+        "with --json": "found --json",
+        "without --json": "found",
+    },
     "export": {"with --adapter": "run --adapter", "without --adapter": "run"},
     "interleave": {
         "for a run": "found",

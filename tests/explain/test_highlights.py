@@ -12,8 +12,7 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
-from recprism.explain.factors._highlights import highlight_users, item_heat, who_pays
-from recprism.explain.factors.change import Change
+from recprism.explain.factors._highlights import HighlightedUser, highlight_users, item_heat, who_pays
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.factors import ExplainedFactors, explain_factors
@@ -40,6 +39,14 @@ def found(run: Run) -> ExplainedFactors:
     return explain_factors(run, draws=0)
 
 
+def highlighted(found: ExplainedFactors) -> list[HighlightedUser]:
+    explanation, evaluator = found.explanation, found.evaluator
+    ends = explanation.change.base, explanation.change.after
+    lists = evaluator.lists(ends[0]), evaluator.lists(ends[1])
+    values = evaluator.values(ends[0]), evaluator.values(ends[1])
+    return highlight_users(lists, values, explanation.objective, explanation.cost)
+
+
 def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: ExplainedFactors) -> None:
     heat, swaps = item_heat(found.explanation, 4, 3), found.explanation.swaps
     assert heat is not None
@@ -52,7 +59,7 @@ def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(fo
 
 
 def test_highlighted_users_are_distinct_and_their_lists_changed(found: ExplainedFactors) -> None:
-    chosen = highlight_users(found.explanation, found.evaluator, 10)
+    chosen = highlighted(found)
     rows = [one.row for one in chosen]
     assert len(set(rows)) == len(rows) == 10
     assert set(rows) <= set(found.explanation.swaps.users.tolist())
@@ -66,7 +73,7 @@ def test_highlighted_users_are_distinct_and_their_lists_changed(found: Explained
 
 def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
     found = explain_factors(run, "calibration@10", draws=0)
-    first = highlight_users(found.explanation, found.evaluator)[0]
+    first = highlighted(found)[0]
     change = found.explanation.change
     before, after = (found.evaluator.values(it)["calibration@10"] for it in (change.base, change.after))
     assert first.reason == "gained most"
@@ -76,7 +83,7 @@ def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
 def test_who_pays_adds_up(run: Run) -> None:
     result = run.diversified()
     scenario = Scenario(result.base, run.split(), run.subtopics(), "test")
-    users, items = who_pays(scenario, Change.of(result.base, result.change))
+    users, items = who_pays(scenario, result.model)
     assert users is not None
     means = [
         float(np.nanmean(scenario.judge(it.rank(10, exclude=scenario.seen)[0], ("ndcg@10",))["ndcg@10"]))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -23,11 +24,13 @@ from recprism.report.content import (
     Entry,
     ErasedPoint,
     Explained,
+    ExplainedRule,
     Feature,
     FrontPoint,
     User,
 )
-from recprism.runs.config import DiversifyConfig, RunConfig
+from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 
 
@@ -57,6 +60,7 @@ def explained() -> Explained:
             Feature("direction", "Direction 1", "Comedy <b>", "Direction 1 raises 3 items.", 0.5, 0.6, ("A",), ("B",)),
             Feature("factor", "Factor 3", "no reliable name", "Factor 3 was raised.", 0.1, 0.2),
         ),
+        nulls=(("a random direction", 0.55),),
         together=("All of them together.",),
         erased=tuple(
             ErasedPoint(by, which, n, 1 - n / 4, 1 - n / 4, 1 - n / 4)
@@ -79,6 +83,33 @@ def explained() -> Explained:
                 ),
             ),
         ),
+    )
+
+
+@pytest.fixture
+def rule(explained: Explained) -> ExplainedRule:
+    """Hostile names, too."""
+    return ExplainedRule(
+        sentence="The lists follow a rule.",
+        sentences=("The lists follow a rule.", "It explains 80 %."),
+        explained=0.8,
+        categories=(
+            {
+                "category": "War <i>",
+                "candidates": 0.1,
+                "base lists": 0.2,
+                "lists": 0.6,
+                "gain of subtopic_coverage": 0.4,
+            },
+            {
+                "category": "Drama",
+                "candidates": 0.5,
+                "base lists": 0.9,
+                "lists": 0.8,
+                "gain of subtopic_coverage": -0.1,
+            },
+        ),
+        users=explained.users,
     )
 
 
@@ -106,6 +137,7 @@ def content(explained: Explained) -> Content:
         exposure=(change("head"), change("tail")),
         payers_of="the vectors of this run",
         explained=explained,
+        rule=None,
         notes=("3 users were left out",),
         facts={"Settings": [("seed", "0")], "Versions": [("python", "3")]},
     )
@@ -121,6 +153,22 @@ def trained(trained_run: Callable[..., Run]) -> Path:
 def diversified(searched_run: Callable[..., Run]) -> Path:
     """The same with a perturbation of the item vectors that players found."""
     return searched_run(iterations=10).path
+
+
+@pytest.fixture(scope="session")
+def by_rule(trained_run: Callable[..., Run]) -> Callable[[str], Path]:
+    """A form -> a run whose lists a rule made, in that form."""
+    made: dict[str, Path] = {}
+
+    def run(into: Any) -> Path:
+        if into not in made:
+            found = trained_run()
+            goal = "gini" if into == "lifts" else "subtopic_coverage"
+            diversify_within(found, BudgetConfig(goal=goal, budgets={"ndcg@10": 0.3}, into=into))
+            made[into] = found.path
+        return made[into]
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from recprism.explain.reasons import why_list
 from recprism.report import gather, render
-from recprism.report.content import Content
+from recprism.report.content import Content, ExplainedRule
 from recprism.report.html import SCRIPTS, inline_json
+from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
+from recprism.runs.jobs.explain import explain_run
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 LOADS = {"src", "href", "data", "poster", "srcset", "action"}
@@ -143,6 +147,57 @@ def test_a_diversified_run_gets_the_whole_page(
     assert told["explained"]["heat_side"] == "item"
     assert len(told["explained"]["heat"]) == 15 * 8
     assert page.focusable == sum(it["state"] == "new" for user in told["explained"]["users"] for it in user["after"])
+
+
+def test_a_page_of_a_rule_has_no_factors(content: Content, rule: ExplainedRule) -> None:
+    text = render(replace(content, explained=None, rule=rule))
+    page = read(text)
+    charts = [name for name in page.ids if name.startswith("chart-") and not name.endswith("-spec")]
+    assert "chart-categories" in charts
+    assert text.count('<details class="data"') == len(charts), "every chart has its table"
+    assert {"why", "users"} <= set(page.ids)
+    assert not {"factors", "erasure", "items"} & set(page.ids)
+    assert "War <i>" not in without_scripts(text)
+    assert page.focusable == 1
+    assert "factor" not in " ".join(page.text).casefold()
+    assert "It explains 80 %." in page.text
+
+
+@pytest.mark.parametrize("into", ["rule", "dials", "lifts", "user-vectors", "item-vectors"])
+def test_a_rule_in_every_form_gets_its_reasons(
+    into: str, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    path = by_rule(into)
+    assert call("report", path, "--draws", 2, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    page = read((path / "report.html").read_text(encoding="utf-8"))
+    assert told["explained"] is None
+    found = told["rule"]
+    assert found["sentences"][0] in told["verdict"][1]
+    assert found["sentences"][-1] in "".join(page.text)
+    assert bool(found["categories"]) == (into != "lifts")
+    assert not {"factors", "erasure", "items"} & set(page.ids)
+    assert len(found["users"]) == 10
+    for user in found["users"]:
+        assert any(it["state"] == "new" for it in user["after"])
+        assert all(bool(it["reason"]) == (it["state"] == "new") for it in user["after"])
+
+
+def test_the_page_gives_the_reasons_of_the_rule(by_rule: Callable[[str], Path]) -> None:
+    run = Run.open(by_rule("dials"))
+    content = gather(run, draws=0)
+    assert content.rule is not None
+    scenario, found = scenario_of(run), run.diversified()
+    account = explain_run(run, draws=0).account
+    assert found.rule is not None
+    assert account is not None
+    assert list(content.rule.categories) == account.table()
+    titles = dict(zip(run.items()["item_id"].to_list(), titles_of(run.items()), strict=True))
+    for user in content.rule.users[:3]:
+        reasons = {it.for_users(titles.__getitem__) for it in why_list(scenario, found.rule, int(user.name))}
+        told = [line for entry in user.after for line in entry.reason]
+        assert told
+        assert all(line in reasons or line.startswith("Served by the dials") for line in told)
 
 
 def test_the_page_names_the_users_of_the_controls(content: Content) -> None:

@@ -104,7 +104,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
 
 @pytest.mark.slow
 def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) -> None:
-    """``report`` after ``explain`` does not run them again; another question does."""
+    """``report`` after ``erase`` does not run them again; another question does."""
     run, ran = searched_run(), list[int]()
 
     def asked() -> Any:
@@ -113,11 +113,11 @@ def test_controls_are_run_once_for_a_question(searched_run: Callable[..., Run]) 
 
     first = asked()
     assert ran
-    run.save_explanation({**first.explanation.to_dict(), **first.kept})
+    run.save_factors_explanation({**first.explanation.to_dict(), **first.kept})
     assert asked().explanation.to_dict() == first.explanation.to_dict()
     assert not ran
     question = first.kept["checked"]["asked"]
     assert kept_checks(run, question) is not None
     assert kept_checks(run, {**question, "seed": 1}) is None
-    (run.path / "explanation.json").write_text("{")
+    (run.path / "factors_explanation.json").write_text("{")
     assert kept_checks(run, question) is None

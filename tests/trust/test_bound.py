@@ -28,6 +28,7 @@ READ: dict[str, Callable[[Run], object]] = {
     "cmb.json": Run.diversified,
     "certificate.json": Run.certificate,
     "explanation.json": Run.explanation,
+    "factors_explanation.json": Run.factors_explanation,
     "metrics.parquet": Run.metrics,
 }
 
@@ -47,6 +48,7 @@ def two(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         )
         run.save_certificate({"certificate": {"sentence": f"made {seed}"}})
         run.save_explanation({"verdict": seed})
+        run.save_factors_explanation({"verdict": seed})
         run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
         run.save_recommendations(recommend(run, 5))
         made.append(run.path)

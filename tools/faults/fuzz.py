@@ -116,7 +116,14 @@ def readers(run: Path) -> Iterator[Reader]:
 def _whole_run(run: Any) -> None:
     """All that a run directory holds, as commands read it."""
     run.split(), run.subtopics(), run.items(), run.factors()
-    run.events(), run.certificate(), run.explanation(), run.load_checkpoint(), run.load_path("subtopic_coverage")
+    (
+        run.events(),
+        run.certificate(),
+        run.explanation(),
+        run.factors_explanation(),
+        run.load_checkpoint(),
+        run.load_path("subtopic_coverage"),
+    )
     if run.is_diversified():
         run.diversified()
     if (run.path / "metrics.parquet").exists():
@@ -368,6 +375,7 @@ def valid_run(folder: Path) -> Path:
     run.save_result(Diversified.of_search(CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics)))
     run.save_certificate({"certificate": {"sentence": "made", "last": None, "points": []}})
     run.save_explanation({"verdict": None})
+    run.save_factors_explanation({"verdict": None})
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1})
     run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
     stored_path(run, "subtopic_coverage")

@@ -59,6 +59,7 @@ TRAIN = ("train", "-o", "RUN", "--data", "DATA", *ITEMS, *MODEL)
 FRONTIER = ("frontier", "RUN", "--rivals", "mmr,xquad", "--json")
 REPORT = ("report", "RUN", "--draws", "0")
 EXPLAIN = ("explain", "RUN", "--draws", "40")
+ERASE = ("erase", "RUN", "--draws", "2", "--controls", "40")
 REFIT = ("refit", "RUN", "--like", "OLD", "--overwrite")
 SEARCH = ("search", "RUN", "--set", "iterations=30")
 WITHIN = ("diversify", "RUN", *BUDGET)
@@ -89,7 +90,8 @@ JOBS = (
     Job("refit", "found", REFIT, (), (*TRAINED, *RESULT), TRAINED),
     Job("frontier", "found", FRONTIER, (), ("stdout",), (*TRAINED, *FOUND)),
     Job("explain", "found", EXPLAIN, (), ("explanation.json",), (*TRAINED, *FOUND)),
-    Job("report", "found", REPORT, (), ("report.html",), (*TRAINED, *FOUND), ("explanation.json",)),
+    Job("erase", "found", ERASE, (), ("factors_explanation.json",), (*TRAINED, *FOUND)),
+    Job("report", "found", REPORT, (), ("report.html",), (*TRAINED, *FOUND), ("factors_explanation.json",)),
 )
 
 

@@ -239,7 +239,7 @@ QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("adjust",): ("-f", "0=0"),
     ("explain",): ("--draws", "0"),
     ("report",): ("--draws", "0"),
-    ("erase",): ("--draws", "0"),
+    ("erase",): ("--controls", "0"),
     ("diversify",): ("--budget", "30%", "--overwrite"),
     ("refit",): ("--like", "whole", "--overwrite"),
     ("evaluate",): ("--bootstrap", "0"),

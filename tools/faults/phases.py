@@ -36,6 +36,8 @@ PHASES = {
     ("deploy/refitted_run.py", "refit_run"): "walking within the budget",
     ("runs/jobs/explain.py", "explain_run"): "explaining",
     ("runs/_run_parts/results.py", "save_explanation"): "writing the explanation",
+    ("runs/jobs/erasure.py", "erase_run"): "erasing",
+    ("runs/_run_parts/results.py", "save_factors_explanation"): "writing the explanation",
     ("runs/jobs/diversify.py", "diversify_within"): "walking within the budget",
     ("runs/_run_parts/results.py", "save_result"): "writing the perturbation",
     ("runs/_run_parts/results.py", "save_certificate"): "writing the certificate",

@@ -264,8 +264,17 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "erase": Options(
-        "run_directory goal features draws controls part held_out_users seed name as_json",
-        (_with("--json", "as_json", otherwise="curve"),),
+        "run_directory user goal axes top part name as_json",
+        (
+            _with("--user", "user", otherwise="item"),
+            _either(
+                lambda it: not _has(it, "user", "item"),
+                "for the whole run",
+                "features curve draws controls held_out_users seed",
+                "for a single user or item",
+            ),
+            _with("--json", "as_json", otherwise="curve"),
+        ),
     ),
     "export": Options(
         "run_directory output adapter name as_json",

@@ -22,6 +22,7 @@ from recprism.metrics.registry import with_gini
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Content, FrontPoint, known
 from recprism.report.explained import explained_content
+from recprism.report.explained_rule import rule_content
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs._event_log import STEPS
 from recprism.runs._installation import examine
@@ -47,10 +48,11 @@ def gather(
 
     Stability: provisional.
     """
-    require_enough(draws)
     started, tell = time.perf_counter(), on_step or _silent
     scenario = scenario_of(run, part)
     result = run.diversified() if run.is_diversified() else None
+    if result is not None and result.rule is None:
+        require_enough(draws)
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     asked, kept = _asked_budget(run), run.certificate()
     goal = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0)
@@ -60,13 +62,16 @@ def gather(
     cost = cost_of_diversity(scenario, (goal,), budgets, show=asked, certify_on=certify_on, on_step=tell)
     changes: tuple[Change, ...] = _now(cost.now)
     payers, exposure = cost.payers, cost.exposure
-    chosen = explained = None
+    chosen = explained = rule = None
     if result is not None:
         compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
         changes = _compared(compared, cost.now)
         chosen = _chosen(compared, metric, kept)
         payers, exposure = who_pays(scenario, result.model)
-        explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
+        if result.rule is None:
+            explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
+        else:
+            rule = rule_content(run, scenario, result, draws=draws, seed=seed, tell=tell)
     content = Content(
         title=_title(run),
         run=run.argument,
@@ -85,6 +90,7 @@ def gather(
         exposure=() if exposure is None else _exposure(exposure),
         payers_of=_payers_of(result is not None, cost, asked),
         explained=explained,
+        rule=rule,
         notes=tuple(cost.now.notes),
         facts=_facts(run, scenario, part, {"draws of each control": draws, "seed of the report": seed}, started),
     )
@@ -219,7 +225,7 @@ def _exposure(table: SegmentTable) -> tuple[Change, ...]:
 
 def _payers_of(diversified: bool, cost: Audit, asked: float) -> str:
     if diversified:
-        return "the vectors of this run"
+        return "the lists of this run"
     if cost.shown is None:
         return "nothing: no point of the path keeps the budget"
     return f"the furthest point for a budget of {100 * asked:g} % of {COST}, if it were served"

@@ -172,6 +172,7 @@ class Explained:
         gain: Gain of the change in the better direction; None without controls.
         controls: One entry per control.
         features: Directions and factors, largest first.
+        nulls: Name of each erasure without a meaning, and the share of the gain that it takes back.
         together: What erasing all of them takes back, in words.
         erased: Points of the erasure curves.
         erasure_sentences: One sentence per manner of erasure.
@@ -197,6 +198,26 @@ class Explained:
     heat: tuple[Cell, ...]
     heat_side: str
     users: tuple[User, ...]
+    nulls: tuple[tuple[str, float | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class ExplainedRule:
+    """Why a rule shows these items.
+
+    Attributes:
+        sentence: The rule, and whether it explains the lists, in words.
+        sentences: The explanation of all lists in words.
+        explained: Share of what scores leave open that a choice model explains; None without one.
+        categories: One row per category, as in `recprism explain`; empty for goals of exposure.
+        users: Highlighted users, with the reason of each new item.
+    """
+
+    sentence: str
+    sentences: tuple[str, ...]
+    explained: float | None
+    categories: tuple[Mapping[str, Any], ...]
+    users: tuple[User, ...]
 
 
 @dataclass(frozen=True)
@@ -210,7 +231,7 @@ class Content:
         goal: The metric of the goal.
         cost: The metric of accuracy.
         budget: The share of ``cost`` that may be lost.
-        verdict: Three sentences: the price, factors, what to do next.
+        verdict: Three sentences: the price, the explanation, what to do next.
         diversified: Whether the run was diversified; the page is an audit if not.
         front: Points of the path; empty without labels.
         decided_on: The part whose labels decided the certificates.
@@ -220,7 +241,8 @@ class Content:
         payers: Accuracy by segment of users.
         exposure: Share of the places by segment of items.
         payers_of: The lists to which ``payers`` and ``exposure`` belong, in words.
-        explained: The explanation; None in an audit.
+        explained: The explanation of players' factors; None for other runs.
+        rule: The explanation of a rule; None for other runs.
         notes: Notes about the metrics.
         facts: Heading -> (name, value) pairs; names may repeat.
     """
@@ -242,6 +264,7 @@ class Content:
     exposure: tuple[Change, ...]
     payers_of: str
     explained: Explained | None
+    rule: ExplainedRule | None
     notes: tuple[str, ...]
     facts: Mapping[str, Sequence[tuple[str, str]]]
 

@@ -1,7 +1,8 @@
-"""The explanation on the page: factors and directions, controls, erasure, the heat map, single users."""
+"""The explanation of players on the page: factors and directions, controls, erasure, the heat map, single users."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,7 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         if verdict is None
         else tuple(Control(it.name, known(it.gain), known(it.share), known(it.corrected)) for it in verdict.figures),
         features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
+        nulls=tuple((it.name, explanation.taken_back(it.values)) for it in explanation.nulls),
         together=tuple(sentences.together(explanation)),
         erased=_erased(erasure),
         erasure_sentences=tuple(erasure.sentence(by, _described(erasure)) for by in BY),
@@ -126,27 +128,41 @@ def _distinct(explanation: Explanation, items: NDArray[np.int64]) -> list[str]:
 
 
 def _users(explanation: Explanation, evaluator: Any, catalogue: Catalogue, tell: ProgressCallback) -> list[User]:
-    chosen = highlight_users(explanation, evaluator)
     change = explanation.change
     lists = evaluator.lists(change.base), evaluator.lists(change.after)
     values = evaluator.values(change.base), evaluator.values(change.after)
+    chosen = highlight_users(lists, values, explanation.objective, explanation.cost)
     found = []
     for done, one in enumerate(chosen, start=1):
         view = view_user(explanation, evaluator, change.base.user_ids[one.row])
         reasons = {swap.rank_in: _reason(explanation, swap) for swap in view.swaps}
         before, after = (it[one.row] for it in lists)
-        changes = {
-            name: (known(values[0][name][one.row]), known(values[1][name][one.row]))
-            for name in (explanation.objective, explanation.cost)
-            if len(values[0][name]) > 1
-        }
-        entries = _entries(before, after, {}, catalogue, "gone"), _entries(after, before, reasons, catalogue, "new")
-        found.append(User(str(view.user), one.reason, changes, *entries))
+        found.append(
+            User(
+                str(view.user),
+                one.reason,
+                changes_of(values, (explanation.objective, explanation.cost), one.row),
+                entries(before, after, {}, catalogue, "gone"),
+                entries(after, before, reasons, catalogue, "new"),
+            )
+        )
         tell("users", done, len(chosen))
     return found
 
 
-def _entries(
+def changes_of(
+    values: tuple[Mapping[str, NDArray[Any]], Mapping[str, NDArray[Any]]], names: Sequence[str], row: int
+) -> dict[str, tuple[float | None, float | None]]:
+    """Return a user's value of each metric before and after; metrics of all lists together are left out."""
+    before, after = values
+    return {
+        name: (known(before[name][row]), known(after[name][row]))
+        for name in names
+        if name in before and len(before[name]) > 1
+    }
+
+
+def entries(
     items: NDArray[Any], others: NDArray[Any], reasons: dict[int, tuple[str, ...]], catalogue: Catalogue, alone: State
 ) -> tuple[Entry, ...]:
     """Describe a list; ``alone`` is the state of an item that the other list lacks."""

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_p, as_share, chart_of, spec_of
-from recprism.report.content import Explained
+from recprism.report.content import Explained, ExplainedRule
 from recprism.report.words import NOT_JUDGED, alike
 
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
@@ -91,10 +91,11 @@ def features(explained: Explained) -> Figure | None:
 
 def _features_table(explained: Explained) -> Table:
     sizes = [(it.label, f"{it.size:.4f}", as_share(it.taken_back)) for it in explained.features]
+    nulls = [(f"null: {name}", "", as_share(back)) for name, back in explained.nulls]
     if not explained.holds:
-        return Table(("", "size", "takes back"), tuple(sizes), (1, 2))
+        return Table(("", "size", "takes back"), (*sizes, *nulls), (1, 2))
     named = [(row[0], it.name, *row[1:]) for row, it in zip(sizes, explained.features, strict=True)]
-    return Table(("", "name", "size", "takes back"), tuple(named), (2, 3))
+    return Table(("", "name", "size", "takes back"), (*named, *((row[0], "", *row[1:]) for row in nulls)), (2, 3))
 
 
 def erasure(explained: Explained) -> list[Figure]:
@@ -183,6 +184,51 @@ def heat(explained: Explained) -> Figure | None:
         f"{means} Blue raises, orange lowers.{'' if explained.holds else ARITHMETIC}",
         spec_of(chart, "Heat map of items by factors"),
         Table(("item", *factors), table, tuple(range(1, len(factors) + 1))),
+    )
+
+
+def categories(rule: ExplainedRule) -> Figure | None:
+    """Draw in how many lists each category is, before and after; the table has its part of the gain, too."""
+    if not rule.categories:
+        return None
+    rows = [
+        {"category": it["category"], "share": 100 * it[key], "lists": words}
+        for it in rule.categories
+        for key, words in (("base lists", "before"), ("lists", "after"))
+    ]
+    chart = (
+        chart_of(rows)
+        .mark_point(filled=True, size=70, opacity=1)
+        .encode(
+            x=alt.X("share:Q", title="lists with the category, %"),
+            y=alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories]),
+            color=alt.Color(
+                "lists:N",
+                title=None,
+                legend=alt.Legend(orient="top"),
+                scale=alt.Scale(domain=["before", "after"], range=[GREY, BLUE]),
+            ),
+            tooltip=["category:N", "lists:N", alt.Tooltip("share:Q", format=".1f", title="%")],
+        )
+        .properties(height=22 * len(rule.categories))
+    )
+    gains = [name for name in rule.categories[0] if name.startswith("gain of ")]
+    table = tuple(
+        (
+            str(it["category"]),
+            *(as_share(it[key]) for key in ("candidates", "base lists", "lists")),
+            *(_signed(it[name]) for name in gains),
+        )
+        for it in rule.categories
+    )
+    columns = ("category", "of candidates", "lists with it, before", "after", *gains)
+    return Figure(
+        "categories",
+        "Categories before and after",
+        "The share of lists with each category, those with the largest part of the gain first. The parts add up to the "
+        "gain of the goal.",
+        spec_of(chart, "Share of lists with each category, before and after"),
+        Table(columns, table, tuple(range(1, len(columns)))),
     )
 
 

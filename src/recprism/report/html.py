@@ -67,7 +67,9 @@ def _drawn(content: Content) -> dict[str, Any]:
             "erasure": figures_explained.erasure(explained),
             "heat": figures_explained.heat(explained),
         }
-    return {"controls": None, "features": None, "erasure": [], "heat": None, **found}
+    if content.rule is not None:
+        found["categories"] = figures_explained.categories(content.rule)
+    return {"categories": None, "controls": None, "features": None, "erasure": [], "heat": None, **found}
 
 
 def inline_json(value: Any) -> str:

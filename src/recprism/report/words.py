@@ -50,10 +50,10 @@ def plain(value: Any) -> str:
 
 
 def verdict(content: Content, certificate: str | None) -> tuple[str, str, str]:
-    """Return three sentences: gain and price, the verdict about factors, and what to do next."""
+    """Return three sentences: gain and price, the verdict on the explanation, and what to do next."""
     if not content.diversified:
         return _audited(content, certificate)
-    return _price(content), _factors(content), _next(content)
+    return _price(content), _explanation(content), _next(content)
 
 
 def _row(content: Content, name: str) -> Change | None:
@@ -75,8 +75,10 @@ def _price(content: Content) -> str:
     return f"{price}; a loss of at most {100 * content.chosen.budget:g} % is certified on held-out interactions."
 
 
-def _factors(content: Content) -> str:
+def _explanation(content: Content) -> str:
     found = content.explained
+    if content.rule is not None:
+        return content.rule.sentence
     return "" if found is None else f"{found.sentence}{alike(found)}"
 
 
@@ -94,15 +96,15 @@ def _next(content: Content) -> str:
     known = [row for row in content.payers if row.name != "everyone" and row.relative is not None]
     worst = min(known, key=lambda row: row.relative or 0.0, default=None)
     if worst is None or (worst.relative or 0.0) >= 0:
-        return f"Next: serve these vectors (`recprism export {content.run}`); no group of users lost accuracy."
+        return f"Next: serve these lists (`recprism export {content.run}`); no group of users lost accuracy."
     if (worst.high or 0.0) >= 0:
         lost = f"{signed_percent(worst.relative)} of {content.cost} ({interval(worst)})"
         return (
-            f"Next: serve these vectors (`recprism export {content.run}`); no group clearly lost accuracy: "
+            f"Next: serve these lists (`recprism export {content.run}`); no group clearly lost accuracy: "
             f"{worst.name} users come off worst, {lost}."
         )
     return (
-        f"Next: serve these vectors to some users first (`recprism export {content.run}`), and watch {worst.name} "
+        f"Next: serve these lists to some users first (`recprism export {content.run}`), and watch {worst.name} "
         f"users, who pay most: {signed_percent(worst.relative)} of {content.cost} ({interval(worst)})."
     )
 
@@ -127,7 +129,7 @@ def _audited(content: Content, certificate: str | None) -> tuple[str, str, str]:
     again = " --overwrite" if certificate is not None else ""
     return (
         first,
-        "There is no change to explain yet, so the page says nothing about factors.",
+        "There is no change to explain yet, so the page gives no reasons.",
         f"Next: `{command}{again}`, then `recprism report {content.run}`.",
     )
 
@@ -145,6 +147,8 @@ def numbers(content: Content) -> list[tuple[str, str, str]]:
         kept = content.chosen.budget
         state = ("no", "measured only") if kept is None else (f"≤ {100 * kept:g} %", f"of {content.cost} may be lost")
         found.append(("certified", *state))
+    if content.rule is not None and content.rule.explained is not None:
+        found.append(("explained", percent(content.rule.explained, "z.0f"), "of what scores alone leave open"))
     if content.explained is not None:
         found.append(("due to factors", *_due_to_factors(content.explained)))
     return found

@@ -1,4 +1,4 @@
-"""Checks that ``explain`` ran and kept: the same question about the same vectors does not run them again."""
+"""Checks that ``erase`` ran and kept: the same question about the same vectors does not run them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recprism.errors import InputError
 from recprism.explain.factors.checks import Checks, Question
 from recprism.runs.run import Run
 
-KEY = "checked"  # in explanation.json
+KEY = "checked"  # in factors_explanation.json
 
 
 def cache_key(run: Run, found: Diversified, asked: Question) -> dict[str, Any]:
@@ -27,15 +27,15 @@ def cache_key(run: Run, found: Diversified, asked: Question) -> dict[str, Any]:
 
 
 def to_keep(checks: Checks | None, key: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what explanation.json holds in addition to the explanation."""
+    """Return what factors_explanation.json holds in addition to the explanation."""
     plain = {} if checks is None else checks.to_dict()
     return {KEY: {"asked": dict(key), **plain}} if plain else {}
 
 
 def kept_checks(run: Run, key: Mapping[str, Any]) -> Checks | None:
-    """Return the checks of the last ``explain`` if it answered just this; None if they cannot be read."""
+    """Return the checks of the last ``erase`` if it answered just this; None if they cannot be read."""
     try:
-        kept = (run.explanation() or {}).get(KEY)
+        kept = (run.factors_explanation() or {}).get(KEY)
         return Checks.from_dict(kept) if isinstance(kept, dict) and kept.get("asked") == key else None
     except (InputError, KeyError, TypeError, ValueError):
         return None

@@ -11,7 +11,8 @@ delta.safetensors      the change of the vectors
 result.json            how it was found, if within a budget
 cmb.json               its settings and history, if found by players
 certificate.json       what the change is certified to cost, if a budget was given
-explanation.json       what it changed, and which claims about factors survived their controls
+explanation.json       why the lists are as they are
+factors_explanation.json  what erasing factors of changed vectors takes back, with the controls
 recommendations.parquet  user_id, item_id, rank, score
 path.GOAL.safetensors  lists along the path towards a goal, from which any budget is answered at once
 report.html            one page about all of it

@@ -16,13 +16,13 @@ from recprism.runs.run import Run
 from recprism.runs.status import run_status
 from recprism.runs.stored_path import METRICS, stored_path
 from recprism.studio import schemas
-from recprism.studio.board import Board
+from recprism.studio.board import Board, board_of
 from recprism.studio.downloads import has_report
 from recprism.studio.view import View
 
 log = logging.getLogger(__name__)
 Phase = Literal["waiting", "preparing", "ready", "broken"]
-WATCHED = ("config.toml", "factors.safetensors", "split.parquet", "delta.safetensors", "explanation.json")
+WATCHED = ("config.toml", "factors.safetensors", "split.parquet", "delta.safetensors", "factors_explanation.json")
 
 
 class NotReadyError(RecprismError):
@@ -89,7 +89,7 @@ class OpenedRun:
             advice = f"run `recprism diversify {self.run.argument} --budget 0.01`"
             raise NotReadyError(f"This run has not been diversified, so there is no change to explain; {advice}.")
         if self._board is None:
-            self._board = Board(self.view())
+            self._board = board_of(self.view())
         return self._board
 
     def want_path(self, goal: str) -> None:

@@ -105,16 +105,16 @@ async def want_path(one: Opened, goal: str) -> schemas.RunState:
 
 
 @routes.get("/{run}/lists", tags=["lists"])
-async def lists(at: At, user: User) -> schemas.ListsAnswer:
-    """Return a user's current list and the list within a budget."""
-    return at.view.lists(user, at.goal, at.point)
+async def lists(at: At, user: User, studio: TheStudio) -> schemas.ListsAnswer:
+    """Return a user's current list and the list within a budget, with the reason of each new item."""
+    return await studio.ranked(lambda: at.view.lists(user, at.goal, at.point))
 
 
 @routes.get("/{run}/served", tags=["lists"])
 async def served(one: Opened, user: User, studio: TheStudio) -> schemas.ListsAnswer:
-    """Return a user's list of the trained model and the list that the run's own vectors serve."""
+    """Return a user's list of the trained model and the list that the run serves, with the reason of each new item."""
     view = one.view()
-    return await studio.ranked(lambda: view.lists_of(user, view.served))
+    return await studio.ranked(lambda: view.served_lists(user))
 
 
 @routes.get("/{run}/search", tags=["lists"])
@@ -131,7 +131,10 @@ async def item(at: At, item: Annotated[str, Query(description="An item id.", max
 
 @routes.get("/{run}/features", tags=["factors"])
 async def features(one: Opened, studio: TheStudio) -> schemas.FeaturesAnswer:
-    """Return directions and factors of the run's own change, largest first. The first request takes some seconds."""
+    """Return directions and factors that players found, largest first, or the dials of a rule.
+
+    The first request for factors takes some seconds.
+    """
     return await studio.ranked(lambda: one.board().answer())
 
 

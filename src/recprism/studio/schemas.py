@@ -89,6 +89,7 @@ class Entry(Item):
 
     rank: int
     state: Literal["new", "gone", "moved", "stayed"]
+    reason: str = Field("", description="Why a new item came, from the rule; empty for other items and for players.")
 
 
 class History(BaseModel):
@@ -140,13 +141,22 @@ class Feature(BaseModel):
     low: list[Item]
 
 
+class Dial(BaseModel):
+    """A named weight of the run's dials."""
+
+    name: str
+    share: float = Field(description="Mean over the users who have it, as a share of the user's score range.")
+    users: int = Field(description="Users whose weight is not 0.")
+
+
 class FeaturesAnswer(BaseModel):
-    """The features of the run's change, and the verdict about factors."""
+    """What changed: features of players' vectors with the verdict about factors, or the dials of a rule."""
 
     objective: str
     verdict: str
     holds: bool
-    features: list[Feature]
+    features: list[Feature] = Field(description="Empty if a rule made the lists.")
+    dials: list[Dial] = []
 
 
 class TurnAnswer(BaseModel):

@@ -1,20 +1,26 @@
-"""A run in memory. Most answers are lookups; only scaled factors are ranked again."""
+"""A run in memory. Most answers are lookups; reasons and scaled factors are computed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
+from recprism.budget.diversified import Diversified
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Ranker
 from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
+from recprism.runs.jobs.reasons import newcomer_reasons
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import StoredPath
@@ -118,33 +124,65 @@ class View:
     def lists(self, user: str, goal: str, point: int) -> schemas.ListsAnswer:
         """Return a user's current list and the list at a point of a path."""
         row, path = self.user_row(user), self.path(goal)
-        return self._before_and_after(row, path.lists[0, row], path.lists[point, row], point)
+        after = path.lists[point, row]
+        rule = rule_at(self.scenario, goal, path.trade_offs[point])
+        reasons = self._reasons(row, after, rule, "user-vectors") if point else {}  # these hold the lists of a path
+        return self._before_and_after(row, path.lists[0, row], after, point, reasons)
+
+    def served_lists(self, user: str) -> schemas.ListsAnswer:
+        """Return a user's list of the trained model and the list that the run serves, with reasons if it has a rule."""
+        row, found = self.user_row(user), self._result
+        before, after = self._ranked(row, self.served)
+        reasons: dict[int, str] = {}
+        if found is not None and found.rule is not None:
+            reasons = self._reasons(row, after, found.rule, found.into)
+        return self._before_and_after(row, before, after, reasons=reasons)
 
     def lists_of(self, user: str, model: Ranker) -> schemas.ListsAnswer:
-        """Return a user's current list and the list of other vectors or of a rule."""
-        row = np.array([self.user_row(user)])
-        before, after = (self.scenario.rank(it, 10, users=row)[0][0] for it in (self.factors, model))
-        return self._before_and_after(int(row[0]), before, after)
+        """Return a user's current list and the list of other vectors."""
+        row = self.user_row(user)
+        return self._before_and_after(row, *self._ranked(row, model))
+
+    def _ranked(self, row: int, model: Ranker) -> tuple[NDArray[Any], NDArray[Any]]:
+        users = np.array([row])
+        return self.scenario.rank(self.factors, 10, users=users)[0][0], self.scenario.rank(model, 10, users=users)[0][0]
 
     @cached_property
+    def _result(self) -> Diversified | None:
+        return self.run.diversified() if self.run.is_diversified() else None
+
+    @property
     def served(self) -> Ranker:
         """What makes the run's own lists: the rule, or vectors."""
-        return self.run.served_model()
+        return self.factors if self._result is None else self._result.model
+
+    def _reasons(self, row: int, after: NDArray[Any], rule: Rule, into: str) -> dict[int, str]:
+        return newcomer_reasons(self.scenario, rule, row, after, self._titles.__getitem__, into)
+
+    @cached_property
+    def _titles(self) -> dict[Any, str]:
+        return dict(zip(self.catalogue.ids, self.catalogue.titles, strict=True))
 
     def _before_and_after(
-        self, row: int, before: NDArray[Any], after: NDArray[Any], point: int = 0
+        self,
+        row: int,
+        before: NDArray[Any],
+        after: NDArray[Any],
+        point: int = 0,
+        reasons: Mapping[int, str] = MappingProxyType({}),
     ) -> schemas.ListsAnswer:
         # All values are our own, so they are not validated: that would take longer than the rest.
         return schemas.ListsAnswer.model_construct(
             user=self._ids[row],
             point=point,
             before=[self._entry(place) for place in places(before, after, "gone")],
-            after=[self._entry(place) for place in places(after, before, "new")],
+            after=[self._entry(place, reasons.get(place.item, "")) for place in places(after, before, "new")],
             history=self._history(row),
         )
 
-    def _entry(self, place: Place) -> schemas.Entry:
-        return schemas.Entry.model_construct(**vars(self._cards[place.item]), rank=place.rank, state=place.state)
+    def _entry(self, place: Place, reason: str = "") -> schemas.Entry:
+        card = vars(self._cards[place.item])
+        return schemas.Entry.model_construct(**card, rank=place.rank, state=place.state, reason=reason)
 
     @cached_property
     def _cards(self) -> list[Card]:

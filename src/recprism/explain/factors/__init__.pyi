@@ -16,6 +16,8 @@ from recprism.explain.factors.explanation import Explanation as Explanation
 from recprism.explain.factors.naming import Labels as Labels
 from recprism.explain.factors.naming import Name as Name
 from recprism.explain.factors.naming import name_coordinates as name_coordinates
+from recprism.explain.factors.nulls import Null as Null
+from recprism.explain.factors.nulls import null_erasures as null_erasures
 from recprism.explain.factors.parts import Parts as Parts
 from recprism.explain.factors.parts import bias_and_rest as bias_and_rest
 from recprism.explain.factors.score_directions import Direction as Direction

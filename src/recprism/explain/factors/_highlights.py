@@ -5,7 +5,9 @@ These functions select from results that already exist. They search for nothing 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,11 @@ from numpy.typing import NDArray
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
-from recprism.explain.factors.evaluator import Evaluator
 from recprism.explain.factors.explanation import Explanation
 from recprism.metrics import parse
 
 FloatArray = NDArray[np.float64]
+Values = Mapping[str, NDArray[np.float64]]
 LARGEST_GAIN, MOST_SWAPS, LARGEST_LOSS = "gained most", "most swaps", "paid most"
 
 
@@ -98,25 +100,38 @@ def _largest(
     return Heat(items[rows], columns, values[np.ix_(rows, columns)], side)
 
 
-def highlight_users(explanation: Explanation, evaluator: Evaluator, n: int = 10) -> list[HighlightedUser]:
-    """Select users whose lists changed: largest gain in the objective, largest loss of accuracy, most swaps."""
-    swaps = np.bincount(explanation.swaps.users, minlength=explanation.change.base.n_users).astype(np.float64)
-    before, after = evaluator.values(explanation.change.base), evaluator.values(explanation.change.after)
+def highlight_users(
+    lists: tuple[NDArray[Any], NDArray[Any]], values: tuple[Values, Values], objective: str, cost: str, n: int = 10
+) -> list[HighlightedUser]:
+    """Select users whose lists changed: largest gain in the objective, largest loss of accuracy, most swaps.
+
+    Args:
+        lists: (n_users, k) item numbers, before and after.
+        values: Metric -> (n_users,) values, before and after. A metric without a value per user selects nobody.
+        objective: The metric whose gain counts.
+        cost: The metric of accuracy.
+        n: Number of users.
+    """
+    new = (lists[1][:, :, None] != lists[0][:, None, :]).all(2) & (lists[1] >= 0)
+    swaps = new.sum(1).astype(np.float64)
+    before, after = values
 
     def gained(metric: str) -> FloatArray:
         """Change of a metric in its better direction: a lower calibration error is a gain."""
+        if metric not in after:
+            return np.zeros_like(swaps)
         sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
         difference = sign * np.nan_to_num(after[metric] - before[metric])
         return difference if difference.shape == swaps.shape else np.zeros_like(swaps)
 
     wanted = (
-        (LARGEST_GAIN, gained(explanation.objective), n - n // 3 - n // 3),
-        (LARGEST_LOSS, -gained(explanation.cost), n // 3),
+        (LARGEST_GAIN, gained(objective), n - n // 3 - n // 3),
+        (LARGEST_LOSS, -gained(cost), n // 3),
         (MOST_SWAPS, swaps, n),
     )
     chosen: dict[int, str] = {}
-    for reason, values, share in wanted:
+    for reason, sizes, share in wanted:
         room = min(share, n - len(chosen))
-        order = [int(row) for row in np.lexsort((-swaps, -values)) if values[row] > 0 and swaps[row] > 0]
+        order = [int(row) for row in np.lexsort((-swaps, -sizes)) if sizes[row] > 0 and swaps[row] > 0]
         chosen |= dict.fromkeys([row for row in order if row not in chosen][:room], reason)
     return [HighlightedUser(row, reason) for row, reason in chosen.items()]

@@ -21,6 +21,7 @@ from recprism.explain.factors.controls import Controls, run_controls
 from recprism.explain.factors.evaluator import Evaluator
 from recprism.explain.factors.explanation import Explanation, Row, label_of
 from recprism.explain.factors.naming import Labels, Name, name_coordinates
+from recprism.explain.factors.nulls import null_erasures
 from recprism.explain.factors.parts import bias_and_rest
 from recprism.explain.factors.score_directions import Directions, directions
 from recprism.explain.factors.swaps import find_swaps
@@ -106,6 +107,7 @@ def explain(
         all_directions=found,
         swaps=find_swaps(shown, evaluator.depth, rank=evaluator.lists),
         titles=titles if titles is not None else [str(item) for item in change.base.item_ids],
+        nulls=null_erasures(shown, evaluator, seed=seed),
         agreement=agreement,
     )
 

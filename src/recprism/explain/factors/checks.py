@@ -90,6 +90,7 @@ class Question:
         part: The part that judges.
         draws: Of each control; 0 runs none.
         seed: Of the draws.
+        held_out: Share of the users who judge the controls, if the search can be repeated without them.
 
     Stability: provisional.
     """
@@ -99,6 +100,7 @@ class Question:
     part: Part = "test"
     draws: int = 199
     seed: int = 0
+    held_out: float = HELD_OUT
 
     @classmethod
     def about(
@@ -110,6 +112,7 @@ class Question:
         part: Part = "test",
         draws: int = 199,
         seed: int = 0,
+        held_out: float = HELD_OUT,
     ) -> Question:
         """Fill in the result's own objective and the usual axes.
 
@@ -117,7 +120,8 @@ class Question:
             InputError: If the draws are too few to show a gain beyond chance.
         """
         require_enough(draws)
-        return cls(metric_name(objective or found.objective), axes or usual_axes(found.base), part, draws, seed)
+        name = metric_name(objective or found.objective)
+        return cls(name, axes or usual_axes(found.base), part, draws, seed, held_out)
 
 
 def require_enough(draws: int) -> None:
@@ -143,7 +147,7 @@ def run_checks(
     """
     everybody = np.arange(split.n_users)
     apart = _can_be_repeated(found) and split.n_users >= FEWEST_USERS
-    rows, judged = divided_users(split.n_users, HELD_OUT, asked.seed) if apart else (everybody, None)
+    rows, judged = divided_users(split.n_users, asked.held_out, asked.seed) if apart else (everybody, None)
     change = Change.of(found.base, found.change) if judged is None else refitted(found, split, subtopics, rows)
     controls = run_controls(
         on_axes(change, asked.axes, subtopics),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ Which = Literal["top", "least", "random", "matched", "squares"]
 Array = NDArray[np.float64]
 Order = NDArray[np.int64]
 Sizes = Mapping[str, Array]
+Values = TypeVar("Values", float, Array)
 
 BY: tuple[By, ...] = ("individual", "shared")
 WHICH: tuple[Which, ...] = ("top", "least", "random", "matched", "squares")
@@ -83,11 +84,13 @@ class Erasure:
 
     def remaining(self, by: By, which: Which, metric: str | None = None) -> Array | None:
         """(draws, n) shares of the whole change that remain; None if the metric hardly changed."""
+        return self.share_left(self.values(by, which, metric), metric)
+
+    def share_left(self, values: Values, metric: str | None = None) -> Values | None:
+        """Return the share of the whole change that remains at values of a metric; None if it hardly changed."""
         place = self._place(metric)
-        gain = self.learned[place] - self.base[place]
-        if is_small(gain, self.base[place]):
-            return None
-        return np.asarray((self.values(by, which, metric) - self.base[place]) / gain)
+        base, gain = float(self.base[place]), float(self.learned[place] - self.base[place])
+        return None if is_small(gain, base) else (values - base) / gain
 
     def remaining_range(self, by: By, which: Which, n: int) -> tuple[float, float, float] | None:
         """Mean, minimum and maximum over the draws of what remains of the objective's gain without n features."""

@@ -19,6 +19,7 @@ from recprism.explain.factors import _sentences as sentences
 from recprism.explain.factors.change import Change
 from recprism.explain.factors.controls import Controls
 from recprism.explain.factors.naming import NO_NAME, Name
+from recprism.explain.factors.nulls import Null
 from recprism.explain.factors.parts import Parts
 from recprism.explain.factors.score_directions import Directions
 from recprism.explain.factors.swaps import Swaps
@@ -86,6 +87,7 @@ class Explanation(Displayed):
         all_directions: The directions as vectors.
         swaps: Every swap and its parts.
         titles: (n_items,) titles of the items.
+        nulls: What erasures without a meaning leave, to read the figures of factors and directions against.
         agreement: Spearman's correlation between rankings of factors on separate groups of users; None if unknown.
         notes: What a reader must know about the controls.
 
@@ -107,6 +109,7 @@ class Explanation(Displayed):
     all_directions: Directions
     swaps: Swaps
     titles: Sequence[str]
+    nulls: tuple[Null, ...] = ()
     agreement: ranking.Agreement | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
 
@@ -184,7 +187,7 @@ class Explanation(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; NaN and infinity become None."""
-        plain: dict[str, Any] = _finite(self._everything())
+        plain: dict[str, Any] = finite(self._everything())
         return plain
 
     def _facts(self) -> dict[str, Any]:
@@ -208,6 +211,7 @@ class Explanation(Displayed):
             "factors": [self._plain(row) for row in self.factors],
             "directions": [{**self._plain(row), **self.ends(row.number)} for row in self.directions],
             "together": {name: dict(values) for name, values in zip(KINDS, self.together, strict=True)},
+            "nulls": [{"name": it.name, "taken_back": self.taken_back(it.values)} for it in self.nulls],
             "shared": {side: self.shared(side).tolist() for side in self.change.sides},
             "agreement": None if self.agreement is None else asdict(self.agreement),
             "swaps": self._swaps(),
@@ -272,9 +276,10 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else html.escape("" if value is None else str(value))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return plain values with None for NaN and infinity."""
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
+        return [finite(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

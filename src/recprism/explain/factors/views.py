@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +77,11 @@ class UserView(Displayed):
         columns = ("came", "went", "rank_in", "rank_out", "rise", "promotion")
         return pl.DataFrame({name: [getattr(swap, name) for swap in self.swaps] for name in columns})
 
+    def without_factors(self) -> UserView:
+        """Return what can be said without a claim about factors: the swaps, promotion and effects."""
+        swaps = tuple(replace(swap, parts=()) for swap in self.swaps)
+        return replace(self, swaps=swaps, factors=(), directions=())
+
     def _facts(self) -> dict[str, Any]:
         return {"user": self.user, "swaps": len(self.swaps)}
 
@@ -105,6 +110,10 @@ class ItemView(Displayed):
     left: int
     factors: tuple[tuple[str, float], ...]
     directions: tuple[tuple[str, str, float], ...]
+
+    def without_factors(self) -> ItemView:
+        """Return what can be said without a claim about factors: promotion, and lists that gained or lost it."""
+        return replace(self, factors=(), directions=())
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

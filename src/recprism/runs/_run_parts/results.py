@@ -23,7 +23,8 @@ from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config
 STEERING = "steering.json"
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
-    *("certificate.json", "explanation.json", "report.html", "live.safetensors", "recommendations.live.parquet"),
+    *("certificate.json", "explanation.json", "factors_explanation.json", "report.html"),
+    *("live.safetensors", "recommendations.live.parquet"),
 )
 """Files that are deleted, in this order, when a result is replaced."""
 
@@ -149,10 +150,21 @@ class RunResults(RunData, RunLists):
 
     def save_explanation(self, facts: Mapping[str, Any]) -> Path:
         """Write explanation.json, bound to the served vectors."""
-        path = self.file("explanation.json")
-        write_text(path, json.dumps(self._files.bound_facts(facts), indent=1, ensure_ascii=False))
-        return path
+        return self._save_facts("explanation.json", facts)
 
     def explanation(self) -> dict[str, Any] | None:
         """Return the last explanation; None without one."""
         return self._files.read_facts("explanation", "explain")
+
+    def save_factors_explanation(self, facts: Mapping[str, Any]) -> Path:
+        """Write factors_explanation.json, bound to the served vectors."""
+        return self._save_facts("factors_explanation.json", facts)
+
+    def factors_explanation(self) -> dict[str, Any] | None:
+        """Return what the last ``erase`` found; None without it."""
+        return self._files.read_facts("factors_explanation", "erase")
+
+    def _save_facts(self, name: str, facts: Mapping[str, Any]) -> Path:
+        path = self.file(name)
+        write_text(path, json.dumps(self._files.bound_facts(facts), indent=1, ensure_ascii=False))
+        return path

@@ -1,62 +1,67 @@
-"""Checks a run's change: erases it factor by factor, and compares it with controls, also on held-out users."""
+"""Checks changed vectors: erases them factor by factor, with null erasures and controls next to every figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from recprism._log import phase
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share, share
 from recprism.data.split import Part
-from recprism.explain.factors._held_out import divided_users, learned_promotion, refitted
+from recprism.explain.factors._held_out import divided_users, refitted
 from recprism.explain.factors.change import Change
-from recprism.explain.factors.controls import Controls, run_controls
+from recprism.explain.factors.checks import HELD_OUT
 from recprism.explain.factors.erasure import Erasure, erase, usual_features
 from recprism.explain.factors.evaluator import METRICS, Evaluator
-from recprism.explain.factors.parts import Parts, bias_and_rest
-from recprism.explain.factors.verdict import Verdict
-from recprism.metrics.registry import metric_name
+from recprism.explain.factors.explanation import Explanation, finite
+from recprism.explain.factors.nulls import Null, null_erasures
+from recprism.runs.jobs.factors import changed_vectors, explain_factors
 from recprism.runs.run import Run
 
 
 @dataclass(frozen=True, eq=False)
 class ErasureReport:
-    """A change under erasure and controls.
+    """Changed vectors under erasure and controls.
 
     Attributes:
-        objective: The metric whose gain is in question.
-        parts: What plain promotion of items and the rest contribute.
+        explanation: Promotion and the rest, controls and verdict, factors and directions.
         erasure: The gain that is left after each number of erased factors.
-        controls: What randomised changes reach; None without controls.
-        verdict: Whether the change beats the controls; None without controls.
-        held_out: How many held-out users were judged; None if all users were judged.
+        nulls: The same for erasures without a meaning.
+        held_out: How many held-out users the erasures were judged on; None if all users judged.
+        kept: What factors_explanation.json holds in addition, so that the controls serve once more.
 
     Stability: experimental.
     """
 
-    objective: str
-    parts: Parts
+    explanation: Explanation
     erasure: Erasure
-    controls: Controls | None
-    verdict: Verdict | None
-    held_out: int | None = None
+    nulls: tuple[Null, ...]
+    held_out: int | None
+    kept: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values only, ready for JSON."""
-        return {
-            "objective": self.objective,
-            "held_out_users": self.held_out,
-            "parts": self.parts.to_dict(),
-            "erasure": self.erasure.to_dict(),
-            "controls": None if self.controls is None else self.controls.to_dict(),
-            "verdict": None if self.verdict is None else self.verdict.to_dict(),
-        }
+        """Return plain values, ready for JSON; factors and directions only under a verdict that holds."""
+        found = self.explanation.to_dict()
+        claims = ("factors", "directions", "together", "nulls", "agreement")
+        named = {name: found[name] for name in claims} if self.explanation.says_something else {}
+        nulls = [
+            {"erased": it.name, "metric": name, "value": value, "remaining": self.erasure.share_left(value, name)}
+            for it in self.nulls
+            for name, value in it.values.items()
+        ]
+        plain: dict[str, Any] = finite(
+            {
+                **{name: found[name] for name in ("objective", "cost", "axes", "base", "after")},
+                "held_out_users": self.held_out,
+                **{name: found[name] for name in ("parts", "controls", "verdict", "notes")},
+                "erasure": self.erasure.to_dict(),
+                "nulls": nulls,
+                "named": named,
+            }
+        )
+        return plain
 
 
 @phase("erasing", __name__)
@@ -64,6 +69,8 @@ def erase_run(
     run: Run,
     objective: str | None = None,
     *,
+    axes: str | None = None,
+    top: int = 5,
     features: Sequence[int] | None = None,
     draws: int = 20,
     controls: int = 199,
@@ -72,95 +79,56 @@ def erase_run(
     seed: int = 0,
     on_step: ProgressCallback | None = None,
 ) -> ErasureReport:
-    """Run erasure and controls on a diversified run.
+    """Run erasure and controls on a result that changed vectors.
 
     Args:
-        run: A diversified run.
+        run: A run with such a result.
         objective: The metric whose gain is in question; the run's own goal by default.
+        axes: The axes that factors are named on.
+        top: How many factors and directions are named, if the verdict holds.
         features: Numbers of factors that must be on the curve of erasure, in addition to the usual dozen; 5 and 10 by
             default.
-        draws: Random orders of erasure.
-        controls: Draws of each shuffle; 0 runs no controls.
+        draws: Random orders of erasure, and random directions.
+        controls: Draws of each shuffle; 0 runs no controls, and no factor is named.
         part: The part that judges.
-        held_out: Share of the users to judge on, after the change is searched for again on the others. 0 judges all
-            users with the change as it is.
+        held_out: Share of the users to judge on, after the change is searched for again on the others. 0 erases the
+            change as it is, judged on all users; a fifth of the users then judges the controls, where players searched
+            for item vectors.
         seed: Of the draws.
         on_step: Receives the progress.
 
+    Raises:
+        InputError: If a rule, dials or lifts serve the lists, so that no vector changed.
+
     Stability: experimental.
     """
-    found, split, subtopics = run.diversified(), run.split(), run.subtopics()
-    wanted = metric_name(objective or found.objective)
-    users = None
-    change = Change.of(found.base, found.change)
-    rows = np.arange(split.n_users)
+    found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
+    change, users = Change.of(found.base, found.change), None
     hidden = share(held_out, "held_out", 0, 0.9)
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
         change = refitted(found, split, subtopics, rows)
-    names = tuple(dict.fromkeys((wanted, *METRICS)))
-    judge = Evaluator.on(split, part, found.base, subtopics, names, users, found.constraints)
-    learn = partial(learned_promotion, found.base, split, subtopics, rows)
-    return run_erasure(
-        change,
-        judge,
-        wanted,
-        features=features,
-        draws=draws,
-        controls=controls,
-        candidates=learn,
+    explained = explain_factors(
+        run,
+        objective,
+        axes=axes,
+        top=top,
+        draws=controls,
+        part=part,
         seed=seed,
+        held_out=hidden or HELD_OUT,
         on_step=on_step,
     )
-
-
-def run_erasure(
-    change: Change,
-    judge: Evaluator,
-    objective: str,
-    *,
-    features: Sequence[int] | None = None,
-    draws: int = 20,
-    controls: int = 199,
-    candidates: Callable[[str], Mapping[str, NDArray[Any]]] | None = None,
-    seed: int = 0,
-    on_step: ProgressCallback | None = None,
-) -> ErasureReport:
-    """Run erasure and controls on a change.
-
-    Args:
-        change: The change of vectors.
-        judge: Evaluates lists.
-        objective: The metric whose gain is in question.
-        features: As in :func:`erase_run`.
-        draws: Random orders of erasure.
-        controls: Draws of each shuffle; 0 runs no controls.
-        candidates: Maps the objective to name -> ``(n_items,)`` numbers that plain promotion may use.
-        seed: Of the draws.
-        on_step: Receives the progress.
-    """
+    wanted = explained.explanation.objective
+    names = tuple(dict.fromkeys((wanted, *METRICS)))
+    judge = Evaluator.on(split, part, found.base, subtopics, names, users, found.constraints)
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
-    curves = erase(change, judge, objective, features=counts, draws=draws, seed=seed, on_step=on_step)
-    found = None
-    if controls:
-        offered = None if candidates is None else candidates(objective)
-        found = run_controls(
-            change,
-            judge,
-            objective,
-            draws=controls,
-            seed=seed,
-            on_step=on_step,
-            candidates=offered,
-            unseen=judge.users is not None,
-        )
     return ErasureReport(
-        curves.objective,
-        bias_and_rest(change, judge),
-        curves,
-        found,
-        None if found is None else Verdict.of(found),
-        None if judge.users is None else len(judge.users),
+        explained.explanation,
+        erase(change, judge, wanted, features=counts, draws=draws, seed=seed, on_step=on_step),
+        null_erasures(change, judge, draws=draws, seed=seed),
+        None if users is None else len(users),
+        explained.kept,
     )
 
 

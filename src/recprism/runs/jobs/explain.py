@@ -17,7 +17,7 @@ from recprism.data.split import Part
 from recprism.dials.lift_reasons import LiftReason, explain_lifts
 from recprism.dials.lifts import Lifts, exposure_goal
 from recprism.explain.accounting import Account, account
-from recprism.explain.choice.fit import DRAWS, fit_choice_model
+from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
 from recprism.rerank.features import subtopic_probabilities
 from recprism.rerank.rule import Rule, is_exposure_goal
@@ -37,7 +37,9 @@ class ExplainedRun(Displayed):
         account: What the rule does over all users; None without a rule, and for goals of exposure.
         lifts: Why items are lifted, the largest lift first; empty for other goals than exposure.
         held: Share of users whose served list is the one of the rule, as a set; None without a rule.
-        choice_model: How far one choice model for all users explains the lists; None without categories.
+        choice_model: How far one choice model for all users explains the lists; None without categories, and if too few
+            lists changed.
+        note: Why there is no choice model; empty if there is one.
 
     Stability: provisional.
     """
@@ -48,6 +50,7 @@ class ExplainedRun(Displayed):
     lifts: tuple[LiftReason, ...]
     held: float | None
     choice_model: ChoiceModel | None
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -75,6 +78,7 @@ class ExplainedRun(Displayed):
             said.append("Players found a change of vectors; there is no rule that made these lists.")
         if self.account is not None:
             said.append(self.account.sentence())
+        said += [self.note] if self.note else []
         return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
 
 
@@ -111,13 +115,15 @@ def explain_found(
     """Explain a result in its scenario; arguments and result are those of :func:`explain_run`."""
     lists = scenario.rank(found.model)[0]
     own = found.rule
+    model, note = _choice_model(scenario, own, lists, draws, seed, on_step)
     return ExplainedRun(
         into=found.into,
         rule=own,
         account=None if own is None or own.lifts is not None else account(scenario, own),
         lifts=() if own is None or own.lifts is None else _lifts(scenario, own, lists),
         held=None if own is None else _share_of_equal_sets(lists, scenario.rank(own)[0]),
-        choice_model=_choice_model(scenario, own, lists, draws, seed, on_step) if len(scenario.subtopics) else None,
+        choice_model=model,
+        note=note,
     )
 
 
@@ -128,10 +134,16 @@ def _choice_model(
     draws: int,
     seed: int,
     on_step: ProgressCallback | None,
-) -> ChoiceModel:
+) -> tuple[ChoiceModel | None, str]:
+    """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
+    if not len(scenario.subtopics):
+        return None, "The items have no categories, so no choice model was fitted."
+    new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
+    if int(new.any(1).sum()) < FEWEST_USERS:
+        return None, f"No choice model was fitted: fewer than {FEWEST_USERS} lists have new items."
     depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
     items, scores = (array[:, :depth] for array in scenario.candidates)
-    return fit_choice_model(
+    model = fit_choice_model(
         items,
         scores,
         scenario.base_lists,
@@ -143,6 +155,7 @@ def _choice_model(
         seed=seed,
         on_step=on_step,
     )
+    return model, ""
 
 
 def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:

@@ -1,4 +1,4 @@
-"""Explaining a run: its change, under its own data, with everything that the run knows about items."""
+"""Explains the factors and directions of changed vectors, for the paper's players."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import polars as pl
 
 from recprism._log import phase
+from recprism.budget.diversified import Diversified
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.explain.factors.checks import Question, explain_result
+from recprism.errors import InputError
+from recprism.explain.factors.checks import HELD_OUT, Question, explain_result
 from recprism.explain.factors.evaluator import Evaluator
 from recprism.explain.factors.explanation import Explanation
 from recprism.explain.factors.naming import Labels
@@ -23,12 +25,12 @@ from recprism.runs.run import Run
 
 @dataclass(frozen=True, eq=False)
 class ExplainedFactors:
-    """The explanation of a run.
+    """The explanation of changed vectors.
 
     Attributes:
         explanation: What the change did.
         evaluator: Looks at single users.
-        kept: What explanation.json holds in addition, so that the controls serve once more.
+        kept: What factors_explanation.json holds in addition, so that the controls serve once more.
 
     Stability: provisional.
     """
@@ -48,25 +50,30 @@ def explain_factors(
     draws: int = 199,
     part: Part = "test",
     seed: int = 0,
+    held_out: float = HELD_OUT,
     on_step: ProgressCallback | None = None,
 ) -> ExplainedFactors:
-    """Explain what a run's change did.
+    """Explain what a change of vectors did.
 
     Args:
-        run: A diversified run.
+        run: A run with a result that changed vectors.
         objective: The metric whose gain is explained; the run's own goal by default.
         axes: The axes that factors are named on.
         top: How many factors are spelled out.
-        draws: Of each control. 0 runs no controls. Controls that explanation.json holds for just this question are
-            not run again.
+        draws: Of each control. 0 runs no controls. Controls that factors_explanation.json holds for just this question
+            are not run again.
         part: The part that judges.
         seed: Of the draws.
+        held_out: Share of the users who judge the controls, if the search can be repeated without them.
         on_step: Receives the progress of the controls.
+
+    Raises:
+        InputError: If a rule, dials or lifts serve the lists, so that no vector changed.
 
     Stability: provisional.
     """
-    found, split, subtopics = run.diversified(), run.split(), run.subtopics()
-    asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed)
+    found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
+    asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed, held_out=held_out)
     key = cache_key(run, found, asked)
     explained = explain_result(
         found,
@@ -80,6 +87,21 @@ def explain_factors(
         on_step=on_step,
     )
     return ExplainedFactors(explained.explanation, explained.evaluator, to_keep(explained.checks, key))
+
+
+def changed_vectors(run: Run) -> Diversified:
+    """Return the result of a run.
+
+    Raises:
+        InputError: If no vector changed.
+    """
+    found = run.diversified()
+    if found.change.item is None and found.change.user is None:
+        why = "nothing was certified" if found.rule is None else f"the {found.into} of this result change no vector"
+        raise InputError(
+            f"{run.path}: {why}, so there are no factors to erase; `recprism explain {run.argument}` explains the lists"
+        )
+    return found
 
 
 def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:

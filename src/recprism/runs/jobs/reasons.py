@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
@@ -65,6 +67,32 @@ class UserReasons:
 
     def _position(self, item: Any) -> int:
         return int(id_positions(as_id_array([item], "item"), self.scenario.split.item_ids, "item")[0])
+
+
+def newcomer_reasons(
+    scenario: Scenario, rule: Rule, row: int, items: NDArray[np.int64], name: Callable[[Any], str], into: str
+) -> dict[int, str]:
+    """Return the reason of every item of a served list that the base list lacks, in the words for its user.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        row: Row number of the user.
+        items: The served list, (k,) item numbers.
+        name: Returns the words for an item id.
+        into: What serves the lists. It may serve an item that the rule does not choose.
+
+    Returns:
+        Item number -> sentence.
+    """
+    new = [int(it) for it in items if it >= 0 and it not in scenario.base_lists[row]]
+    if not new:
+        return {}
+    user = scenario.split.user_ids[row : row + 1].tolist()[0]
+    found = {it.item: it.for_users(name) for it in reasons.why_list(scenario, rule, user)}
+    other = f"Served by the {into} in place of an item that the rule chooses."
+    ids = scenario.split.item_ids[new].tolist()
+    return {item: found.get(own, other) for item, own in zip(new, ids, strict=True)}
 
 
 def reasons_of(run: Run, user: Any, *, part: Part = "test") -> UserReasons:

@@ -1,4 +1,4 @@
-// Factors and directions, and the effect of scaling each.
+// Factors and directions, and the effect of scaling each; the dials of a run that a rule made.
 
 import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun } from "./api.js";
@@ -20,11 +20,13 @@ export async function showFactors(name, diversified) {
     fill(byId("factors-verdict"), ...spoken("This run was not diversified, so there is no change to explain. `recprism diversify RUN --budget 5%` makes a change."));
     return;
   }
-  byId("factors-verdict").textContent = "Erasing each factor to measure its effect; the first time this takes some seconds.";
+  byId("factors-verdict").textContent = "Reading what changed; the first time this may take some seconds.";
   try {
     const answer = await get(ofRun(run, "/features"));
     fill(byId("factors-verdict"), ...spoken(answer.verdict));
-    fill(byId("features"), ...answer.features.map((feature) => el("li", {}, card(feature))));
+    byId("factors-title").textContent = answer.features.length ? "Factors of this run's change" : "What makes this run's lists";
+    const dials = answer.dials.map((dial) => `${dial.name}: raised by ${percent(dial.share, 1)} of the score range on average, for ${dial.users.toLocaleString("en")} users`);
+    fill(byId("features"), ...dials.map((text) => el("li", {}, text)), ...answer.features.map((feature) => el("li", {}, card(feature))));
     byId("features").querySelector("button")?.click();
   } catch (error) {
     if (error instanceof Refused) fill(byId("factors-verdict"), ...spoken(error.message));

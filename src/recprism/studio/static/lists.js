@@ -10,7 +10,8 @@ export function showList(node, entries, known = null) {
     el("span", { class: "rank" }, String(entry.rank)),
     el("span", { class: "title" }, entry.year ? `${entry.title} (${entry.year})` : entry.title),
     el("span", { class: "mark" }, MARKS[entry.state]),
-    el("span", { class: "topics" }, ...topics(entry.subtopics, known)))));
+    el("span", { class: "topics" }, ...topics(entry.subtopics, known)),
+    entry.reason ? el("small", { class: "topics" }, entry.reason) : "")));
 }
 
 function topics(names, known) {

@@ -8,7 +8,7 @@ import { watch } from "./live.js";
 import * as factors from "./factors.js";
 import * as compare from "./compare.js";
 
-const state = { visit: null, run: null, names: [], summary: null, goal: null, path: null, user: null };
+const state = { visit: null, run: null, names: [], summary: null, goal: null, path: null, user: null, shown: null };
 const SOON = 700; // milliseconds until a run that is not ready is requested again
 
 function tell(sentence) {
@@ -41,7 +41,7 @@ const start = safely(async () => {
 
 const openRun = safely(async () => {
   turnTo();
-  Object.assign(state, { visit: Symbol("visit"), run: byId("run").value, summary: null, path: null, goal: null });
+  Object.assign(state, { visit: Symbol("visit"), run: byId("run").value, summary: null, path: null, goal: null, shown: null });
   for (const id of ["budget-section", "people-section"]) show(byId(id), false);
   for (const id of ["before", "after", "found"]) fill(byId(id)); // nothing of the previous run may appear under the name of this one
   factors.leave();
@@ -165,8 +165,16 @@ const openUser = safely(async (user) => {
 });
 
 async function showLists(point) {
-  if (state.user === null) return;
-  const answer = await get(ofRun(state.run, "/lists"), { user: state.user, goal: state.goal, point }, "lists");
+  const wanted = JSON.stringify([state.user, state.goal, point]);
+  if (state.user === null || state.shown === wanted) return; // a budget that was moved may lead to the same point
+  state.shown = wanted;
+  let answer;
+  try {
+    answer = await get(ofRun(state.run, "/lists"), { user: state.user, goal: state.goal, point }, "lists");
+  } catch (error) {
+    if (state.shown === wanted) state.shown = null;
+    throw error;
+  }
   const known = covered(answer.before), now = covered(answer.after);
   byId("people-title").textContent = `User ${answer.user}, before and after`;
   const topics = answer.history.subtopics.map(([name, count]) => `${name} ${count}`).join(", ");
