@@ -51,7 +51,11 @@ from recprism.runs import Run, scenario_of
 
 K = 10
 GOAL = "subtopic_coverage"
-RULES = {f"rule at {trade_off:g}": trade_off for trade_off in (0.1, 0.2)}
+RULES: dict[str, dict[str, float]] = {
+    "rule at 0.1": {"trade_off": 0.1},
+    "rule at 0.2": {"trade_off": 0.2},
+    "rule at 0.2, no history": {"trade_off": 0.2, "history_weight": 0.0},
+}
 RIVALS: dict[str, Reranker] = {
     "MMR on categories": MMR(trade_off=0.2, similarity="subtopics"),
     "DPP on categories": DPP(trade_off=0.05, similarity="subtopics"),
@@ -66,8 +70,8 @@ PLAYERS: dict[str, dict[str, Any]] = {
 }
 METHODS = (*RULES, *RIVALS, *PLAYERS)
 INTERVENTIONS = ("nothing", "removed", "consumed", "stock", "ban")
-GRID = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
-FITTED_ON = 100  # users for the price of the linear program
+GRID = (0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.18, 0.21, 0.25, 0.3, 0.4, 0.5)
+FITTED_ON = 50  # users for the price of the linear program
 FACTORS, DIRECTIONS, ROUNDS = 5, 3, 10
 GONE_SHARE = 0.2
 RESAMPLES = 1000
@@ -142,8 +146,8 @@ class Method:
     @classmethod
     def of(cls, name: str, scenario: Scenario, iterations: int) -> Method:
         if name not in PLAYERS:
-            rule = name in RULES
-            method = rule_at(scenario, GOAL, RULES[name]).reranker() if rule else RIVALS[name]
+            rule = replace(rule_at(scenario, GOAL, 0.1), **RULES.get(name, {}))
+            method = rule.reranker() if name in RULES else RIVALS[name]
             return cls(name, lambda world: world.rerank(method))
         settings = {**PLAYERS[name], "diversity": GOAL, "device": "cpu"}
         if settings["name"] == "paper":
@@ -162,9 +166,6 @@ def is_in(lists: Lists, others: Lists) -> NDArray[np.bool_]:
 def newcomers(lists: Lists, base: Lists) -> NDArray[np.bool_]:
     """Which listed items the base list does not have, ``(n, k)``."""
     return (lists >= 0) & ~is_in(lists, base)
-
-
-# -- interventions ----------------------------------------------------------------------------------------------------
 
 
 def interventions(world: World, lists: Lists, generator: np.random.Generator) -> dict[str, World]:
@@ -187,17 +188,14 @@ def interventions(world: World, lists: Lists, generator: np.random.Generator) ->
     }
 
 
-# -- explanations -----------------------------------------------------------------------------------------------------
-
-
 def explanations(method: Method, world: World, lists: Lists, others: World, theirs: Lists) -> dict[str, Predict]:
     """Return what each explanation predicts in a changed world, from the lists in the unchanged one."""
     scenario = world.scenario
     about = {"popularity": scenario.split.train.col_counts, "history": others.history, "draws": 0}
     chosen = fit_choice_model(*others.pool, others.base_lists, theirs, scenario.subtopics, **about)
-    hidden = {"exclude": world.gone}
-    dials = lists_to_dials(world.base, lists, scenario.subtopics, base_lists=world.base_lists, **hidden)
-    compiled = lists_to_vectors(world.base, lists, **hidden)
+    before = {"base_lists": world.base_lists, "exclude": world.gone}
+    dials = lists_to_dials(world.base, lists, scenario.subtopics, **before)
+    compiled = lists_to_vectors(world.base, lists, exclude=world.gone)
     change = method.change or Change.of(world.base, compiled.perturbation)
 
     def choice_model(after: World, rounds: int) -> Lists:
@@ -283,9 +281,6 @@ def priced(world: World, prices: NDArray[np.float64], lists: Lists) -> Lists:
     return np.take_along_axis(items, np.argsort(-value, axis=1, kind="stable")[:, :K], 1)
 
 
-# -- counting ---------------------------------------------------------------------------------------------------------
-
-
 def measured(scenario: Scenario, name: str, users: int, iterations: int, seed: int = 0) -> dict[str, Any]:
     """Return the figures of one method: explanation -> intervention -> figures."""
     generator = np.random.default_rng(seed)
@@ -325,9 +320,6 @@ def counted(predicted: Lists, truth: Lists, base: Lists) -> dict[str, Any]:
         what: {"share": float(means[at]), "interval": [float(low[at]), float(high[at])]}
         for at, what in enumerate(("lists", "newcomers"))
     }
-
-
-# -- printing ---------------------------------------------------------------------------------------------------------
 
 
 def cell(found: dict[str, Any]) -> str:
