@@ -113,7 +113,8 @@ class Dials(Displayed):
         Args:
             goal: (n_rows, k) lists to the value of each, or to one value; NaN for users who cannot be judged.
         """
-        base, wanted, given = (float(np.nanmean(np.asarray(goal(it), np.float64))) for it in (self.base_lists, self.lists, self.given))
+        lists = (self.base_lists, self.lists, self.given)
+        base, wanted, given = (float(np.nanmean(np.asarray(goal(it), np.float64))) for it in lists)
         return (given - base) / (wanted - base) if wanted != base else float("nan")
 
     def applied_to(self, base: Factors) -> Factors:
