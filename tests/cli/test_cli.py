@@ -446,15 +446,24 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
     assert (first["item_id"] == 318).all(), "pinned for all users who may still see it"
 
 
-def test_the_dial_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
+def test_dials_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    assert recprism("search", run, "--goal", "sc", "--set", "iterations=5").code == 0
-    outcome = recprism("adjust", run, "-f", "0=0", "-f", "3=2", "-m", "subtopic_coverage@10,ndcg@10", "--json")
-    assert outcome.code == 0, outcome.err
-    assert [row["metric"] for row in outcome.json["change"]["rows"]] == ["subtopic_coverage", "ndcg"]
-    assert recprism("adjust", run, "-f", "99=0").code == 2
-    assert recprism("adjust", run, "-f", "one=0").code == 2
+    assert recprism("diversify", run, "--budget", "20%").code == 0
+    figures = recprism("dials", run, "--json").json
+    assert {"lists_held", "explained_swaps", "explained_gain", "dials_per_changed_user", "unit"} <= figures.keys()
+    assert figures["lists_held"] > 0.95
+    before = recprism("recommend", run, "--users", "1", "--json").json
+    set_once = recprism("steer", run, "--user", "1", "--set", "Animation=+0.3", "--json").json
+    assert set_once["after"] != set_once["before"]
+    assert recprism("recommend", run, "--users", "1", "--json").json == before, "the setting was not kept"
+    assert recprism("steer", run, "--user", "1", "--set", "Animation=+0.3", "--keep").code == 0
+    kept = recprism("recommend", run, "--users", "1", "--json").json
+    assert [row["item_id"] for row in kept] == set_once["after"]
+    assert recprism("steer", run, "--user", "1", "--set", "Animation=0", "--keep").code == 0
+    assert recprism("recommend", run, "--users", "1", "--json").json == before
+    for wrong in ("Cooking=0.1", "Animation=2", "Animation=much", "Animation"):
+        assert recprism("steer", run, "--user", "1", "--set", wrong).code == 2
 
 
 @pytest.mark.slow

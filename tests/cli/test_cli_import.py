@@ -187,7 +187,6 @@ def test_without_labels_what_needs_none_works(recprism: Recprism, run: Path, tmp
         if command == "audit":
             assert "what diversity costs in accuracy is not known here" in outcome.out + outcome.err
     assert recprism("export", run, "-o", tmp_path / "vectors").code == 0
-    assert recprism("adjust", run, "-f", "1=0").code == 0
     for words in (
         ["diversify", run, "--overwrite", "--budget", "0.1", "--goal", "catalogue_coverage"],
         ["evaluate", run, "-m", "ndcg@10"],

@@ -219,12 +219,6 @@ def test_every_reader_takes_a_name(
     assert bold.is_diversified()
 
 
-def test_adjust_turns_the_factors_of_a_named_result(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("adjust", run.path, "-f", "0=0", "-m", "subtopic_coverage@10") == 0
-    assert call("adjust", run.path, "-f", "0=0", "-m", "subtopic_coverage@10", "--name", "bold") == 2
-    assert "only the user side was perturbed" in capsys.readouterr().err
-
-
 def test_the_lists_of_a_name_are_those_of_its_vectors(run: Run, call: Call, tmp_path: Path) -> None:
     for name in ("unnamed", "bold"):
         more = () if name == "unnamed" else ("--name", name)

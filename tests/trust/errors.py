@@ -220,16 +220,15 @@ frontier run --goal beauty
 frontier plain
 frontier run --rivals magic
 compare --grid ml-1m
-adjust run -f 0=0
-adjust found -f one=0
-adjust found -f 0=1 -f 00=2
-adjust found -f 0=nan
 explain run
-explain found --axes nice
-explain found --goal beauty
+explain found --item 1
 explain found --user 1 --draws 99
 explain found --user 99999999999999999999
-explain found --user 1 --item 1
+explain found --user 1
+explain --lists nowhere.csv
+dials run
+steer run --user 1 --set Drama=0.1
+steer found --user 1 --set Drama=0.1
 erase run
 erase found --json --curve
 check found

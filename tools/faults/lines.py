@@ -236,7 +236,7 @@ QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("interleave",): ("-o", "new.csv"),
     ("monitor",): ("--lists", "lists.csv"),
     ("experiment",): ("--budget", "30%"),
-    ("adjust",): ("-f", "0=0"),
+    ("steer",): ("--user", "1", "--set", "Drama=0.1"),
     ("explain",): ("--draws", "0"),
     ("report",): ("--draws", "0"),
     ("erase",): ("--controls", "0"),

@@ -52,7 +52,8 @@ def _users(run: Run, scenario: Scenario, found: Diversified, rule: Rule, tell: P
     for done, one in enumerate(chosen, start=1):
         before, after = (it[one.row] for it in lists)
         reasons = newcomer_reasons(scenario, rule, one.row, after, titles.__getitem__, found.into)
-        ranks = {at + 1: (reasons[int(item)],) for at, item in enumerate(after) if int(item) in reasons}
+        places = [(at, int(item)) for at, item in enumerate(after, start=1)]
+        ranks: dict[int, tuple[str, ...]] = {at: (reasons[it],) for at, it in places if it in reasons}
         made.append(
             User(
                 str(scenario.split.user_ids[one.row]),

@@ -61,6 +61,7 @@ class ExplainedRun(Displayed):
             "account": None if self.account is None else self.account.to_dict(),
             "lifts": [{**it.to_dict(), "sentence": it.sentence()} for it in self.lifts],
             "choice_model": None if self.choice_model is None else self.choice_model.to_dict(),
+            "note": self.note,
         }
 
     def sentences(self) -> list[str]:
