@@ -169,12 +169,12 @@ def test_a_rule_has_reasons_and_no_factors(client: TestClient, shelf: Path, form
 
 
 def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Path) -> None:
-    run, point = Run.open(shelf / "plain"), 4
+    run, point = Run.open(shelf / "plain"), 8
     scenario, titles = scenario_of(run), dict(run.items().select("item_id", "title").iter_rows())
-    answer = get(client, "/plain/lists", user=12, point=point)
+    answer = get(client, "/plain/lists", user=1, point=point)
     trade_off = get(client, "/plain/paths/subtopic_coverage")["points"][point]["trade_off"]
     rule = rule_at(scenario, "subtopic_coverage", trade_off)
-    reasons = {it.item: it.for_users(titles.__getitem__) for it in why_list(scenario, rule, 12)}
+    reasons = {it.item: it.for_users(titles.__getitem__) for it in why_list(scenario, rule, 1)}
     new = [it for it in answer["after"] if it["state"] == "new"]
     assert new
     assert [it["reason"] for it in new] == [reasons[it["id"]] for it in new]
