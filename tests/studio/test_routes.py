@@ -13,12 +13,16 @@ import polars as pl
 import pytest
 from fastapi.testclient import TestClient
 
+from recprism.budget.path import rule_at
+from recprism.explain.reasons import why_list
 from recprism.models import Factors
 from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
 from recprism.studio import schemas
 
+FORMS = ("rule", "dials", "lifts", "user-vectors")
 Wait = Callable[[TestClient, str], dict[str, object]]
 
 
@@ -38,6 +42,7 @@ def test_all_runs_are_listed_with_their_state(client: TestClient) -> None:
     assert phases == {
         "plain": "ready",
         "changed": "ready",
+        **dict.fromkeys(FORMS, "ready"),
         "unlabelled": "ready",
         "empty": "waiting",
         "broken": "broken",
@@ -132,11 +137,47 @@ def test_features_are_those_of_the_explanation(client: TestClient, shelf: Path) 
     assert [one["label"] for one in answer["features"]] == [row.label for row in rows]
     assert not answer["holds"]
     assert "No controls" in answer["verdict"]
+    assert "a random direction" in answer["verdict"]
+    assert answer["dials"] == []
     erased = get(client, "/changed/turn", number=0, scale=0, user=1)
     assert erased["values"]["subtopic_coverage@10"] == pytest.approx(rows[0].erased["subtopic_coverage@10"])
     as_found = get(client, "/changed/turn", number=0, scale=1, user=1)
     assert as_found["values"] == pytest.approx(as_found["as_found"])
     assert ids(as_found["lists"]["after"]) == ids(get(client, "/changed/served", user=1)["after"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_rule_has_reasons_and_no_factors(client: TestClient, shelf: Path, form: str) -> None:
+    run = Run.open(shelf / form)
+    found, scenario = run.diversified(), scenario_of(run)
+    answer = get(client, f"/{form}/features")
+    schemas.FeaturesAnswer.model_validate(answer)
+    assert answer["features"] == []
+    assert "A rule made the lists" in answer["verdict"]
+    weights = None if found.dials is None else found.dials.weights
+    counts = {} if weights is None else dict(zip(found.dials.names, (weights != 0).sum(0).tolist(), strict=True))
+    assert {it["name"]: it["users"] for it in answer["dials"]} == {name: n for name, n in counts.items() if n}
+    assert bool(answer["dials"]) == (form in ("rule", "dials"))
+    refused = client.get(f"/api/runs/{form}/turn", params={"number": 0, "scale": 1, "user": 1})
+    assert (refused.status_code, "a rule made the lists" in refused.json()["detail"]) == (404, True)
+    served = scenario.rank(found.model)[0]
+    for row in (0, 100, 500):
+        lists = get(client, f"/{form}/served", user=scenario.split.user_ids[row])
+        assert ids(lists["after"]) == scenario.split.item_ids[served[row]].tolist()
+        assert all(bool(it["reason"]) == (it["state"] == "new") for it in lists["after"])
+        assert not any(it["reason"] for it in lists["before"])
+
+
+def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Path) -> None:
+    run, point = Run.open(shelf / "plain"), 8
+    scenario, titles = scenario_of(run), dict(run.items().select("item_id", "title").iter_rows())
+    answer = get(client, "/plain/lists", user=1, point=point)
+    trade_off = get(client, "/plain/paths/subtopic_coverage")["points"][point]["trade_off"]
+    rule = rule_at(scenario, "subtopic_coverage", trade_off)
+    reasons = {it.item: it.for_users(titles.__getitem__) for it in why_list(scenario, rule, 1)}
+    new = [it for it in answer["after"] if it["state"] == "new"]
+    assert new
+    assert [it["reason"] for it in new] == [reasons[it["id"]] for it in new]
 
 
 def test_a_run_that_was_not_changed_has_no_features(client: TestClient) -> None:

@@ -222,7 +222,8 @@ def test_constraints_that_were_edited_are_refused(run: Run) -> None:
 
 def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
     rules = ConstraintsConfig(max_share={"Drama": 0.3})
-    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
+    asked = BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules, into="user-vectors")
+    assert diversify_within(run, asked).is_changed
     explained = explain_factors(run, draws=0)
     np.testing.assert_array_equal(explained.explanation.swaps.base_lists, scenario_of(run).base_lists)
 

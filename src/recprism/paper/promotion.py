@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from recprism.budget.scenario import Lists, Scenario
-from recprism.explain.factors._promotion import RELEVANCE, learned_bias, with_bias_column
+from recprism.cmb import CMB
+from recprism.explain.factors.change import with_bias_column
 from recprism.paper.tuning import Method
+
+MAX_STEP = 0.3
+RELEVANCE = (0.5, 0.7)
+"""Weights of the base scores in the players' reward; the trade-off sets how much promotion is applied."""
 
 
 def promoted(goal: str) -> Method:
@@ -21,7 +26,24 @@ def promoted(goal: str) -> Method:
 
 
 def _promoted(scenario: Scenario, trade_off: float, *, goal: str, relevance: float) -> Lists:
-    bias = scenario.once(("promotion", goal, relevance), lambda: learned_bias(scenario, goal, relevance))
+    bias = scenario.once(("promotion", goal, relevance), lambda: _learned_bias(scenario, goal, relevance))
     start = with_bias_column(scenario.factors)
     start.item[:, -1] = trade_off * bias
     return np.asarray(start.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+
+
+def _learned_bias(scenario: Scenario, goal: str, relevance: float) -> np.ndarray:
+    """(n_items,) bias that players learn by marginal credit with one number per item; no label is used."""
+    start = with_bias_column(scenario.factors)
+    learner = CMB(
+        diversity=goal,
+        relevance=relevance,
+        only=(start.dim - 1,),
+        max_step=MAX_STEP,
+        k=scenario.k,
+        reward_on=scenario.part,
+        device="cpu",
+    )
+    learner.fit(start, scenario.split, scenario.subtopics)
+    assert learner.delta_.item is not None
+    return learner.delta_.item[:, -1].numpy()

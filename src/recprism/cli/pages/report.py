@@ -30,8 +30,8 @@ def report(
 ) -> None:
     """Write a self-contained HTML report of a run.
 
-    The page opens with the verdict. Then come the front, who pays, factors, users and settings. It needs no network,
-    so you can send the file. A run that was not diversified gets an audit.
+    The page opens with the verdict. Then come the front, who pays, the explanation, users and settings. It needs no
+    network, so you can send the file. A run that was not diversified gets an audit.
 
     Examples:
 

@@ -13,8 +13,7 @@ from recprism.data._checks import random_generator
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.factors._promotion import with_bias_column
-from recprism.explain.factors.change import Change
+from recprism.explain.factors.change import Change, with_bias_column
 from recprism.metrics import parse
 from recprism.models import Factors
 

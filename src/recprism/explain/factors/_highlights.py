@@ -107,7 +107,7 @@ def highlight_users(
 
     Args:
         lists: (n_users, k) item numbers, before and after.
-        values: Metric -> (n_users,) values, before and after. A metric without a value per user selects nobody.
+        values: Metric -> (n_users,) values, before and after. A metric without a value per user selects no one.
         objective: The metric whose gain counts.
         cost: The metric of accuracy.
         n: Number of users.

@@ -119,6 +119,12 @@ def with_bias(factors: Factors, bias: NDArray[Any]) -> Factors:
     return replace(factors, item_bias=(own + bias).astype(np.float32))
 
 
+def with_bias_column(factors: Factors) -> Factors:
+    """Add a factor that is 1 for every user: moving it alone gives a bias per item."""
+    ones, zeros = (np.full((n, 1), value, np.float32) for n, value in ((factors.n_users, 1.0), (factors.n_items, 0.0)))
+    return factors.with_vectors(user=np.hstack([factors.user, ones]), item=np.hstack([factors.item, zeros]))
+
+
 def _same_bias(base: Factors, after: Factors) -> bool:
     if base.item_bias is None or after.item_bias is None:
         return base.item_bias is after.item_bias

@@ -88,11 +88,21 @@ def newcomer_reasons(
     new = [int(it) for it in items if it >= 0 and it not in scenario.base_lists[row]]
     if not new:
         return {}
+    if rule.lifts is not None:
+        return {item: _why_lifted(scenario, rule.lifts, item) for item in new}
     user = scenario.split.user_ids[row : row + 1].tolist()[0]
     found = {it.item: it.for_users(name) for it in reasons.why_list(scenario, rule, user)}
     other = f"Served by the {into} in place of an item that the rule chooses."
     ids = scenario.split.item_ids[new].tolist()
     return {item: found.get(own, other) for item, own in zip(new, ids, strict=True)}
+
+
+def _why_lifted(scenario: Scenario, lifts: NDArray[np.float64], item: int) -> str:
+    """Describe a newcomer under a rule with lifts, which are the same for all users."""
+    if not lifts[item]:
+        return "Chosen by the rule together with items that are lifted for all users."
+    before = int((scenario.base_lists == item).any(1).sum())
+    return f"Lifted for all users: {before:,} of {len(scenario.base_lists):,} lists showed it before."
 
 
 def reasons_of(run: Run, user: Any, *, part: Part = "test") -> UserReasons:
