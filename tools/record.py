@@ -34,6 +34,10 @@ ORDER = {
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
+    "faithfulness": (
+        "Which explanation predicts a re-ranker",
+        "python benchmarks/faithfulness.py runs/ml1m",
+    ),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
     "platforms": (
         "The same on another machine",
