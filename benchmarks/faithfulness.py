@@ -335,17 +335,24 @@ def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:
         for explanation, found in it["figures"].items():
             known = ", by definition" if explanation == "rule" and method in RULES else ""
             print(f"| | {explanation}{known} | {' | '.join(cell(found[at]) for at in INTERVENTIONS)} |")
+    print(f"\n| whole lists, mean over interventions | {' | '.join(rows)} |\n|{'---|' * (1 + len(rows))}")
+    for explanation in next(iter(rows.values()))["figures"]:
+        means = [f"{100 * mean_share(it['figures'][explanation], 'lists'):.0f}" for it in rows.values()]
+        print(f"| {explanation} | {' | '.join(means)} |")
     print()
+
+
+def mean_share(found: dict[str, Any], what: str) -> float:
+    """The mean over the four interventions."""
+    return float(np.mean([found[at][what]["share"] for at in INTERVENTIONS[1:]]))
 
 
 def claims_of(name: str, rows: dict[str, dict[str, Any]]) -> list[Claim]:
     """The choice model against the cached list, as means over the interventions."""
     found = []
     for method, it in rows.items():
-        model, cached = (
-            float(np.mean([it["figures"][which][at]["newcomers"]["share"] for at in INTERVENTIONS[1:]]))
-            for which in ("choice model, free places", "cached list")
-        )
+        whose = (it["figures"][which] for which in ("choice model, free places", "cached list"))
+        model, cached = (mean_share(figures, "newcomers") for figures in whose)
         found.append(Claim(f"{name}, {method}: newcomers that the choice model predicts", model, cached, "higher"))
     return found
 

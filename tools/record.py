@@ -35,6 +35,10 @@ ORDER = {
     "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
+    "faithfulness": (
+        "Which explanation predicts a re-ranker",
+        "python benchmarks/faithfulness.py runs/ml1m",
+    ),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
     "platforms": (
         "The same on another machine",
