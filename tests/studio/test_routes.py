@@ -176,8 +176,9 @@ def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Pat
     rule = rule_at(scenario, "subtopic_coverage", trade_off)
     reasons = {it.item: it.for_users(titles.__getitem__) for it in why_list(scenario, rule, 1)}
     new = [it for it in answer["after"] if it["state"] == "new"]
-    assert new
-    assert [it["reason"] for it in new] == [reasons[it["id"]] for it in new]
+    other = "Served by the user-vectors in place of an item that the rule chooses."
+    assert [it["reason"] for it in new] == [reasons.get(it["id"], other) for it in new]
+    assert any(it["id"] in reasons for it in new)
 
 
 def test_a_run_that_was_not_changed_has_no_features(client: TestClient) -> None:

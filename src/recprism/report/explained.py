@@ -163,7 +163,11 @@ def changes_of(
 
 
 def entries(
-    items: NDArray[Any], others: NDArray[Any], reasons: dict[int, tuple[str, ...]], catalogue: Catalogue, alone: State
+    items: NDArray[Any],
+    others: NDArray[Any],
+    reasons: Mapping[int, tuple[str, ...]],
+    catalogue: Catalogue,
+    alone: State,
 ) -> tuple[Entry, ...]:
     """Describe a list; ``alone`` is the state of an item that the other list lacks."""
     found = []

@@ -49,7 +49,9 @@ def null_erasures(change: Change, evaluator: Evaluator, *, draws: int = DRAWS, s
     smallest = min(SMALLEST, change.base.dim)
     nulls: Changes = {
         f"a random direction (mean of {draws})": list(_without_random_directions(change, draws, seed)),
-        f"the {smallest} smallest factors": [erased(change, "least", "shared", smallest)],
+        "the smallest factor" if smallest == 1 else f"the {smallest} smallest factors": [
+            erased(change, "least", "shared", smallest)
+        ],
         f"the change scaled by {SCALE}": [change.replaced(**{it: side * SCALE for it, side in change.sides.items()})],
     }
     found = []
