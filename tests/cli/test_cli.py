@@ -79,7 +79,7 @@ def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: P
         "catalogue_coverage",
     ]
     scores = {row["metric"]: row for row in result.json["scores"]}
-    assert set(scores) == {"ndcg", "subtopic_coverage", "catalogue_coverage"}
+    assert set(scores) == {"ndcg", "subtopic_coverage", "catalogue_coverage", "gini"}
     assert 0 < scores["ndcg"]["low"] < scores["ndcg"]["mean"] < scores["ndcg"]["high"] < 1
     assert pl.read_parquet(trained / "metrics.parquet").height == 3
 
@@ -338,7 +338,7 @@ def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp
     )
     outcome = recprism(*words, "--json")
     assert outcome.code == 0, outcome.err
-    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "catalogue_coverage"}
+    assert {row["metric"] for row in outcome.json["change"]["rows"]} == {"ndcg", "catalogue_coverage", "gini"}
     assert set(outcome.json["controls"]) == {"permuted", "noise", "popularity"}
     assert (run / "delta.safetensors").exists()
     again = recprism(*words)
@@ -405,7 +405,7 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
     assert "already has a result" in refused.err
     for words, message in (
         (["--goal", "fun"], "no path towards 'fun'"),
-        (["--into", "both"], "lists are served by rule, user-vectors or item-vectors"),
+        (["--into", "both"], "lists are served by rule, dials, lifts, user-vectors or item-vectors"),
         (["--guard", "recall@20"], "write NAME=VALUE"),
         (["--guard", "recall@20=2"], "--guard recall@20: 2 is not a share above 0 and below 1; did you mean 2%?"),
         (["--min-share", "Dramma=0.2"], "no subtopic 'Dramma'"),

@@ -5,44 +5,100 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
-from recprism.runs.config import RunConfig
+from recprism.runs.config import BudgetConfig, RunConfig
+from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
+
+Recprism = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def diversified(searched_run: Callable[..., Run]) -> Path:
-    """With a perturbation for SC."""
-    return searched_run(3, 16, iterations=15).path
+def run(trained_run: Callable[..., Run]) -> Run:
+    """Diversified for subtopic coverage; dials serve its lists."""
+    run = trained_run(3, 16)
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.2}))
+    return run
 
 
-def test_the_whole_story_then_one_user(
-    diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
-) -> None:
-    assert call("explain", diversified, "--user", 1) == 0
-    assert "Not checked against controls yet" in capsys.readouterr().out
-    assert call("explain", diversified, "--draws", 49) == 0
-    out, err = capsys.readouterr()
-    assert "promotion alone" in out
-    assert "shuffled within items" in out
-    assert "Of the change of subtopic_coverage@10" in out
-    assert "rank correlation" in out
-    assert "next: recprism explain" in err
-    kept = json.loads((diversified / "explanation.json").read_text(encoding="utf-8"))
-    assert kept["sentences"][0] in out
-    assert call("explain", diversified, "--user", 1) == 0
-    out, _ = capsys.readouterr()
-    assert "came (rank)" in out
-    assert kept["verdict"]["sentence"] in out
+@pytest.fixture(scope="module")
+def players(searched_run: Callable[..., Run]) -> Run:
+    return searched_run(3, 16, iterations=15)
 
 
-def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
-    assert call("explain", diversified, "--item", 1, "--json") == 0
-    view = json.loads(capsys.readouterr().out)
-    assert view["title"] == "Toy Story (1995)"
-    assert {"promotion", "entered", "left", "factors", "directions"} <= set(view)
+def test_all_users(run: Run, recprism: Recprism) -> None:
+    found = recprism("explain", run.path, "--draws", 19)
+    assert found.code == 0, found.err
+    assert "The lists follow a rule: relevance, plus a price" in found.out
+    assert "With categories shuffled among items of the same popularity it explains" in found.out
+    kept = json.loads((run.path / "explanation.json").read_text(encoding="utf-8"))
+    model = kept["choice_model"]
+    assert model["verdict"] == "explains"
+    assert model["interval"][0] < model["explained"] < model["interval"][1]
+    assert max(model["explained_shuffled_within"], model["explained_shuffled_all"]) < 0.15
+    assert sum(row["gain"]["subtopic_coverage"][-1] for row in kept["account"]["categories"]) == pytest.approx(
+        kept["account"]["prices"][-1]["gains"]["subtopic_coverage"]
+    )
+
+
+def test_one_list_item_by_item(run: Run, recprism: Recprism) -> None:
+    reasons = recprism("explain", run.path, "--user", 1, "--json").json["reasons"]
+    served = recommend(run, 10, users=[1])["item_id"].to_list()
+    assert {reason["item"] for reason in reasons} == set(served)
+    new = next(reason for reason in reasons if reason["newcomer"])
+    one = recprism("explain", run.path, "--user", 1, "--item", new["item"]).out
+    assert new["sentence"] in one
+    assert "together" in one
+    shown = recprism("explain", run.path, "--user", 1).out
+    assert new["for_users"] in shown
+
+
+def test_why_not_and_what_if(run: Run, recprism: Recprism) -> None:
+    left = recprism("explain", run.path, "--user", 1, "--json").json["reasons"]
+    gone = next(reason["replaced"]["item"] for reason in left if reason["replaced"])
+    refused = recprism("explain", run.path, "--user", 1, "--why-not", gone, "--json").json
+    assert refused["in_base_list"]
+    assert refused["replaces"]["margin"] >= 0
+    other = recprism("explain", run.path, "--user", 1, "--what-if", "price=0", "--json").json
+    assert gone in other["after"]
+    banned = recprism("explain", run.path, "--user", 1, "--what-if", "ban=Drama", "--json").json
+    genres = dict(run.items().select("item_id", "genres").iter_rows())
+    assert not any("Drama" in genres[item] for item in banned["after"])
+
+
+def test_lists_from_files(run: Run, tmp_path: Path, recprism: Recprism) -> None:
+    recommend(run, 10).write_csv(tmp_path / "new.csv")
+    recommend(run, 10, base=True).write_csv(tmp_path / "old.csv")
+    words = ("explain", "--lists", tmp_path / "new.csv", "--base", tmp_path / "old.csv")
+    by_run = recprism(*words, "--run", run.path, "--draws", 0, "--json").json["choice_model"]
+    assert by_run["verdict"] == "explains"
+    factors = run.factors()
+    items, scores = factors.rank(200, exclude=run.split().seen_before("test"))
+    pl.DataFrame(
+        {
+            "user_id": factors.user_ids.repeat(items.shape[1]),
+            "item_id": factors.item_ids[items.ravel()],
+            "score": scores.ravel(),
+        }
+    ).write_csv(tmp_path / "scores.csv")
+    run.items().write_csv(tmp_path / "items.csv")
+    more = ("--items", tmp_path / "items.csv", "--subtopic-column", "genres")
+    by_scores = recprism(*words, "--scores", tmp_path / "scores.csv", *more, "--draws", 0)
+    assert by_scores.code == 0, by_scores.err
+    assert "With one newcomer removed" in by_scores.out
+
+
+def test_players_have_no_rule_but_their_lists_can_be_tested(players: Run, recprism: Recprism) -> None:
+    found = recprism("explain", players.path, "--draws", 0)
+    assert found.code == 0, found.err
+    assert "there is no rule that made these lists" in found.out
+    assert "recprism erase" in found.err
+    assert "recprism erase" in recprism("explain", players.path, "--user", 1).err
 
 
 @pytest.mark.parametrize(
@@ -50,30 +106,32 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
     [
         (("--user", "unknown"), "user id 'unknown' is unknown"),
         (("--user", "987654321"), "987654321"),
-        (("--user", "1", "--item", "1"), "--item has no effect with --user"),
-        (("--goal", "beauty@10"), "beauty"),
-        (("--draws", "19"), "fewer than 40"),
-        (("--user", "1", "--draws", "49"), "--draws has no effect for a single user or item"),
-        (("--axes", "sideways", "--draws", "0"), "axes are"),
+        (("--item", "1"), "--item has no effect without --user"),
+        (("--user", "1", "--item", "1", "--why-not", "2"), "separate questions"),
+        (("--user", "1", "--item", "987654321"), "987654321"),
+        (("--user", "1", "--what-if", "colour=red"), "--what-if colour=red: write without=ITEM"),
+        (("--user", "1", "--what-if", "price=much"), "--what-if price=much: write without=ITEM"),
+        (("--user", "1", "--what-if", "ban=Cooking"), "Cooking"),
+        (("--user", "1", "--draws", "49"), "--draws has no effect with --user"),
+        (("--lists", "nowhere.csv"), "RUN has no effect with --lists"),
     ],
 )
-def test_bad_questions_get_one_sentence(
-    diversified: Path,
-    capsys: pytest.CaptureFixture[str],
-    call: Callable[..., int],
-    words: tuple[str, ...],
-    complaint: str,
-) -> None:
-    assert call("explain", diversified, *words) == 2
-    out, err = capsys.readouterr()
-    assert complaint in err
-    assert not out
-    assert "Traceback" not in err
+def test_bad_questions_get_one_sentence(run: Run, recprism: Recprism, words: tuple[str, ...], complaint: str) -> None:
+    found = recprism("explain", run.path, *words)
+    assert found.code == 2
+    assert complaint in found.err
+    assert not found.out
+    assert "Traceback" not in found.err
 
 
-def test_a_run_without_perturbation_names_the_command_that_makes_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
-) -> None:
+def test_lists_need_scores(tmp_path: Path, recprism: Recprism) -> None:
+    (tmp_path / "new.csv").write_text("user_id,item_id,rank\n1,2,1\n", encoding="utf-8")
+    found = recprism("explain", "--lists", tmp_path / "new.csv")
+    assert (found.code, "--lists needs a run with --run RUN, or scores" in found.err) == (2, True)
+    assert recprism("explain").code == 2
+
+
+def test_a_run_without_a_result_names_the_command_that_makes_one(tmp_path: Path, recprism: Recprism) -> None:
     Run.create(tmp_path / "plain", RunConfig())
-    assert call("explain", tmp_path / "plain") == 2
-    assert "recprism diversify" in capsys.readouterr().err
+    found = recprism("explain", tmp_path / "plain")
+    assert (found.code, "recprism diversify" in found.err) == (2, True)

@@ -20,7 +20,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit, JSON": ("audit", "RUN", "--goal", "catalogue_coverage", "--json"),
     "diversify": ("diversify", "RUN", "--budget", "0.2", "--goal", "catalogue_coverage", "-m", "pc@10", "--name", "pc"),
     "erase": ("erase", "RUN", "--goal", "catalogue_coverage@10"),
-    "explain": ("explain", "RUN", "--goal", "catalogue_coverage", "--json"),
 }
 
 

@@ -60,9 +60,9 @@ def world(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("diversify run --budget 1% --pin ²=5", "--pin ²=5: write PLACE=ITEM"),
         ("diversify run --budget 1% --pin 0=5", "--pin 0=5: write PLACE=ITEM"),
         ("diversify run --budget 1% --ban ²", "item id '²' is unknown"),
-        ("adjust found -f 0=1 -f 00=2", "--factor 0 is given twice"),
-        ("adjust found -f 0=nan", "--factor 0=nan: write NUMBER=AMOUNT"),
-        ("adjust found -f 0=inf", "--factor 0=inf: write NUMBER=AMOUNT"),
+        ("steer found --user 1 --set Drama=1 --set Drama=2", "--set Drama is given twice"),
+        ("steer found --user 1 --set Drama=nan", "--set Drama=nan: write DIAL=SHARE"),
+        ("steer found --user 1 --set Drama=inf", "--set Drama=inf: write DIAL=SHARE"),
         ("train --data a.csv --threshold nan -o new", "--threshold nan: write a number, or none"),
         (
             "import --user-vectors u.npy --item-vectors i.npy --interactions a.csv --threshold inf -o new",

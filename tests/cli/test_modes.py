@@ -83,12 +83,14 @@ MINIMAL = {
         "without --subtopic-column": "lists.csv",
     },
     "explain": {
+        "with --lists": "--lists lists.csv --run run",
+        "without --lists": "found",
         "with --user": "found --user 1",
         "without --user": "found",
-        "for the whole run": "found",
-        "for a single user or item": "found --item 1",
-        "with --draws above 0": "found",
-        "with --draws 0": "found --draws 0",
+        "with --scores": "--lists lists.csv --scores lists.csv",
+        "without --scores": "--lists lists.csv --run run",
+        "with --subtopic-column": "--lists lists.csv --scores lists.csv --items i.csv --subtopic-column c",
+        "without --subtopic-column": "--lists lists.csv --scores lists.csv",
     },
     "search": {
         "for a new search": "run",

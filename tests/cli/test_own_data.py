@@ -127,7 +127,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["recommend", "run", "--name", "dials", "--live", "--users", "007"],
         ["steer", "run", "--name", "dials", "--user", "a,b", "--set", "Sci, Fi=0", "--keep"],
     ],
-    "erase": [["erase", "run", "--features", "2", "--draws", "2", "--controls", "9"]],
+    "erase": [["erase", "run", "--features", "2", "--draws", "2", "--controls", "0"]],
     "check": [["check", "run", "--max-ndcg-loss", "0.99"]],
     "experiment": [["experiment", "run", "--budget", "0.4"]],
     "interleave": [
