@@ -333,13 +333,21 @@ def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:
         changed = " | ".join(f"{100 * share:.0f} % change" for share in it["lists_that_change"].values())
         print(f"| {method} | NDCG@10 {100 * it['ndcg_change']:+.1f} %, {it['newcomers']:.1f} newcomers | {changed} |")
         for explanation, found in it["figures"].items():
-            known = ", by definition" if explanation == "rule" and method in RULES else ""
-            print(f"| | {explanation}{known} | {' | '.join(cell(found[at]) for at in INTERVENTIONS)} |")
+            print(
+                f"| | {explanation}{by_definition(explanation, method)} | {' | '.join(cell(found[at]) for at in INTERVENTIONS)} |"
+            )
     print(f"\n| whole lists, mean over interventions | {' | '.join(rows)} |\n|{'---|' * (1 + len(rows))}")
     for explanation in next(iter(rows.values()))["figures"]:
-        means = [f"{100 * mean_share(it['figures'][explanation], 'lists'):.0f}" for it in rows.values()]
-        print(f"| {explanation} | {' | '.join(means)} |")
+        cells = [
+            f"{100 * mean_share(it['figures'][explanation], 'lists'):.0f}{by_definition(explanation, method)}"
+            for method, it in rows.items()
+        ]
+        print(f"| {explanation} | {' | '.join(cells)} |")
     print()
+
+
+def by_definition(explanation: str, method: str) -> str:
+    return ", by definition" if explanation == "rule" and method in RULES else ""
 
 
 def mean_share(found: dict[str, Any], what: str) -> float:
