@@ -333,9 +333,8 @@ def print_table(name: str, rows: dict[str, dict[str, Any]]) -> None:
         changed = " | ".join(f"{100 * share:.0f} % change" for share in it["lists_that_change"].values())
         print(f"| {method} | NDCG@10 {100 * it['ndcg_change']:+.1f} %, {it['newcomers']:.1f} newcomers | {changed} |")
         for explanation, found in it["figures"].items():
-            print(
-                f"| | {explanation}{by_definition(explanation, method)} | {' | '.join(cell(found[at]) for at in INTERVENTIONS)} |"
-            )
+            cells = [cell(found[at]) for at in INTERVENTIONS]
+            print(f"| | {explanation}{by_definition(explanation, method)} | {' | '.join(cells)} |")
     print(f"\n| whole lists, mean over interventions | {' | '.join(rows)} |\n|{'---|' * (1 + len(rows))}")
     for explanation in next(iter(rows.values()))["figures"]:
         cells = [
