@@ -77,6 +77,7 @@ def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: P
         "ndcg",
         "subtopic_coverage",
         "catalogue_coverage",
+        "gini",
     ]
     scores = {row["metric"]: row for row in result.json["scores"]}
     assert set(scores) == {"ndcg", "subtopic_coverage", "catalogue_coverage", "gini"}
@@ -129,6 +130,7 @@ def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> Non
         "recall": pytest.approx(0.75),
         "subtopic_coverage": pytest.approx(2 / 3),
         "catalogue_coverage": pytest.approx(0.75),
+        "gini": pytest.approx(0.375),
         "mrr": pytest.approx(0.5),
     }
 

@@ -1,4 +1,4 @@
-"""Explanations: the reasons of the rule, the choice model for lists of any method, and factors for the paper's players."""
+"""Explanations: reasons of the rule, a choice model for lists of any method, and factors of the paper's players."""
 
 from recprism._lazy import attach
 

@@ -50,7 +50,7 @@ def explain(
     run_directory: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[RUN]",
+            metavar="RUN",
             help="A run that `diversify`, `refit` or `search` has changed.",
             show_default=False,
         ),
