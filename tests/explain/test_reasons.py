@@ -135,7 +135,7 @@ def test_what_would_change_the_list() -> None:
     assert cheap.after == ("a", "b")
     assert (cheap.goals_before, cheap.goals_after) == ({"subtopic_coverage": 1.0}, {"subtopic_coverage": 0.5})
     assert cheap.sentence() == (
-        "With price=0.1: item b comes in, item d leaves; subtopic_coverage goes from 1.0000 to 0.5000."
+        "At a trade-off of 0.1: item b comes in, item d leaves; subtopic_coverage goes from 1.0000 to 0.5000."
     )
     assert what_if(scenario, rule, "u", without=["a", "b"], price=0.1).after == ("c", "d")
     assert what_if(scenario, rule, "u", seen="a").after == ("b", "d")
@@ -438,7 +438,7 @@ def test_what_if_in_words(trained: Scenario) -> None:
         came = [f"item {it}" for it in ids[after[0][~np.isin(after[0], before[0])]].tolist()]
         text = what_if(trained, rule, trained.split.user_ids[user], without=ids[gone]).sentence()
         assert f"subtopic_coverage goes from {sc[0]:.4f} to {sc[1]:.4f}." in text
-        assert text.startswith(f"With without={ids[gone]}: ")
+        assert text.startswith(f"Without item {ids[gone]}: ")
         assert all(name in text for name in came)
 
 

@@ -49,6 +49,7 @@ class Export:
         metric: The metric of the index.
         alpha: 1 for the run's own vectors, 0 for the trained model's.
         dim: Number of columns.
+        base_dim: Number of columns of the trained model.
         user_version: Version of the user vectors, from their contents.
         item_version: Version of the item vectors. If item vectors did not move, this is the base's version, and an
             existing index can stay.
@@ -73,6 +74,7 @@ class Export:
     metric: str
     alpha: float
     dim: int
+    base_dim: int
     user_version: str
     item_version: str
     base_item_version: str
@@ -186,6 +188,7 @@ def export_run(
             format=to,
             alpha=alpha,
             dim=user.shape[1],
+            base_dim=base.search_vectors[0].shape[1],
             base_item_version=version_of(base.search_vectors[1], base.item_ids),
             users=users.name,
             items=items.name,

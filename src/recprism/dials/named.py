@@ -143,7 +143,9 @@ class Dials(Displayed):
             f"{counted} changed lists come back{order} from {self.dials_per_changed_user:.1f} named weights per user."
         )
         refused = int((~self.feasible).sum())
-        return f"{text} For {refused} users no weights meet all constraints." if refused else text
+        if not refused:
+            return text
+        return f"{text} For {refused} {'user' if refused == 1 else 'users'} no weights meet all constraints."
 
     def proof_sentence(self, user: int) -> str:
         """Say in words why no weights meet all constraints of a user, given by number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recprism.explain.reasons import Comparison, Id, Reason, ReasonNot, WhatIf
@@ -133,15 +133,30 @@ def why_not_for_users(reason: ReasonNot, name: Name) -> str:
 # -- what if ----------------------------------------------------------------------------------------------------------
 
 
+CHANGES = {
+    "without": "without {}",
+    "ban": "with {} banned",
+    "price": "at a trade-off of {}",
+    "seen": "after the user has consumed {}",
+}
+
+
 def what_if(found: WhatIf, name: Name) -> str:
     """Describe how the list changes, for engineers."""
-    changes = ", ".join(f"{what}={value}" for what, value in found.changed.items())
+    changes = ", ".join(CHANGES[what].format(_named(what, value, name)) for what, value in found.changed.items())
+    changes = f"{changes[0].upper()}{changes[1:]}"
     if not found.came and not found.left:
         order = "The list stays the same" if found.before == found.after else "The items stay, in another order"
-        return f"With {changes}: {order[0].lower()}{order[1:]}."
+        return f"{changes}: {order[0].lower()}{order[1:]}."
     came, left = _moves(found.came, "comes in", "come in", name), _moves(found.left, "leaves", "leave", name)
     goals = [f"{goal} goes from {found.goals_before[goal]:.4f} to {it:.4f}" for goal, it in found.goals_after.items()]
-    return f"With {changes}: {came}, {left}; {joined(goals)}."
+    return f"{changes}: {came}, {left}; {joined(goals)}."
+
+
+def _named(what: str, value: Any, name: Name) -> str:
+    if what not in ("without", "seen"):
+        return str(value)
+    return joined([name(it) for it in (value if isinstance(value, (list, tuple)) else [value])])
 
 
 # -- clauses ----------------------------------------------------------------------------------------------------------

@@ -112,6 +112,11 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
             f"Item vectors stay, without {len(made.constraints['banned']):,} banned items (version "
             f"{made.base_item_version} -> {made.item_version}): delete these from your index, or build it again."
         )
+    elif made.dim > made.base_dim:
+        index = (
+            f"Vectors have {made.dim} numbers, {made.dim - made.base_dim} of them for dials and lifts (version "
+            f"{made.base_item_version} -> {made.item_version}): build the index again."
+        )
     else:
         index = (
             f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
