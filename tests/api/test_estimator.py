@@ -75,7 +75,8 @@ def fitted(data: Dataset) -> Diversifier:
 def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> None:
     split = data.split(seed=0)
     factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
-    kept = within_budget(Scenario(factors, split, data.subtopics, "test"), "subtopic_coverage", {"ndcg@10": 0.3})
+    scenario = Scenario(factors, split, data.subtopics, "test")
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.3}, into="user-vectors")
     assert kept.compiled is not None, "else the test says little"
     assert fitted.certificate_ == kept.certificate
     np.testing.assert_array_equal(fitted.base_.user, factors.user)
@@ -163,8 +164,10 @@ def data_table(data: Dataset) -> pl.DataFrame:
 
 def test_explain(fitted: Diversifier) -> None:
     found = fitted.explain(draws=0)
-    assert found.objective == "subtopic_coverage@10"
-    assert found.after["subtopic_coverage@10"] > found.base["subtopic_coverage@10"]
+    assert found.into == "user-vectors"
+    assert found.rule == fitted.result_.found.rule
+    assert found.account is not None and found.choice_model is not None
+    assert found.choice_model.shuffled_all is None, "no draws"
 
 
 def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[str]]) -> None:

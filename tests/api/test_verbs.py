@@ -13,10 +13,11 @@ import pytest
 
 import recprism as rp
 from recprism.budget.audit import Audit
+from recprism.budget.diversified import Diversified, Into
 from recprism.data import Dataset, Incidence, Split
 from recprism.errors import InputError
-from recprism.explain.factors.explanation import Explanation
-from recprism.explain.factors.views import ItemView, UserView
+from recprism.explain.reasons import Reason
+from recprism.runs.jobs.explain import ExplainedRun
 
 GOAL = "subtopic_coverage"
 BUDGETS = (0.02, 0.3)
@@ -49,15 +50,13 @@ def found(case: rp.Scenario) -> rp.Result:
 
 
 @pytest.fixture(scope="session")
-def explanation(found: rp.Result) -> Explanation:
-    made = found.explain(draws=0)
-    assert isinstance(made, Explanation)
-    return made
+def explanation(found: rp.Result) -> ExplainedRun:
+    return found.explain(draws=0)
 
 
 @pytest.fixture(scope="session")
 def shown(
-    data: Dataset, split: Split, case: rp.Scenario, costs: Audit, found: rp.Result, explanation: Explanation
+    data: Dataset, split: Split, case: rp.Scenario, costs: Audit, found: rp.Result, explanation: ExplainedRun
 ) -> dict[str, Any]:
     """Everything that the verbs return, by name."""
     return {
@@ -70,7 +69,7 @@ def shown(
         "Diversified": found.found,
         "Certificate": found.certificate,
         "SegmentTable": costs.payers,
-        "Explanation": explanation,
+        "ExplainedRun": explanation,
     }
 
 
@@ -132,9 +131,11 @@ def assert_same(one: Dataset, other: Dataset) -> None:
 
 class TestAuditAndDiversify:
     @pytest.mark.parametrize("at", range(len(BUDGETS)), ids=[f"{budget:.2%}" for budget in BUDGETS])
-    def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, found: rp.Result, at: int) -> None:
+    @pytest.mark.parametrize("into", ["rule", "user-vectors"])
+    def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, into: Into, at: int) -> None:
+        """An audit is about the lists of the rule; dials do not hold all of them."""
         stop = costs.stops[GOAL][at]
-        result = found if BUDGETS[at] == 0.3 else rp.diversify(case, GOAL, BUDGETS[at])
+        result = rp.diversify(case, GOAL, BUDGETS[at], into=into)
         assert stop.certificate is not None
         assert result.certificate is not None
         assert result.certificate.last == stop.certificate.last
@@ -173,35 +174,50 @@ class TestResult:
             assert not set(shown.tolist()) & set(split.item_ids[known].tolist())
         np.testing.assert_array_equal(found.recommend(users[0], 7)[0], items[0])
 
-    def test_explains_a_user_and_an_item(self, found: rp.Result, explanation: Explanation) -> None:
-        came = int(explanation.swaps.came[0])
-        user = explanation.change.base.user_ids[int(explanation.swaps.users[0])]
-        of_user = found.explain(user=user)
-        of_item = found.explain(item=explanation.change.base.item_ids[came])
-        assert isinstance(of_user, UserView)
-        assert of_user.user == user
-        assert explanation.titles[came] in {swap.came for swap in of_user.swaps}
-        assert isinstance(of_item, ItemView)
-        assert of_item.entered >= 1
-        for view in (of_user, of_item):
+    def test_explains_the_list_of_a_user(self, found: rp.Result) -> None:
+        """The reasons are those of the rule's list, in its order."""
+        case, rule = found.scenario, found.found.rule
+        assert rule is not None
+        lists = case.rank(rule)[0]
+        new = (lists[:, :, None] != case.base_lists[:, None, :]).all(2)
+        row, place = (int(it) for it in np.argwhere(new)[0])
+        user, items = case.split.user_ids[row], case.base.ids_of(lists[row])
+        reasons = found.why(user)
+        assert isinstance(reasons, tuple)
+        assert [it.item for it in reasons] == items.tolist()
+        one = found.why(user, items[place])
+        assert isinstance(one, Reason)
+        assert one == reasons[place]
+        assert one.newcomer
+        lost = case.base.ids_of(np.setdiff1d(case.base_lists[row], lists[row]))[0]
+        gone = found.why_not(user, lost)
+        assert gone.in_base_list
+        other = found.what_if(user, without=items[place])
+        assert items[place] not in other.after
+        assert other.before == tuple(items.tolist())
+        for view in (one, gone, other):
             json.dumps(view.to_dict())
 
     @pytest.mark.slow
-    def test_explains_the_change_with_its_controls(self, found: rp.Result, explanation: Explanation) -> None:
+    def test_explains_the_change_with_its_controls(self, found: rp.Result, explanation: ExplainedRun) -> None:
         checked = found.explain(draws=49)
-        assert isinstance(checked, Explanation)
-        assert checked.verdict is not None
-        assert checked.after == explanation.after
-        assert found.explain(draws=49) is checked
+        model, plain = checked.choice_model, explanation.choice_model
+        assert model is not None and plain is not None
+        assert model.explained == plain.explained
+        assert model.shuffled_all is not None
+        assert model.shuffled_all.p_value <= 0.05
+        assert model.explained > model.shuffled_all.largest
 
     def test_refuses_what_it_cannot_explain(self, found: rp.Result) -> None:
+        case = found.scenario
+        user, first = case.split.user_ids[0], case.base.ids_of(case.rank(found.found.rule)[0][0])[0]
         for question, message in (
-            ({"user": 1, "item": 1}, "a user or an item, not both"),
-            ({"user": "unknown"}, "unknown"),
-            ({"draws": 3}, "can never show a gain beyond chance"),
+            (lambda: found.why("unknown"), "unknown"),
+            (lambda: found.why_not(user, first), "is in the list of user"),
+            (lambda: found.explain(draws=-1), "draws"),
         ):
             with pytest.raises(InputError, match=message):
-                found.explain(**question)
+                question()
 
     def test_exports_its_vectors(self, found: rp.Result, tmp_path: Path) -> None:
         path = found.export(tmp_path / "vectors.npz")
@@ -214,7 +230,7 @@ class TestResult:
 
     def test_exports_ids_that_are_text_without_pickle(self, found: rp.Result, tmp_path: Path) -> None:
         factors = replace(found.factors, user_ids=np.array([f"u{it}" for it in found.factors.user_ids], dtype=object))
-        named = rp.Result(found.scenario, replace(found.found, base=factors))
+        named = rp.Result(found.scenario, Diversified(factors, GOAL, "user-vectors"))
         with np.load(named.export(tmp_path / "named.npz"), allow_pickle=False) as arrays:
             assert arrays["user_ids"].tolist() == factors.user_ids.tolist()
 
@@ -230,7 +246,7 @@ class TestResult:
 
 DISPLAYED = [
     *("Dataset", "Split", "Factors", "Scenario", "Audit"),
-    *("Result", "Explanation", "Diversified", "Certificate", "SegmentTable"),
+    *("Result", "ExplainedRun", "Diversified", "Certificate", "SegmentTable"),
 ]
 
 

@@ -83,11 +83,11 @@ def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:
     assert np.array_equal(with_labels, without)
 
 
-@pytest.mark.parametrize("into", ["user-vectors", "item-vectors"])
+@pytest.mark.parametrize("into", ["dials", "user-vectors", "item-vectors"])
 def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, into: str) -> None:
     few = {"into": into, "trade_offs": (0.1, 0.2), "certify_on": "test"}
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
-    assert kept.compiled is not None
+    assert kept.is_changed
     vectors = kept.factors
     served, _ = vectors.rank(10, exclude=scenario.seen)
     after, before = (
@@ -104,10 +104,11 @@ def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, into: str) -> None:
 
 def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
     """It judges the lists that were served before it; the result has vectors to serve after it."""
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+    few = {"trade_offs": (0.1, 0.2), "into": "user-vectors"}
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
     assert kept.compiled is not None
     assert "of the validation part" in kept.certificate.sentence()
-    earlier = within_budget(scenario.on("validation"), "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+    earlier = within_budget(scenario.on("validation"), "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
     assert earlier.certificate == kept.certificate
     assert not np.array_equal(earlier.change.user, kept.change.user)
     none = Incidence.empty(scenario.split.train.shape)
@@ -117,8 +118,9 @@ def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
 
 def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> None:
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
-    assert kept.compiled is None
-    assert kept.change.user is None
+    assert not kept.is_changed
+    assert kept.dials is None
+    assert kept.model is scenario.base
     assert "No change of the lists is certified" in kept.certificate.sentence()
 
 

@@ -46,7 +46,7 @@ def first_fit(
 ) -> tuple[Scenario, Diversified, PreviousDeployment]:
     scenario = Scenario(models[0], split, small.subtopics, "test")
     kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
-    assert kept.compiled is not None
+    assert kept.is_changed
     return scenario, kept, PreviousDeployment(models[0], kept.factors, scenario.seen)
 
 
@@ -162,7 +162,7 @@ def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, fir
         now = Scenario(models[1], it, small.subtopics, "test")
         settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, **settings))
-    assert found[0].kept.compiled is not None
+    assert found[0].kept.is_changed
     assert (found[0].stickiness > 0) == tight
     assert found[0].to_dict() == found[1].to_dict()
     served, _ = found[0].kept.factors.rank(10, exclude=now.seen)

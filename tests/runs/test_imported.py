@@ -118,10 +118,10 @@ def test_ids_as_text_meet_the_same_ids_as_numbers(
 def test_vectors_in_another_order_are_refused_until_they_are_aligned(
     factors: Factors, small: Dataset, split: Split
 ) -> None:
-    with pytest.raises(InputError, match=r"the users of the vectors are not those of the split in the same order"):
+    with pytest.raises(InputError, match=r"the users of the model are not those of the split in the same order"):
         Scenario(factors, split, small.subtopics, "test")
     shuffled = aligned(factors, split).of_items(np.arange(split.n_items)[::-1])
-    with pytest.raises(InputError, match=r"the items of the vectors are not those"):
+    with pytest.raises(InputError, match=r"the items of the model are not those"):
         Scenario(shuffled, split, small.subtopics, "test")
     lists = Scenario(aligned(shuffled, split), split, small.subtopics, "test").base_lists
     ids, _ = factors.recommend(split.user_ids[3], factors.n_items)

@@ -157,12 +157,12 @@ def rarest(run: Run) -> int:
     return int(split.item_ids[np.argmin(split.live().train.col_counts)])
 
 
-@pytest.mark.parametrize("side", ["user", "item"])
+@pytest.mark.parametrize("into", ["rule", "dials", "user-vectors", "item-vectors"])
 def test_pins_and_shares_hold_at_every_length_or_the_command_fails(
-    run: Run, call: Call, tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]
+    run: Run, call: Call, tmp_path: Path, into: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = rarest(run)
-    words = ("--budget", "0.5", "--side", side, "--pin", f"2={item}", "--max-share", "Drama=40%", "-m", "ndcg@10")
+    words = ("--budget", "0.5", "--into", into, "--pin", f"2={item}", "--max-share", "Drama=40%", "-m", "ndcg@10")
     assert call("diversify", run.path, *words) == 1
     said = capsys.readouterr().err
     assert f"item {item} at place 2 cannot be kept in " in said

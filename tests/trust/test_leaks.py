@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.diversified import served_at, within_budget
+from recprism.budget.diversified import Into, serve, served_lists, within_budget
 from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
@@ -87,19 +87,22 @@ def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split,
     assert not same(one.factors_, two.factors_)
 
 
-@pytest.mark.parametrize("side", ["user", "item"])
-def test_every_point_of_the_path_to_vectors(side: str, scenarios: tuple[Scenario, Scenario]) -> None:
+@pytest.mark.parametrize("into", ["dials", "user-vectors", "item-vectors"])
+def test_every_point_of_the_path_to_vectors(into: Into, scenarios: tuple[Scenario, Scenario]) -> None:
     for trade_off in steps_towards("subtopic_coverage")[::3]:
-        (one, first), (two, second) = (served_at(it, "subtopic_coverage", trade_off, side=side) for it in scenarios)  # type: ignore[arg-type]
+        first, second = (served_lists(it, "subtopic_coverage", trade_off, into=into) for it in scenarios)
         assert np.array_equal(first, second)
-        assert same(*(it.perturbation.applied_to(scenarios[0].factors) for it in (one, two)))
+        one, two = (serve(it, "subtopic_coverage", trade_off, into).model for it in scenarios)
+        assert isinstance(one, Factors) and isinstance(two, Factors)
+        assert same(one, two)
 
 
-def test_the_point_of_a_budget(scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}) for it in scenarios)
-    assert one.compiled is not None
+@pytest.mark.parametrize("into", ["dials", "user-vectors"])
+def test_the_point_of_a_budget(into: Into, scenarios: tuple[Scenario, Scenario]) -> None:
+    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}, into=into) for it in scenarios)
+    assert one.rule is not None
     assert one.to_dict() == two.to_dict()
-    assert same(*(it.change.applied_to(scenarios[0].factors) for it in (one, two)))
+    assert same(one.factors, two.factors)
 
 
 def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.budget.diversified import served_at, within_budget
+from recprism.budget.diversified import served_lists, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
@@ -131,7 +131,7 @@ def test_users_counted_twice(scenario: Scenario, factors: Factors, split: Split,
     twins = Scenario(doubled, twice, world.subtopics, "test")
     assert np.array_equal(twins.base_lists, np.tile(scenario.base_lists, (2, 1)))
     for trade_off in (0.1, 0.3):
-        one, two = (served_at(it, "subtopic_coverage", trade_off)[1] for it in (scenario, twins))
+        one, two = (served_lists(it, "subtopic_coverage", trade_off, into="dials") for it in (scenario, twins))
         assert np.array_equal(two, np.tile(one, (2, 1)))
         means = [
             {name: np.nanmean(value) for name, value in it.judge(lists, METRICS).items()}
