@@ -73,7 +73,20 @@ def refit_run(
         on_step=on_step,
     )
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
+    _carry_settings(old, run)
     return found
+
+
+def _carry_settings(old: Run, run: Run) -> None:
+    """Keep the dials that users set for themselves, as far as the new run knows the user and the category."""
+    users, names = set(run.factors().user_ids.tolist()), set(run.subtopics().names)
+    settings = {
+        user: {name: it for name, it in own.items() if name in names}
+        for user, own in old.steering().items()
+        if user in users
+    }
+    if settings:
+        run.save_steering({**settings, **run.steering()})
 
 
 def _still_known(asked: ConstraintsConfig, run: Run) -> ConstraintsConfig:

@@ -1,0 +1,105 @@
+"""Dials of a run: stored, read, served, set by users, and carried over a retraining."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from recprism.deploy.live import live_model
+from recprism.deploy.refitted_run import refit_run
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs.dials import dials_of, steer_run
+from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.train import recommend
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+ASKED = BudgetConfig(budgets={"ndcg@10": 0.2})
+
+
+@pytest.fixture(scope="module")
+def run(trained_run: Callable[..., Run]) -> Run:
+    run = trained_run(3, 16)
+    diversify_within(run, ASKED)
+    return run
+
+
+def test_stored_dials_are_those_that_were_found(run: Run, trained_run: Callable[..., Run]) -> None:
+    other = trained_run(3, 16)
+    found = diversify_within(other, ASKED).dials
+    read = Run.open(run.path).diversified().dials
+    assert found is not None
+    assert read is not None
+    for name in ("weights", "lists", "base_lists", "given", "feasible", "score_range"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
+    assert (read.names, read.to_dict()) == (found.names, found.to_dict())
+
+
+def test_an_inner_product_of_more_numbers_serves_the_lists(run: Run) -> None:
+    found, scenario = run.diversified(), scenario_of(run)
+    model = found.model
+    assert isinstance(model, Factors)
+    assert found.dials is not None
+    assert model.dim == found.base.dim + len(found.dials.names)
+    np.testing.assert_array_equal(scenario.rank(model)[0], found.dials.given)
+    scores = found.base.user @ found.base.item.T + found.dials.weights @ found.dials.concepts.values.T
+    np.testing.assert_allclose(model.user @ model.item.T, scores, atol=1e-4)
+
+
+def test_the_figures_of_the_dials(run: Run) -> None:
+    found = dials_of(run)
+    facts = found.to_dict()
+    assert facts["lists_held"] > 0.95
+    assert facts["explained_gain"] > 0.98
+    assert facts["unit"] == "share of the user's score range"
+    assert abs(facts["ndcg_change"] - facts["wanted_ndcg_change"]) < 0.03
+    ordered = dials_of(run, ordered=True)
+    assert ordered.dials.ordered
+    assert ordered.dials.lists_held < found.dials.lists_held, "order asks for more"
+
+
+def test_dials_of_user_vectors_are_compiled_from_the_lists(trained_run: Callable[..., Run]) -> None:
+    run = trained_run(3, 16)
+    diversify_within(run, ASKED.model_copy(update={"into": "user-vectors"}))
+    assert run.diversified().dials is None
+    assert dials_of(run).dials.lists_held > 0.9
+    with pytest.raises(InputError, match="served by user-vectors, and only dials can be set"):
+        steer_run(run, 1, {"Animation": 0.2})
+
+
+def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Callable[..., Run]) -> None:
+    before = recommend(run, 10)
+    shown = steer_run(run, 1, {"Animation": 0.3}, keep=True)
+    after = recommend(run, 10)
+    mine = after.filter(after["user_id"] == 1)["item_id"].to_list()
+    assert mine == run.factors().item_ids[shown.after].tolist()
+    others = before["user_id"] != 1
+    assert after.filter(others).equals(before.filter(others)), "a setting of one user changed another's list"
+    held_out, live = run.diversified().factors, live_model(run)
+    assert isinstance(live, Factors)
+    column = held_out.dim - len(run.subtopics()) + run.subtopics().names.index("Animation")
+    row = int(np.flatnonzero(held_out.user_ids == 1)[0])
+    assert live.user[row, column] > 0.2 * (run.factors().user[row] @ run.factors().item.T).std()
+    again = trained_run(4, 16)
+    refit_run(again, run)
+    assert again.steering() == {1: {"Animation": 0.3}}
+    steer_run(run, 1, {"Animation": 0.0}, keep=True)
+    assert run.steering() == {}
+    assert recommend(run, 10).equals(before)
+
+
+@pytest.mark.parametrize(
+    ("user", "settings", "message"),
+    [
+        (1, {"Cooking": 0.1}, "there is no dial 'Cooking'; dials are Action"),
+        (1, {"Animation": 2.0}, "the setting of Animation is 2.0; pass a number from -1 to 1"),
+        (987654321, {"Animation": 0.1}, "987654321"),
+    ],
+)
+def test_wrong_settings_are_refused(run: Run, user: int, settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        steer_run(run, user, settings)
