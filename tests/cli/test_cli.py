@@ -82,7 +82,7 @@ def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: P
     scores = {row["metric"]: row for row in result.json["scores"]}
     assert set(scores) == {"ndcg", "subtopic_coverage", "catalogue_coverage", "gini"}
     assert 0 < scores["ndcg"]["low"] < scores["ndcg"]["mean"] < scores["ndcg"]["high"] < 1
-    assert pl.read_parquet(trained / "metrics.parquet").height == 3
+    assert pl.read_parquet(trained / "metrics.parquet").height == 4
 
     outcome = recprism("recommend", trained, "-k", 5, "-o", tmp_path / "lists.csv")
     assert outcome.code == 0

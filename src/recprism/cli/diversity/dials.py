@@ -67,7 +67,8 @@ def dials(
     else:
         print_title(f"{run.argument}: a few named weights per user, for the {part} part")
         print_sentence(found.dials.sentence())
-        counted = frame.group_by("concept").len().join(frame.group_by("concept").mean(), on="concept")
+        by_dial = frame.drop("user").group_by("concept")
+        counted = by_dial.len().join(by_dial.mean(), on="concept")
         table = [
             (row["concept"], row["len"], percent(row["share"], ".1f", "%"))
             for row in counted.sort("len", "concept", descending=[True, False]).head(SHOWN).to_dicts()
