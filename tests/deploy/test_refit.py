@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.diversified import Diversified, within_budget
+from recprism.budget.diversified import Diversified, Into, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
@@ -26,6 +26,8 @@ from recprism.runs.run import Run
 pytestmark = pytest.mark.slow
 
 BUDGET = {"ndcg@10": 0.1}
+HELD: Into = "user-vectors"
+"""Holds any list, also one that keeps items of another model; named weights do not."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def first_fit(
     small: Dataset, split: Split, models: tuple[Factors, Factors]
 ) -> tuple[Scenario, Diversified, PreviousDeployment]:
     scenario = Scenario(models[0], split, small.subtopics, "test")
-    kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
+    kept = within_budget(scenario, "subtopic_coverage", BUDGET, into=HELD, trade_offs=(0.12, 0.16))
     assert kept.is_changed
     return scenario, kept, PreviousDeployment(models[0], kept.factors, scenario.seen)
 
@@ -58,7 +60,7 @@ def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Datase
     old = scenario.factors
     copy = old.with_vectors(user=(old.user @ turn).astype(np.float32), item=(old.item @ turn).astype(np.float32))
     again = Scenario(copy.of_users(users), scenario.split.of_users(users), small.subtopics, "test")
-    found = refit(again, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off)
+    found = refit(again, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into=HELD)
     assert found.aligned.unlike < 1e-5
     assert found.churn.retraining < 1e-3, "float32 may turn a tie"
     assert found.churn.served < 1e-2
@@ -92,9 +94,11 @@ def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -
 def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
     now = Scenario(models[1], split, small.subtopics, "test")
-    free = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off)
+    free = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, into=HELD)
     bound = free.churn.served / 2
-    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=bound)
+    held = refit(
+        now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, into=HELD, max_churn=bound
+    )
     assert held.churn.served <= bound < free.churn.retraining
     assert held.churn.free == pytest.approx(free.churn.served, abs=0.02)
     assert held.stickiness > 0
@@ -104,7 +108,9 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     # The report matches the lists of the vectors.
     served, _ = held.kept.factors.rank(10, exclude=now.seen)
     assert churn(before.lists(now), served) == held.churn.served
-    loose = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, max_churn=1.0)
+    loose = refit(
+        now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, into=HELD, max_churn=1.0
+    )
     assert loose.stickiness == 0
 
 
@@ -127,13 +133,22 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
     left = np.setdiff1d(np.arange(split.n_items), before.lists(now)[:, 0])
     fewer = Scenario(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
-        refit(fewer, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, max_churn=0.05)
+        refit(fewer, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into=HELD, max_churn=0.05)
+    with pytest.raises(InputError, match=r"and 40.0% are allowed; allow more, or .* --into user-vectors"):
+        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into="dials", max_churn=0.4)
     with pytest.raises(InputError, match="had seen every validation interaction"):
         refit(
-            now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, max_churn=0.4, certify_on="validation"
+            now,
+            before,
+            "subtopic_coverage",
+            BUDGET,
+            trade_off=kept.trade_off,
+            into=HELD,
+            max_churn=0.4,
+            certify_on="validation",
         )
     with pytest.raises(InputError, match=r"max_churn: 1\.5 is not a share from 0 to 1"):
-        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, max_churn=1.5)
+        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into=HELD, max_churn=1.5)
 
 
 def test_a_few_new_labels_of_validation_do_not_decide(
@@ -145,7 +160,9 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
     before = PreviousDeployment(before.base, before.served, split.train.union(seen))
     now = Scenario(models[1], split, small.subtopics, "test")
-    found = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.trade_off, max_churn=0.4)
+    found = refit(
+        now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.trade_off, into=HELD, max_churn=0.4
+    )
     assert found.stickiness > 0
     assert found.kept.certificate.part == "test"
 
@@ -160,7 +177,7 @@ def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, fir
     found = []
     for it in (split, swapped):
         now = Scenario(models[1], it, small.subtopics, "test")
-        settings = {"trade_off": kept.trade_off, "max_churn": 0.4 if tight else None}
+        settings = {"trade_off": kept.trade_off, "into": HELD, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, **settings))
     assert found[0].kept.is_changed
     assert (found[0].stickiness > 0) == tight
@@ -218,7 +235,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         assert recprism("train", "-o", path, "--seed", seed, "--set", "epochs=12", "--set", "dim=16")[0] == 0
     code, said = recprism("refit", new, "--like", old)
     assert (code, "holds no vectors within a budget to follow" in said) == (2, True)
-    assert recprism("diversify", old, "--budget", 0.4)[0] == 0
+    assert recprism("diversify", old, "--budget", 0.4, "--into", HELD)[0] == 0
     for words, message in (
         (("refit", new, "--like", old, "--budget", 0.1), "there is no option --budget"),
         (("refit", new, "--max-churn", 0.1), "--like is missing"),

@@ -76,6 +76,7 @@ PER_USER = {
 TOGETHER = {
     "catalogue_coverage@4": 1,
     "catalogue_coverage@1": 0.5,
+    "shown_often@4": 0,  # three lists are too few
     "gini@4": 8 / 60,
     "gini@1": 0.5,
     "exposure_entropy@1": math.log(3) / math.log(6),
@@ -102,6 +103,14 @@ def test_values_per_user(name: str, world: Context, items: NDArray[np.int64]) ->
 @pytest.mark.parametrize("name", TOGETHER)
 def test_values_of_all_lists_together(name: str, world: Context, items: NDArray[np.int64]) -> None:
     assert evaluate(items, world, [name], bootstrap=0)[name].mean == pytest.approx(TOGETHER[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("shown_1_times@1", 0.5), ("shown_2_times@4", 4 / 6), ("shown_3_times@4", 0)]
+)
+def test_shown_so_many_times(name: str, share: float, world: Context, items: NDArray[np.int64]) -> None:
+    """Items 0, 2, 3 and 4 are in two lists, 1 and 5 in one."""
+    assert evaluate(items, world, [name], bootstrap=0)[name].mean == pytest.approx(share)
 
 
 def test_paper_alpha_ndcg_takes_ten_places_of_an_ideal_over_twenty() -> None:

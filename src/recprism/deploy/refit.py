@@ -338,7 +338,9 @@ def _enough(trial: _ChurnTrial, most: float, on_step: ProgressCallback | None) -
         if stickiness == STICKIEST:
             break
         aim -= reached - most
-    raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more")
+    # Other forms cannot hold every list that keeps old items.
+    other = "" if trial.into == "user-vectors" else ", or diversify the old run with --into user-vectors"
+    raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more{other}")
 
 
 def _least(trial: _ChurnTrial, most: float, step: Callable[[], None]) -> float:
