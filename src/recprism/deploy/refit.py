@@ -243,7 +243,8 @@ def refit(
         goal: The goal of the path.
         budgets: Metric -> share of its value that may be lost.
         trade_off: The trade-off of the old perturbation.
-        into: What serves the lists; by default as in :func:`recprism.budget.within_budget`.
+        into: What serves the lists; by default user vectors with ``max_churn``, else as in
+            :func:`recprism.budget.within_budget`.
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -257,7 +258,9 @@ def refit(
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
-    form = usual_form(scenario, goal) if into is None else into
+    # Only a user's own vector can hold a list that keeps items of another model.
+    usual: Into = usual_form(scenario, goal) if most is None else "user-vectors"
+    form = usual if into is None else into
     if most is not None and form == RULE:
         raise InputError("a rule keeps no items of old lists, so --max-churn needs vectors; drop --max-churn")
     aligned = align(scenario.factors, previous.base)

@@ -32,7 +32,10 @@ def refit(
     ] = None,
     max_churn: Annotated[
         float | None,
-        share_option(help="The largest share of the places of its lists that may change.", show_default="no bound"),
+        share_option(
+            help="The largest share of the places of its lists that may change; user vectors then serve the lists.",
+            show_default="no bound",
+        ),
     ] = None,
     certify_on: Annotated[str | None, certify_option("as for the old run")] = None,
     metrics: Metrics = None,
