@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from recprism.budget.diversified import serve
 from recprism.deploy.live import live_model
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
@@ -73,7 +74,7 @@ def test_dials_of_user_vectors_are_compiled_from_the_lists(trained_run: Callable
 
 def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Callable[..., Run]) -> None:
     before = recommend(run, 10)
-    shown = steer_run(run, 1, {"Animation": 0.3}, keep=True)
+    shown = steer_run(run, "1", {"Animation": 0.3}, keep=True)  # as text, as the command line passes it
     after = recommend(run, 10)
     mine = after.filter(after["user_id"] == 1)["item_id"].to_list()
     assert mine == run.factors().item_ids[shown.after].tolist()
@@ -90,6 +91,18 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     steer_run(run, 1, {"Animation": 0.0}, keep=True)
     assert run.steering() == {}
     assert recommend(run, 10).equals(before)
+
+
+def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Run]) -> None:
+    run = trained_run(3, 16)
+    diversify_within(run, BudgetConfig(goal="subtopic_coverage+shown_often", budgets={"ndcg@10": 0.3}))
+    found, live = run.diversified(), scenario_of(run, live=True)
+    assert found.rule is not None
+    assert found.rule.lifts is not None
+    model = live_model(run)
+    assert isinstance(model, Factors)
+    wanted = serve(live, found.goal, found.trade_off, "dials").model  # weights and lifts of one solve
+    np.testing.assert_array_equal(live.rank(model)[0], live.rank(wanted)[0])
 
 
 @pytest.mark.parametrize(

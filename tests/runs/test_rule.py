@@ -11,7 +11,7 @@ import pytest
 
 from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Scenario
-from recprism.deploy.export import export_run
+from recprism.deploy.export import export_run, load_export
 from recprism.deploy.live import recommend_live
 from recprism.errors import InputError
 from recprism.rerank import Optimal, Rule
@@ -80,7 +80,7 @@ def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, scenario: Scenario
     assert covered > 1.05 * base["subtopic_coverage@10"].mean()
 
 
-def test_commands_serve_the_rule(run: Run, scenario: Scenario, tmp_path: Path) -> None:
+def test_commands_serve_the_rule(run: Run, scenario: Scenario) -> None:
     rule = run.diversified().rule
     assert rule is not None
     lists = recommend(run, 10)
@@ -91,7 +91,19 @@ def test_commands_serve_the_rule(run: Run, scenario: Scenario, tmp_path: Path) -
     assert figures.gain is not None
     assert figures.gain > 0.05
     assert live["item_id"].to_numpy().reshape(-1, 10).shape == found.shape
-    assert export_run(run, tmp_path / "out").dim == scenario.factors.dim + len(scenario.subtopics)  # as dials
+
+
+def test_a_rule_is_exported_as_dials_of_the_lists_that_are_asked_for(run: Run, tmp_path: Path) -> None:
+    """Live vectors for live lists, and half the trade-off for half of alpha."""
+    rule = run.diversified().rule
+    assert rule is not None
+    for part, alpha in (("live", 1.0), ("test", 1.0), ("test", 0.5)):
+        folder = tmp_path / f"{part}-{alpha}"
+        made = export_run(run, folder, part=part, alpha=alpha)  # type: ignore[arg-type]
+        case = scenario_of(run, live=part == "live")
+        assert made.dim == case.factors.dim + len(case.subtopics)
+        found, wanted = case.rank(load_export(folder))[0], case.rank(rule.at(alpha * rule.trade_off))[0]
+        assert (np.sort(found, 1) == np.sort(wanted, 1)).all(1).mean() > 0.9, (part, alpha)
 
 
 def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -28,7 +28,7 @@ from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.dials import CompiledVectors, Dials, lists_to_dials, lists_to_vectors
 from recprism.dials.lifts import lifted
-from recprism.dials.steering import Settings, steered
+from recprism.dials.steering import steered
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import metric_name
@@ -85,7 +85,7 @@ class Diversified(Displayed):
     violations: Violations | None = None
     constraints: Constraints = field(default_factory=dict)
     constraint_costs: Mapping[str, float] = field(default_factory=dict)
-    steering: Settings = field(default_factory=dict)
+    steering: Mapping[str, Any] = field(default_factory=dict)
     search: CMB | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class Diversified(Displayed):
 
     @property
     def model(self) -> Ranker:
-        """What makes the lists: the rule, or vectors; the model as it was if nothing was certified."""
+        """The rule or the vectors that make the lists; the model as it was if nothing was certified."""
         if not self.is_changed:
             return self.start
         return self.rule if self.into == RULE and self.rule is not None else self.factors
@@ -134,6 +134,11 @@ class Diversified(Displayed):
                 "`recprism diversify --into user-vectors`"
             )
         return self.change.applied_to(self.base)
+
+    def served_by(self, served: Served) -> Diversified:
+        """Return the result at another point or for another scenario, with the settings of users."""
+        change = Perturbation() if served.compiled is None else served.compiled.perturbation
+        return replace(self, into=served.into, rule=served.rule, dials=served.dials, change=change)
 
     @property
     def trade_off(self) -> float:
@@ -248,10 +253,10 @@ def serve(
     if into == "lifts":
         if not all(is_exposure_goal(name) for name in rule.goals):
             raise InputError("lifts serve goals of exposure alone; choose another form with --into")
-        _lifted(scenario.factors, rule)
+        _lifted(scenario.factors, rule)  # refuses a model that cannot hold lifts
         return Served(rule, into, scenario.base)
     if into in (RULE, "dials"):
-        dials = _dials(scenario, goal, trade_off, ordered, needed=into == "dials")
+        dials = dials_at(scenario, goal, trade_off, ordered, needed=into == "dials")
         return Served(rule, into, scenario.base, dials)
     base = scenario.factors
     wanted, side = lists_at(scenario, goal, trade_off), SIDES[into]
@@ -260,7 +265,7 @@ def serve(
     return Served(rule, into, base, compiled=compiled)
 
 
-def _dials(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, needed: bool) -> Dials | None:
+def dials_at(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, needed: bool) -> Dials | None:
     """Compile a path's point into named weights; None if they are not needed, and there is nothing to name."""
     base = scenario.base
     possible = isinstance(base, Factors) and base.metric != COSINE and len(scenario.subtopics) > 0
@@ -268,11 +273,13 @@ def _dials(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, ne
         return None
     if not len(scenario.subtopics):
         raise InputError("dials need categories of the items and there are none; choose --into rule or user-vectors")
+    lifted_base = _lifted(scenario.factors, rule_at(scenario, goal, trade_off))
     return lists_to_dials(
-        _lifted(scenario.factors, rule_at(scenario, goal, trade_off)),
+        lifted_base,
         lists_at(scenario, goal, trade_off),
         scenario.subtopics,
-        base_lists=scenario.base_lists,
+        # What is served without weights: the base lists of a scenario may have other candidates, and no lifts.
+        base_lists=scenario.rank(lifted_base)[0],
         exclude=scenario.hidden,
         ordered=ordered or ORDERED in check_goal(goal).split("+"),
         demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
@@ -333,7 +340,8 @@ def within_budget(
         scenario: What is served, and the constraints that all lists keep.
         goal: The metric to raise, or several joined by +.
         budgets: Metric with cut -> the share of it that may be lost.
-        into: What serves the lists; :func:`usual_form` by default.
+        into: What serves the lists. By default dials for goals of categories, lifts for goals of exposure, else user
+            vectors.
         ordered: Dials keep the order of the lists, too.
         confidence: Of the certificate.
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
@@ -348,8 +356,8 @@ def within_budget(
     """
     goal = check_goal(goal)
     form = usual_form(scenario, goal) if into is None else as_into(into)
-    if ordered and form in SIDES:
-        raise InputError("ordered is for dials: user vectors always keep the order, and item vectors cannot")
+    if ordered and form not in (RULE, "dials"):
+        raise InputError("ordered is for dials: user vectors always keep the order, and other forms cannot")
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
     budgets = shares(named, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)

@@ -69,8 +69,8 @@ def steer(scenario: Scenario, found: Diversified, user: Any, settings: Mapping[s
         raise InputError(
             f"this result is served by {found.into}, and only dials can be set; make it with `--into dials`"
         )
-    ids = as_id_array([user], "user")
-    row = id_positions(ids, found.base.user_ids, "user")
+    row = id_positions(as_id_array([user], "user"), found.base.user_ids, "user")
+    ids = found.base.user_ids[row]  # as in the data: a command line passes text
     own = next((dict(it) for known, it in found.steering.items() if str(known) == str(ids[0])), {})
     now = {**own, **settings}
     others = {known: it for known, it in found.steering.items() if str(known) != str(ids[0])}

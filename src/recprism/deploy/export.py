@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.diversified import as_into, serve
+from recprism.budget.diversified import RULE, as_into, serve
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.data._ids import as_id_array, id_positions
@@ -99,6 +99,8 @@ class Export:
 def vectors_at(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
     """Return the vectors of a run at a share of its trade-off. They are solved again: scaled vectors lose the lists.
 
+    A rule is compiled into dials, which hold most of its lists.
+
     Args:
         run: Trained, and perhaps diversified.
         alpha: The share of the trade-off; 0 gives the trained model.
@@ -113,16 +115,18 @@ def vectors_at(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
     if alpha == 0 or not run.is_diversified():
         return run.factors()
     found = run.diversified()
-    if alpha == 1:
+    if alpha == 1 and found.into != RULE:
         model = live_model(run) if part == "live" else found.model
-        return model if isinstance(model, Factors) else found.factors
+        assert isinstance(model, Factors)  # a run has vectors, and so has any form but the rule
+        return model
     if found.rule is None:
         raise InputError(f"{run.path}: players found this change, and there is no smaller one; --alpha is 0 or 1 here")
+    if (run.certificate() or {}).get("retrained", {}).get("stickiness"):
+        raise InputError(f"{run.path}: its lists keep items of an older run; --alpha is 0 or 1 here")
+    asked, form = budget_of(run), as_into("dials" if found.into == RULE else found.into)
     scenario = scenario_of(run, live=part == "live")
-    asked = budget_of(run)
     ordered = asked is not None and asked.ordered
-    model = serve(scenario, found.goal, alpha * found.trade_off, as_into(found.into), ordered=ordered).model
-    return model if isinstance(model, Factors) else found.factors
+    return found.served_by(serve(scenario, found.goal, alpha * found.trade_off, form, ordered=ordered)).factors
 
 
 def export_run(
@@ -168,6 +172,7 @@ def export_run(
     if decoded is not None:  # before live vectors are solved and kept
         as_decoded(served, decoded)
     factors, base = vectors_at(run, alpha, part), run.factors()
+    is_certified = alpha in (0, 1) and (not run.is_diversified() or run.diversified().into != RULE)
     scenario = scenario_of(run, live=part == "live")
     if margin is not None or decoded is not None:
         factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
@@ -198,7 +203,7 @@ def export_run(
             for_index=None if for_index is None else Path(for_index).name,
             part=part,
             result=run.result,
-            live=_live(run, scenario, whole, is_certified=alpha in (0, 1)) if part == "live" else None,
+            live=_live(run, scenario, whole, is_certified=is_certified) if part == "live" else None,
             items_moved=versions[1] != version_of(base.of_items(shown).search_vectors[1], factors.item_ids),
             constraints=run.constraints.model_dump(exclude_defaults=True),
             **about,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import StickyScenario
 from recprism.dials.steering import own_weights
 from recprism.errors import StorageError
-from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.train import lists_to_frame, ranked, rows_of
 from recprism.runs.run import Run
@@ -99,10 +98,12 @@ def live_model(run: Run, *, base: bool = False) -> Ranker:
     found, asked = run.diversified(), budget_of(run)
     if asked is None or found.into not in ("user-vectors", "dials"):
         return found.model
+    if found.rule is not None and found.rule.lifts is not None:  # live lists have lifts of their own
+        return _solved(run, asked, found).factors
     user = run.load_live()
     if user is None:
         made_from = run.live_fingerprint()
-        user = _solved(run, asked, found.factors)
+        user = replace(_solved(run, asked, found), steering={}).factors.user
         with suppress(StorageError):  # a read-only run serves live lists as well
             run.save_live(user, made_from)
     return found.factors.with_vectors(user=_with_own(found, user))
@@ -116,18 +117,16 @@ def _with_own(found: Diversified, user: NDArray[np.float32]) -> NDArray[np.float
     return user + np.pad(own, ((0, 0), (user.shape[1] - own.shape[1], 0)))
 
 
-def _solved(run: Run, asked: BudgetConfig, held_out: Factors) -> NDArray[np.float32]:
-    """(n_users, d) user vectors of live lists; ``held_out`` are the vectors that were certified."""
+def _solved(run: Run, asked: BudgetConfig, found: Diversified) -> Diversified:
+    """Solve a result again for live lists."""
     certified = run.certificate() or {}
     scenario = scenario_of(run, live=True)
     stickiness = certified.get("retrained", {}).get("stickiness", 0.0)
     if stickiness:  # the certified lists keep items of an older run; items that a user has taken since are dropped
-        lists = scenario_of(run).rank(held_out)[0]
+        lists = scenario_of(run).rank(found.factors)[0]
         scenario = StickyScenario(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
     form = as_into(certified["into"])
-    model = serve(scenario, asked.goal, certified["trade_off"], form, ordered=asked.ordered).model
-    assert isinstance(model, Factors)
-    return model.user
+    return found.served_by(serve(scenario, asked.goal, certified["trade_off"], form, ordered=asked.ordered))
 
 
 def recommend_live(

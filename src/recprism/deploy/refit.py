@@ -228,6 +228,7 @@ def refit(
     *,
     trade_off: float,
     into: Into | None = None,
+    ordered: bool = False,
     confidence: float = 0.95,
     max_churn: Share | None = None,
     certify_on: Part | None = None,
@@ -245,6 +246,7 @@ def refit(
         trade_off: The trade-off of the old perturbation.
         into: What serves the lists; by default user vectors with ``max_churn``, else as in
             :func:`recprism.budget.within_budget`.
+        ordered: Dials keep the order of the lists, too.
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -258,7 +260,7 @@ def refit(
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
-    # Only a user's own vector can hold a list that keeps items of another model.
+    # A user's own vector holds nearly any list, also one that keeps items of another model.
     usual: Into = usual_form(scenario, goal) if most is None else "user-vectors"
     form = usual if into is None else into
     if most is not None and form == RULE:
@@ -269,7 +271,7 @@ def refit(
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, form), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, form, ordered), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, previous, by) < MOSTLY:
@@ -285,6 +287,7 @@ def refit(
         goal,
         budgets,
         into=form,
+        ordered=ordered,
         confidence=confidence,
         trade_offs=steps,
         certify_on=by,
@@ -312,6 +315,7 @@ class _ChurnTrial:
     goal: str
     steps: Sequence[float]
     into: Into
+    ordered: bool
 
     def wanted(self, stickiness: float) -> float:
         """Return the churn of the wanted lists of the last step, as a fast estimate."""
@@ -321,7 +325,7 @@ class _ChurnTrial:
     def served(self, stickiness: float) -> float:
         """Return the largest churn of all steps, of the lists that the vectors serve."""
         sticky = StickyScenario(self.now, self.held, stickiness)
-        made = (served_lists(sticky, self.goal, step, into=self.into) for step in self.steps)
+        made = (served_lists(sticky, self.goal, step, into=self.into, ordered=self.ordered) for step in self.steps)
         return max(churn(self.held, lists) for lists in made)
 
 

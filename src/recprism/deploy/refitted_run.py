@@ -67,23 +67,25 @@ def refit_run(
         asked.budgets,
         trade_off=certified["trade_off"],
         into=asked.into,
+        ordered=asked.ordered and max_churn is None,
         confidence=asked.confidence,
         max_churn=max_churn,
         certify_on=asked.certify_on,
         on_step=on_step,
     )
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
-    _carry_settings(old, run)
+    if found.kept.dials is not None:
+        _carry_settings(old, run)
     return found
 
 
 def _carry_settings(old: Run, run: Run) -> None:
     """Keep the dials that users set for themselves, as far as the new run knows the user and the category."""
-    users, names = set(run.factors().user_ids.tolist()), set(run.subtopics().names)
+    users, names = {str(it): it for it in run.factors().user_ids.tolist()}, set(run.subtopics().names)
     settings = {
-        user: {name: it for name, it in own.items() if name in names}
+        users[str(user)]: {name: it for name, it in own.items() if name in names}
         for user, own in old.steering().items()
-        if user in users
+        if str(user) in users
     }
     if settings:
         run.save_steering({**settings, **run.steering()})

@@ -15,12 +15,10 @@ from recprism.dials.named import Dials
 from recprism.errors import InputError
 from recprism.models import Factors
 
-Settings = Mapping[Any, Mapping[str, float]]
-"""User id -> concept -> share of the user's score range, from -1 to 1."""
 SHARE = Real(-1, 1)
 
 
-def own_weights(dials: Dials, base: Factors, settings: Settings) -> NDArray[np.float64]:
+def own_weights(dials: Dials, base: Factors, settings: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return the weights that users set for themselves, (n_users, m), in units of scores.
 
     A user's score range is the largest minus the smallest base score over the catalogue. A share of it means the same
@@ -29,7 +27,7 @@ def own_weights(dials: Dials, base: Factors, settings: Settings) -> NDArray[np.f
     Args:
         dials: What the solver found.
         base: The recommender that the dials belong to.
-        settings: Shares of the score range, which may be negative.
+        settings: User id -> concept -> share of the user's score range, from -1 to 1.
 
     Raises:
         InputError: If a user or a concept is unknown, or a share is out of range.
@@ -45,8 +43,8 @@ def own_weights(dials: Dials, base: Factors, settings: Settings) -> NDArray[np.f
     return weights
 
 
-def steered(dials: Dials, base: Factors, settings: Settings) -> Dials:
-    """Return the dials with the weights that users set for themselves added; see :func:`own_weights`.
+def steered(dials: Dials, base: Factors, settings: Mapping[str, Any]) -> Dials:
+    """Return the dials with the weights that users set for themselves added.
 
     Stability: provisional.
     """

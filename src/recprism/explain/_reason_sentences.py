@@ -80,7 +80,7 @@ def why_for_users(reason: Reason, name: Name) -> str:
         found = f"Added for variety: {joined(reason.new_categories)}, which your list lacked."
     elif first == "history" and reason.history_categories:
         found = f"Added to match your history: {joined(reason.history_categories)}."
-    elif first == "lifted_exposure":
+    elif first == "shown_nowhere_else":
         found = "Added because no other list shows it."
     elif first in ("distance", "less_repetition") and reason.replaced is not None:
         word = "it differs more from the rest of your list" if first == "distance" else "its categories repeat less"
@@ -124,7 +124,7 @@ def why_not_for_users(reason: ReasonNot, name: Name) -> str:
         "new_category": "adds more categories to your list",
         "less_repetition": "repeats less of your list",
         "distance": "differs more from the rest of your list",
-        "lifted_exposure": "is in no other list",
+        "shown_nowhere_else": "is in no other list",
         "history": "fits your history better",
     }
     return f"{other} {words.get(first, 'is worth as much and stays')}."

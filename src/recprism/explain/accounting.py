@@ -170,7 +170,11 @@ class Account(Displayed):
         for goal, gain in last.gains.items():
             shares = {row.category: row.gain[goal][-1] for row in self.categories if row.gain[goal][-1] > 0}
             largest = sorted(shares, key=lambda name: -shares[name])[:3]
-            parts = f", most of it by {', '.join(f'{name} {shares[name]:+.4f}' for name in largest)}" if largest else ""
+            parts = (
+                f", the largest parts by {', '.join(f'{name} {shares[name]:+.4f}' for name in largest)}"
+                if largest
+                else ""
+            )
             lines.append(f"{goal} changes by {gain:+.4f}{parts}.")
         lines.append(f"{last.users_changed:.0%} of the users see other items, {last.swaps:.2f} per list on average.")
         return " ".join(lines)

@@ -33,7 +33,7 @@ CODES = {
     "new_category": "It has categories that no other item of the list has.",
     "less_repetition": "Its categories occur less often in the places before it.",
     "distance": "It is further away from the other items.",
-    "lifted_exposure": "No other list shows it.",
+    "shown_nowhere_else": "No other list shows it.",
     "history": "It fits the categories of the user's history better.",
     "only_candidate": "No other candidate could take its place.",
     "tie": "Another list is worth the same; the more relevant item wins.",
@@ -49,7 +49,7 @@ CODE_OF_PART = {
     "coverage": "new_category",
     "alpha_dcg": "less_repetition",
     "distance": "distance",
-    "exposure": "lifted_exposure",
+    "exposure": "shown_nowhere_else",
     "history": "history",
 }
 TIED = 1e-10  # differences of the objective that do not count, relative to 1

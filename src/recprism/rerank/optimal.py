@@ -55,8 +55,8 @@ class Optimal(Reranker):
         history_weight: Weight, as part of accuracy, of how well the list matches the subtopics of the user's history
             (``Features(user_subtopics=...)``). Each further item of a subtopic adds less, as in calibrated
             re-ranking. On sparse data, where scores carry little information, it makes lists more accurate.
-        units: Value of one unit of each goal in terms of its metric, by name; :func:`goal_units` for those that are
-            not given.
+        units: Value of one unit of each goal in terms of its metric, by name. Units that are not
+            given follow from the data.
 
     Stability: stable.
     """

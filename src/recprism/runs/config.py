@@ -124,8 +124,7 @@ class BudgetConfig(_Strict):
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
     into: Literal["rule", "dials", "lifts", "user-vectors", "item-vectors"] | None = None
-    """What serves the lists: the rule at request time, or what it is compiled into; unset, dials for goals of
-    categories, lifts for goals of exposure, and user vectors for others."""
+    """What serves the lists. Unset, dials for goals of categories, lifts for goals of exposure, else user vectors."""
     ordered: bool = False
     """Whether dials keep the order of the lists, too."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95

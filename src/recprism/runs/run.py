@@ -38,7 +38,7 @@ from recprism.errors import InputError
 from recprism.runs._lock import LOCK, held, unchanged
 from recprism.runs._run_parts.data import DATA
 from recprism.runs._run_parts.folder import ASKED
-from recprism.runs._run_parts.results import OF_RESULT, RunResults
+from recprism.runs._run_parts.results import OF_RESULT, STEERING, RunResults
 from recprism.runs._run_parts.stage import (
     BEGAN,
     CHECKPOINT,
@@ -57,7 +57,7 @@ from recprism.runs.config import RunConfig, is_config, read_config, write_config
 
 STATE = (
     *("config.toml", ASKED, "split.parquet", "factors.safetensors"),
-    *("delta.safetensors", "cmb.json", "result.json", "certificate.json"),
+    *("delta.safetensors", "cmb.json", "result.json", "certificate.json", STEERING),
 )
 """Files that a page or an explanation must read from one and the same state of the run."""
 

@@ -22,7 +22,14 @@ from recprism.studio.view import View
 
 log = logging.getLogger(__name__)
 Phase = Literal["waiting", "preparing", "ready", "broken"]
-WATCHED = ("config.toml", "factors.safetensors", "split.parquet", "delta.safetensors", "factors_explanation.json")
+WATCHED = (
+    "config.toml",
+    "factors.safetensors",
+    "split.parquet",
+    "delta.safetensors",
+    "factors_explanation.json",
+    "steering.json",
+)
 
 
 class NotReadyError(RecprismError):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.diversified import Diversified
+from recprism.budget.diversified import Diversified, usual_form
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Ranker
 from recprism.data._ids import as_id_array, id_positions
@@ -126,7 +126,7 @@ class View:
         row, path = self.user_row(user), self.path(goal)
         after = path.lists[point, row]
         rule = rule_at(self.scenario, goal, path.trade_offs[point])
-        reasons = self._reasons(row, after, rule, "user-vectors") if point else {}  # these hold the lists of a path
+        reasons = self._reasons(row, after, rule, usual_form(self.scenario, goal)) if point else {}
         return self._before_and_after(row, path.lists[0, row], after, point, reasons)
 
     def served_lists(self, user: str) -> schemas.ListsAnswer:

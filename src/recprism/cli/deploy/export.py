@@ -34,7 +34,10 @@ def export(
         typer.Option(help="What your index searches by: inner_product or cosine.", show_default="the model's own"),
     ] = None,
     alpha: Annotated[
-        float, share_option(help="Blend: 1 is the run's own vectors, 0 the trained model's (rollback).")
+        float,
+        share_option(
+            help="Share of the run's trade-off, solved again: 1 is the run's own, 0 the trained model (rollback)."
+        ),
     ] = 1.0,
     margin: Annotated[
         float | None,

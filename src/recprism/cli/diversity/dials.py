@@ -41,20 +41,21 @@ def dials(
     """
     from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.dials import UNIT, dials_of
-    from recprism.runs.jobs.train import part_named
+    from recprism.runs.jobs.train import part_named, rows_of
     from recprism.runs.run import Run
 
     require_table_name(output)
     run = Run.open(run_directory, name)
-    found = dials_of(run, part=part_named(part), ordered=ordered)
+    found = dials_of(run, part=part_named(part), ordered=ordered or None)
     frame = found.dials.to_frame()
     if user is not None:
-        frame = frame.filter(frame["user"].cast(str) == user)
+        own = rows_of(run.factors(), [user])  # refuses an unknown user
+        frame = frame.filter(frame["user"].cast(str) == str(run.factors().user_ids[own][0]))
     if output is not None:
         write_table(frame, output)
     if as_json:
-        own = {} if user is None else {"dials": frame.to_dicts()}
-        print_json({"run": str(run.path), "part": part, **found.to_dict(), **own})
+        rows = {} if user is None else {"dials": frame.to_dicts()}
+        print_json({"run": str(run.path), "part": part, **found.to_dict(), **rows})
         return
     if user is not None:
         print_title(f"{run.argument}: the dials of user {user}")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from recprism.explain.reasons import Reason, WhatIf
     from recprism.runs.run import Run
 
-FORM = "without=ITEM, ban=CATEGORY, price=NUMBER or seen=ITEM"
+FORM = "without=ITEM, ban=CATEGORY, price=TRADE_OFF or seen=ITEM"
 LISTS = "Lists from files"
 
 
@@ -201,7 +201,7 @@ def _print_account(account: Account) -> None:
     prices = account.prices
     goals = tuple(account.rule.goals)
     columns = (
-        "price",
+        "trade-off",
         *(f"{goal} gained" for goal in goals),
         "relevance",
         "users with other items",

@@ -86,7 +86,9 @@ def demo(
     say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
         cost = cost_of_diversity(scenario_of(run), ("subtopic_coverage",), show=BUDGET, on_step=on_step)
-    say(f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, put into the users' vectors")
+    say(
+        f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, served by a few named weights per user"
+    )
     with progress_of_steps() as on_step:
         kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={COST: BUDGET}), on_step=on_step)
     say("7/7 write the report, with its controls")

@@ -140,7 +140,7 @@ class ChoiceModel:
 
     @property
     def verdict(self) -> Verdict:
-        """By size: above 50 % "explains", from 15 % "in part"."""
+        """The verdict by size, "explains" above 50 % and "in part" from 15 %."""
         if self.explained > EXPLAINS:
             return "explains"
         return "in part" if self.explained >= IN_PART else "does not explain"
@@ -236,7 +236,7 @@ class ChoiceModel:
         """Describe the model: what it explains, the shuffled concepts, and what users' lists prefer."""
         low, high = (percent(it, ".0f", "") for it in self.interval)
         lines = [
-            f"One rule for all users, from {self._known()}, explains "
+            f"One choice model for all users, from {self._known()}, explains "
             f"{percent(self.explained, 'z.0f')} of what scores alone leave open "
             f"(95 % interval {low} to {high} %, {self.n_users:,} users): {_VERDICTS[self.verdict]}.",
             f"With one newcomer removed, it names the right one of {self.n_alternatives:.0f} candidates in "

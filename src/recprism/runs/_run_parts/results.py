@@ -102,7 +102,7 @@ class RunResults(RunData, RunLists):
         with readable(path, "not settings of dials written by recprism", "set the dials again with `recprism steer`"):
             return {user: dict(own) for user, own in json.loads(path.read_text(encoding="utf-8"))["settings"]}
 
-    def save_steering(self, settings: Mapping[Any, Mapping[str, float]]) -> None:
+    def save_steering(self, settings: dict[Any, dict[str, float]]) -> None:
         """Write the dials that users set for themselves; lists that were made with other settings are deleted."""
         facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
         write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))

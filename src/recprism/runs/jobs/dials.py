@@ -11,6 +11,8 @@ import numpy as np
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget.audit import COST
+from recprism.budget.diversified import Diversified, dials_at
+from recprism.budget.scenario import Scenario
 from recprism.budget.steering import Steered, steer
 from recprism.data.split import Part
 from recprism.dials import Dials, lists_to_dials
@@ -56,13 +58,14 @@ class DialsReport(Displayed):
 
 
 @phase("reading the dials", __name__)
-def dials_of(run: Run, *, part: Part = "test", ordered: bool = False) -> DialsReport:
+def dials_of(run: Run, *, part: Part = "test", ordered: bool | None = None) -> DialsReport:
     """Measure the dials of a run.
 
     Args:
         run: A diversified run.
         part: The part that judges.
-        ordered: Keep the order of the lists, too; the dials are then solved again.
+        ordered: Whether the order of the lists is kept, too; by default as in the run. Dials that differ are solved
+            again.
 
     Raises:
         InputError: If the run has no result, or its items have no categories.
@@ -71,30 +74,38 @@ def dials_of(run: Run, *, part: Part = "test", ordered: bool = False) -> DialsRe
     """
     found, scenario = run.diversified(), scenario_of(run, part)
     dials = found.dials
-    if dials is None or part != "test" or ordered != dials.ordered:
-        if not len(scenario.subtopics):
-            raise InputError(f"{run.path}: dials need categories of the items and there are none")
-        wanted = scenario.rank(found.model if found.rule is None else found.rule)[0]
-        dials = lists_to_dials(
-            scenario.factors,
-            wanted,
-            scenario.subtopics,
-            base_lists=scenario.base_lists,
-            exclude=scenario.hidden,
-            ordered=ordered,
-            demote=True,
-        )
+    if dials is None or part != "test" or ordered not in (None, dials.ordered):
+        dials = _solved(found, scenario, bool(ordered))
     labelled = len(scenario.split.part(part)) > 0
-    names = (found.objective, *((COST,) if labelled else ()))
+    names = (COST,) if labelled else ()
     lists = (dials.base_lists, dials.lists, dials.given)
-    base, wanted_values, given = (scenario.judge(it, names) for it in lists)
+    base, wanted_values, given = (scenario.judge(it, names) if labelled else {} for it in lists)
 
     def change(of: Mapping[str, Any]) -> float | None:
         return float(np.nanmean(of[COST]) / np.nanmean(base[COST]) - 1) if labelled else None
 
-    first, best, reached = (float(np.nanmean(it[found.objective])) for it in (base, wanted_values, given))
-    gain = (reached - first) / (best - first) if best != first else float("nan")
+    gain = dials.explained_gain(lambda it: scenario.judge(it, (found.objective,))[found.objective])
     return DialsReport(dials, found.objective, gain, change(given), change(wanted_values))
+
+
+def _solved(found: Diversified, scenario: Scenario, ordered: bool) -> Dials:
+    """Compile the lists of a result into dials, whatever serves it."""
+    if found.rule is not None:
+        dials = dials_at(scenario, found.goal, found.trade_off, ordered, needed=True)
+        assert dials is not None
+        return dials
+    if not len(scenario.subtopics):
+        raise InputError("dials need categories of the items and there are none")
+    lists = scenario.rank(found.model)[0]
+    return lists_to_dials(
+        scenario.factors,
+        lists,
+        scenario.subtopics,
+        base_lists=scenario.base_lists,
+        exclude=scenario.hidden,
+        ordered=ordered,
+        demote=True,
+    )
 
 
 @phase("setting dials", __name__)

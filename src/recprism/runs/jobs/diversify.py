@@ -17,6 +17,8 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Evaluation, compare
+from recprism.rerank.optimal import WITHOUT_SUBTOPICS
+from recprism.rerank.rule import is_exposure_goal
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
@@ -220,7 +222,8 @@ def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tu
     run on shuffled categories.
     """
     if found.rule is not None and found.into in (RULE, "dials", "lifts"):
-        mixed = scenario.shuffled(seed)
+        by_category = any(name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name) for name in found.rule.goals)
+        mixed = scenario.shuffled(seed) if by_category else None
         return {} if mixed is None else {"shuffled categories": (found.rule, mixed)}
     max_step = CMB().max_step if found.search is None else found.search.max_step
     drawn = control_perturbations(found.base, found.change, max_step, seed)
