@@ -86,4 +86,5 @@ def dials(
         print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
     first = str(run.factors().user_ids[0]) if user is None else user
     dial = found.dials.names[0]
-    next_step(f"recprism steer {run.argument} --user {first} --set '{dial}=+0.2'")
+    if run.diversified().into == "dials":
+        next_step(f"recprism steer {run.argument} --user {first} --set '{dial}=+0.2'")

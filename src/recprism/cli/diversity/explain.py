@@ -37,6 +37,7 @@ from recprism.data.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
+    from recprism.dials.lift_reasons import LiftReason
     from recprism.explain.accounting import Account
     from recprism.explain.choice.model import ChoiceModel
     from recprism.explain.reasons import Reason, WhatIf
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 FORM = "without=ITEM, ban=CATEGORY, price=TRADE_OFF or seen=ITEM"
 LISTS = "Lists from files"
+MOST_LIFTS = 20
 
 
 def explain(
@@ -188,13 +190,24 @@ def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> N
         print_sentence(sentence)
     if found.account is not None:
         _print_account(found.account)
+    if found.lifts:
+        _print_lifts(found.lifts)
     if found.choice_model is not None:
         _print_coefficients(found.choice_model)
     if path is not None:
         say(f"kept in {path}")
     first = shlex.quote(str(run.factors().user_ids[0]))
-    others = f"recprism explain {run.argument} --user {first}" if found.rule else f"recprism erase {run.argument}"
-    next_step(others)
+    if found.rule is None:
+        next_step(f"recprism erase {run.argument}")
+    elif not found.lifts:
+        next_step(f"recprism explain {run.argument} --user {first}")
+
+
+def _print_lifts(lifts: Sequence[LiftReason]) -> None:
+    """Print the items with the largest lifts; --json has all."""
+    rows = [(it.item, it.shown_before, it.shown_now, percent(it.range_share, ".1f", "%")) for it in lifts[:MOST_LIFTS]]
+    columns = ("lifted item", "lists before", "lists now", "share of the candidates' score range")
+    print_table(columns, rows, numeric=columns[1:])
 
 
 def _print_account(account: Account) -> None:

@@ -139,11 +139,12 @@ def _choice_model(
     """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
     if not len(scenario.subtopics):
         return None, "The items have no categories, so no choice model was fitted."
-    new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
-    if int(new.any(1).sum()) < FEWEST_USERS:
-        return None, f"No choice model was fitted: fewer than {FEWEST_USERS} lists have new items."
     depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
-    items, scores = (array[:, :depth] for array in scenario.candidates)
+    items, scores = scenario.candidates_after([], depth, None, None if rule is None else rule.lifts)
+    new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
+    known = new & (lists[:, :, None] == items[:, None, :]).any(2)
+    if int(known.any(1).sum()) < FEWEST_USERS:
+        return None, f"No choice model was fitted: fewer than {FEWEST_USERS} lists have new items among the candidates."
     model = fit_choice_model(
         items,
         scores,
