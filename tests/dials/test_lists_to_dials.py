@@ -163,7 +163,7 @@ class TestKnownAnswers:
         assert dials.proof_sentence(0) == (
             "Item 2 must beat item 1; both have the same concepts, and the base score is too low."
         )
-        assert "For 1 users no weights" in dials.sentence()
+        assert "For 1 user no weights" in dials.sentence()
 
     def test_an_unchanged_list_needs_no_weight(self) -> None:
         base, _, concepts, exclude = world(0)

@@ -116,7 +116,9 @@ def test_the_account_shows_itself() -> None:
     gains = [row["gain of subtopic_coverage"] for row in rows]
     assert gains == sorted(gains, reverse=True)
     text = found.sentence()
-    assert text.startswith(f"subtopic_coverage changes by {sum(gains):+.4f}, most of it by {rows[0]['category']} ")
+    assert text.startswith(
+        f"subtopic_coverage changes by {sum(gains):+.4f}, the largest parts by {rows[0]['category']} "
+    )
     assert f"{found.prices[-1].swaps:.2f} per list on average" in text
 
 

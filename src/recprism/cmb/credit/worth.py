@@ -18,7 +18,7 @@ from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric, parse
 from recprism.metrics._operations import discounts
 from recprism.metrics._tables import Vectors
-from recprism.metrics.catalogue import exposure_entropy, gini, personalisation
+from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, personalisation
 
 Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
 
@@ -136,14 +136,18 @@ def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> ByExposure:
     return ByExposure(worth)
 
 
-def _first_shown(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
-    """Inside: each list's share in showing the item at all; outside: that share after one more list.
+def _shown(times: int) -> ByExposure:
+    """Inside: each list's share in showing the item often enough; outside: that share after one more list.
 
-    Strictly, only the first list that shows an item counts, and no list would be paid for an item in two lists.
+    Strictly, only the list that completes the number counts, and no list would be paid for an item in more lists.
     """
-    lists = exposure.to(torch.float32)[candidates.clamp(min=0)]
-    lists[:, k:] += 1
-    return 1 / lists.clamp(min=1)
+
+    def worth(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
+        lists = exposure.to(torch.float32)[candidates.clamp(min=0)]
+        lists[:, k:] += 1
+        return 1 / lists.clamp(min=times)
+
+    return ByExposure(worth)
 
 
 def exposure_of(lists: Tensor, n_items: int) -> Tensor:
@@ -160,7 +164,8 @@ WORTHS: dict[str, Worth] = {
     "ilad": _distance(lambda context: context.vectors),
     "ilad_subtopics": _distance(lambda context: context.subtopic_vectors),
     "ilad_attributes": _distance(lambda context: context.attributes),
-    "catalogue_coverage": ByExposure(_first_shown),
+    "catalogue_coverage": _shown(1),
+    "shown_often": _shown(OFTEN),
     "gini": _slope(gini, -1.0),
     "exposure_entropy": _slope(exposure_entropy),
     "personalisation": _slope(lambda exposure: personalisation(exposure, 2)),
