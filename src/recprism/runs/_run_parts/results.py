@@ -152,6 +152,10 @@ class RunResults(RunData, RunLists):
         """Write explanation.json, bound to the served vectors."""
         return self._save_facts("explanation.json", facts)
 
+    def explanation(self) -> dict[str, Any] | None:
+        """Return the last explanation; None without one."""
+        return self._files.read_facts("explanation", "explain")
+
     def save_factors_explanation(self, facts: Mapping[str, Any]) -> Path:
         """Write factors_explanation.json, bound to the served vectors."""
         return self._save_facts("factors_explanation.json", facts)
