@@ -18,6 +18,7 @@ from recprism.data.concepts import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
+from recprism.dials.lifts import ranked_with_lifts
 from recprism.errors import InputError
 from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.metrics.evaluation import joined
@@ -237,9 +238,7 @@ class Scenario(Displayed):
         else:
             items, scores = self.base.rank(min(depth, self.base.n_items), exclude=self.hidden, users=users)
         if lifts is not None:
-            lifted = np.where(items >= 0, scores + lifts[items], -np.inf)
-            order = np.argsort(-lifted, axis=1, kind="stable")
-            items, scores = (np.take_along_axis(array, order, 1) for array in (items, lifted))
+            items, scores = ranked_with_lifts(items, scores, lifts)
         if not pages:
             return items[:, :n], scores[:, :n]
         left = ~(items[:, :depth, None] == taken[:, None, :]).any(2)

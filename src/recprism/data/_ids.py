@@ -118,6 +118,13 @@ def find_ids(wanted: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(known[found] == wanted, found, -1)
 
 
+def ids_at(known: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
+    """Ids of numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""
+    ids: NDArray[Any] = known[numbers]
+    ids[numbers < 0] = -1 if known.dtype.kind == "i" else None
+    return ids
+
+
 def id_positions(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[np.int64]:
     """``(n,)`` position of each wanted id among the known ones; an unknown id raises an error that names it."""
     found = find_ids(wanted, known)

@@ -97,10 +97,15 @@ class Lifts:
             scores: ``(n_users, n)`` scores without lifts.
             depth: How many to return; all by default.
         """
-        items, lifted = np.asarray(candidates, np.int64), np.asarray(scores, np.float64)
-        lifted = np.where(items >= 0, lifted + self.lift[items], -np.inf)
-        order = np.argsort(-lifted, axis=1, kind="stable")[:, :depth]
-        return np.take_along_axis(items, order, 1), np.take_along_axis(lifted, order, 1)
+        items, raised = ranked_with_lifts(np.asarray(candidates, np.int64), np.asarray(scores, np.float64), self.lift)
+        return items[:, :depth], raised[:, :depth]
+
+
+def ranked_with_lifts(items: NDArray[np.int64], scores: Floats, lift: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Add lifts to the scores of candidates, ``(n_users, n)`` each, and return both with the best first."""
+    raised = np.where(items >= 0, scores + lift[items], -np.inf)
+    order = np.argsort(-raised, axis=1, kind="stable")
+    return np.take_along_axis(items, order, 1), np.take_along_axis(raised, order, 1)
 
 
 def lifted(base: Factors, lift: Floats) -> Factors:

@@ -16,7 +16,7 @@ from recprism._display import Displayed
 from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._checks import float32_array
 from recprism.data._files import atomic_path, readable, write_text
-from recprism.data._ids import as_id_array, id_positions, show
+from recprism.data._ids import as_id_array, id_positions, ids_at, show
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.ranking import topk
@@ -203,9 +203,7 @@ class Factors(Displayed):
 
     def ids_of(self, items: NDArray[Any]) -> NDArray[Any]:
         """Return the ids of item numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""
-        ids: NDArray[Any] = self.item_ids[items]
-        ids[items < 0] = -1 if self.item_ids.dtype.kind == "i" else None
-        return ids
+        return ids_at(self.item_ids, items)
 
     def save(self, path: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
         """Write the vectors to ``path`` (safetensors), and ids and settings to the same name with .json.

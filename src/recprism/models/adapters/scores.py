@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
-from recprism.data._ids import as_id_array, id_positions
+from recprism.data._ids import as_id_array, id_positions, ids_at
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 
@@ -108,9 +108,7 @@ class ScoredCandidates(Displayed):
 
     def ids_of(self, items: NDArray[Any]) -> NDArray[Any]:
         """Return the ids of item numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""
-        ids: NDArray[Any] = self.item_ids[items]
-        ids[items < 0] = -1 if self.item_ids.dtype.kind == "i" else None
-        return ids
+        return ids_at(self.item_ids, items)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes in plain values."""
