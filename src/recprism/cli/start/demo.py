@@ -103,7 +103,7 @@ def demo(
         print_sentence(_verdict(result))
         print_paths(cost)
         if kept.certificate is not None:
-            print_sentence(f"the vectors now: {kept.certificate.sentence()}")
+            print_sentence(f"the lists now: {kept.certificate.sentence()}")
         print_sentence(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
     next_step(
