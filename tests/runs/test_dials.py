@@ -15,7 +15,7 @@ from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.dials import dials_of, steer_run
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.train import recommend
+from recprism.runs.jobs.train import evaluate_run, recommend
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
@@ -91,6 +91,23 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     steer_run(run, 1, {"Animation": 0.0}, keep=True)
     assert run.steering() == {}
     assert recommend(run, 10).equals(before)
+
+
+def test_a_setting_deletes_what_was_made_without_it(trained_run: Callable[..., Run]) -> None:
+    run = trained_run(3, 16)
+    diversify_within(run, ASKED)
+    named = Run(run.path, "second")
+    diversify_within(named, ASKED)
+    for it in (run, named):
+        it.save_metrics(evaluate_run(it, ("ndcg",), bootstrap=0).to_frame())
+        it.save_recommendations(recommend(it, 5))
+        it.report_path.write_text("a page")
+        assert it.measured() == "diversified"
+    steer_run(run, 1, {"Animation": 0.3}, keep=True)
+    for it in (run, named):
+        assert it.measured() is None, "the settings count for all results"
+        assert not it.report_path.exists()
+        assert not it.file("recommendations.parquet").exists()
 
 
 def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Run]) -> None:

@@ -63,5 +63,8 @@ def steer(
     print_table(("place", "before", "after"), rows, numeric=("place",))
     figures = [(metric, *pair) for metric, pair in found.values.items()]
     print_table(("metric", "before", "after"), figures, numeric=("before", "after"))
-    print_sentence("The setting is kept." if keep else "The setting is not kept; add --keep to keep it.")
+    if keep:
+        print_sentence("The setting is kept. The certificate is about the lists without users' own settings.")
+    else:
+        print_sentence("The setting is not kept; add --keep to keep it.")
     next_step(f"recprism dials {run.argument} --user {user}")

@@ -27,6 +27,8 @@ OF_RESULT = (
     *("live.safetensors", "recommendations.live.parquet"),
 )
 """Files that are deleted, in this order, when a result is replaced."""
+OF_SETTINGS = ("recommendations.parquet", "recommendations.live.parquet", "report.html")
+"""Files that are deleted, in every result, when a user's own settings of the dials change."""
 
 
 class RunResults(RunData, RunLists):
@@ -103,11 +105,14 @@ class RunResults(RunData, RunLists):
             return {user: dict(own) for user, own in json.loads(path.read_text(encoding="utf-8"))["settings"]}
 
     def save_steering(self, settings: dict[Any, dict[str, float]]) -> None:
-        """Write the dials that users set for themselves; lists that were made with other settings are deleted."""
+        """Write the dials that users set for themselves; what was made with other settings is deleted."""
         facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
         write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))
-        for name in ("recommendations.parquet", "recommendations.live.parquet"):
-            self.file(name).unlink(missing_ok=True)
+        for result in (None, *self.results()):
+            of = type(self)(self.path, result, folder=self.folder)
+            stale = OF_SETTINGS if of.measured() == TRAINED else (*OF_SETTINGS, "metrics.parquet")
+            for name in stale:
+                of.file(name).unlink(missing_ok=True)
 
     @property
     def constraints(self) -> ConstraintsConfig:
