@@ -146,10 +146,12 @@ def test_sentences() -> None:
         said,
     )
     too_few = certify({"ndcg@10": drawn(7)[0]}, [{"ndcg@10": drawn(7)[1]}], {"ndcg@10": 0.005}).sentence()
-    assert "Step 1 loses 0.332 % of ndcg@10 (upper bound " in too_few
+    assert "Step 1 loses 0.332 % of ndcg@10 (upper bound of the loss " in too_few
     assert re.search(
         r"its budget is 0\.5 %\. To certify it, about [\d,]+ users are needed instead of 400 held-out users\.$", too_few
     )
+    gains = certify({"ndcg@10": np.array([0.5, 0.4, 0.3])}, [{"ndcg@10": np.array([0.9, 0.2, 0.5])}], {"ndcg@10": 0.05})
+    assert "Step 1 gains 33.3 % of ndcg@10 (upper bound of the loss " in gains.sentence()
     too_much = certify(base, [far], {"ndcg@10": 0.05}).sentence()
     assert too_much.startswith("No change of the lists is certified (95 % confidence). Step 1 loses 30")
     assert too_much.endswith("% of ndcg@10 (400 held-out users), and its budget is 5 %.")

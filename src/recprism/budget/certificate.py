@@ -148,14 +148,15 @@ class Certificate(Displayed):
     def _why_not(self, at: int) -> str:
         """Say why a point was refused, by its metric with the weakest evidence."""
         check = max(self.points[at].checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
-        loss, users = f"{percent(check.loss)} of {check.metric}", self._judges(check.users)
+        users, verb = self._judges(check.users), "gains" if check.loss < 0 else "loses"
+        step = f"Step {at + 1} {verb} {percent(abs(check.loss))} of {check.metric}"
         if check.loss >= check.budget:
-            return f"Step {at + 1} loses {loss} ({users}), and its budget is {percent(check.budget)}."
-        loss = f"{loss} (upper bound {percent(check.upper)})"
+            return f"{step} ({users}), and its budget is {percent(check.budget)}."
+        step = f"{step} (upper bound of the loss {percent(check.upper)})"
         if check.users_needed is None:
-            return f"Step {at + 1} loses {loss}, which is not clear enough for one of several steps."
+            return f"{step}, which is not clear enough for one of several steps."
         return (
-            f"Step {at + 1} loses {loss}, and its budget is {percent(check.budget)}. "
+            f"{step}, and its budget is {percent(check.budget)}. "
             f"To certify it, about {check.users_needed:,} users are needed instead of {users}."
         )
 

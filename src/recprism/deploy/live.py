@@ -1,7 +1,7 @@
 """Live lists: all known interactions count as seen, including the held-out ones.
 
-A change of item vectors, or one that players found, serves live lists without change. User vectors that were
-diversified within a budget hold the lists of one history. The rule is then solved again at the certified point, with
+A rule, lifts, a change of item vectors, and a change that players found serve live lists as they are. User vectors and
+dials that were found within a budget hold the lists of one history. They are solved again at the certified point, with
 all known interactions.
 """
 
@@ -79,14 +79,14 @@ class LiveFigures:
 
 
 def live_model(run: Run, *, base: bool = False) -> Ranker:
-    """Return what serves live lists; user vectors are solved once and kept in the run.
+    """Return what serves live lists; user vectors and dials are solved once and kept in the run.
 
     Args:
         run: Trained, and perhaps diversified.
         base: Return the trained model's vectors, even if the run was diversified.
 
     Returns:
-        The rule of the run, or its own vectors, with new user vectors if user vectors were diversified within a budget.
+        The rule of the run, or its own vectors. User vectors and dials that were found within a budget are solved again.
 
     Raises:
         InputError: If the certificate of the run is missing.

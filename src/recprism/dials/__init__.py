@@ -1,4 +1,4 @@
-"""Lists compiled into vectors, so that a plain dot product returns them."""
+"""Lists compiled into vectors, named weights per user, or a lift per item, so that a dot product returns them."""
 
 from recprism._lazy import attach
 

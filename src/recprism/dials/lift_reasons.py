@@ -47,7 +47,7 @@ class LiftReason:
         """Say why the item is lifted, and what the lift did.
 
         >>> print(LiftReason("Alien", 2, 5, 6, 900, 0.3, 0.104).sentence())
-        Alien is lifted because it was shown to 2 of 5 users wanted. Now it is shown to 6 of 900 users. Its score rises by 0.3 for every user, 10.4 % of a user's score range.
+        Alien is lifted because it was shown to 2 of 5 users wanted. Now it is shown to 6 of 900 users. Its score rises by 0.3 for every user, 10.4 % of the score range of a user's candidates.
         """  # noqa: E501
         if self.wanted is None:
             why = f"because only {_users(self.shown_before)} of {self.users} saw it"
@@ -58,7 +58,7 @@ class LiftReason:
         return (
             f"{self.item} is lifted {why}. Now it is shown to {self.shown_now} of {_users(self.users)}. "
             f"Its score rises by {self.lift:.3g} for every user, "
-            f"{100 * self.range_share:.3g} % of a user's score range."
+            f"{100 * self.range_share:.3g} % of the score range of a user's candidates."
         )
 
 

@@ -33,7 +33,7 @@ UNITS: dict[str, tuple[float, str]] = {
     "new_history": (0.1, "whose categories that the list lacks hold 10 % more of the user's history"),
     "unfilled_history": (
         0.1,
-        "with 10 % more of the user's history in its categories, each counted less if the list has it",
+        "whose categories hold 10 % more of the user's history (categories that the list has count less)",
     ),
     "calibration": (0.1, "that brings the list's categories nearer to the user's history by 0.1"),
 }

@@ -25,7 +25,7 @@ export async function showFactors(name, diversified) {
     const answer = await get(ofRun(run, "/features"));
     fill(byId("factors-verdict"), ...spoken(answer.verdict));
     byId("factors-title").textContent = answer.features.length ? "Factors of this run's change" : "What makes this run's lists";
-    const dials = answer.dials.map((dial) => `${dial.name}: raised by ${percent(dial.share, 1)} of the score range on average, for ${dial.users.toLocaleString("en")} users`);
+    const dials = answer.dials.map((dial) => `${dial.name}: ${dial.share < 0 ? "lowered" : "raised"} by ${percent(Math.abs(dial.share), 1)} of the score range on average, for ${dial.users.toLocaleString("en")} users`);
     fill(byId("features"), ...dials.map((text) => el("li", {}, text)), ...answer.features.map((feature) => el("li", {}, card(feature))));
     byId("features").querySelector("button")?.click();
   } catch (error) {
