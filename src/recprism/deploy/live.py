@@ -86,7 +86,7 @@ def live_model(run: Run, *, base: bool = False) -> Ranker:
         base: Return the trained model's vectors, even if the run was diversified.
 
     Returns:
-        The rule of the run, or its own vectors. User vectors and dials that were found within a budget are solved again.
+        The rule of the run, or its own vectors. User vectors and dials within a budget are solved for all interactions.
 
     Raises:
         InputError: If the certificate of the run is missing.
