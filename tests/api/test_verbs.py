@@ -16,7 +16,7 @@ from recprism.budget.audit import Audit
 from recprism.budget.diversified import Diversified, Into
 from recprism.data import Dataset, Incidence, Split
 from recprism.errors import InputError
-from recprism.explain.reasons import Reason
+from recprism.explain import Reason
 from recprism.runs.jobs.explain import ExplainedRun
 
 GOAL = "subtopic_coverage"

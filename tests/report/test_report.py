@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recprism.explain.reasons import why_list
+from recprism.explain import why_list
 from recprism.report import gather, render
 from recprism.report.content import Content, ExplainedRule
 from recprism.report.html import SCRIPTS, inline_json

@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.budget.path import rule_at
-from recprism.explain.reasons import why_list
+from recprism.explain import why_list
 from recprism.models import Factors
 from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run

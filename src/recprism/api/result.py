@@ -21,7 +21,8 @@ from recprism.data.progress import ProgressCallback
 from recprism.dials import Dials
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
-from recprism.explain.reasons import Reason, ReasonNot, WhatIf, what_if, why, why_list, why_not
+from recprism.explain.reasons.questions import what_if, why, why_list, why_not
+from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
 from recprism.metrics import Comparison, compare
 from recprism.metrics.registry import with_gini
 from recprism.models import Factors

@@ -26,7 +26,7 @@ from recprism.budget.segments import (
     user_segments,
 )
 from recprism.errors import InputError
-from recprism.explain.reasons import SCHEMA
+from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
 from recprism.rerank import Objective, Optimal, Parts, Rule
 from recprism.rerank._pool import Pool

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from recprism.dials.lift_reasons import LiftReason
     from recprism.explain.accounting import Account
     from recprism.explain.choice.model import ChoiceModel
-    from recprism.explain.reasons import Reason, WhatIf
+    from recprism.explain.reasons.reason import Reason, WhatIf
     from recprism.runs.run import Run
 
 FORM = "without=ITEM, ban=CATEGORY, price=TRADE_OFF or seen=ITEM"

@@ -13,8 +13,8 @@ from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.explain import reasons
-from recprism.explain.reasons import Reason, ReasonNot, WhatIf
+from recprism.explain.reasons import questions
+from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import titles_of
 from recprism.runs.run import Run
@@ -43,20 +43,20 @@ class UserReasons:
 
     def why_list(self) -> tuple[Reason, ...]:
         """Explain every item of the list."""
-        return reasons.why_list(self.scenario, self.rule, self.user)
+        return questions.why_list(self.scenario, self.rule, self.user)
 
     def why(self, item: Any) -> Reason:
         """Explain why an item is in the list."""
-        return reasons.why(self.scenario, self.rule, self.user, self._item(item))
+        return questions.why(self.scenario, self.rule, self.user, self._item(item))
 
     def why_not(self, item: Any) -> ReasonNot:
         """Explain why an item is not in the list."""
-        return reasons.why_not(self.scenario, self.rule, self.user, self._item(item))
+        return questions.why_not(self.scenario, self.rule, self.user, self._item(item))
 
     def what_if(self, **changes: Any) -> WhatIf:
         """Run the rule again after a change, as in :func:`recprism.explain.what_if`."""
         known = {name: self._item(it) if name in ("without", "seen") else it for name, it in changes.items()}
-        return reasons.what_if(self.scenario, self.rule, self.user, **known)
+        return questions.what_if(self.scenario, self.rule, self.user, **known)
 
     def name(self, item: Any) -> str:
         """Return the title of an item id."""
@@ -91,7 +91,7 @@ def newcomer_reasons(
     if rule.lifts is not None:
         return {item: _why_lifted(scenario, rule.lifts, item) for item in new}
     user = scenario.split.user_ids[row : row + 1].tolist()[0]
-    found = {it.item: it.for_users(name) for it in reasons.why_list(scenario, rule, user)}
+    found = {it.item: it.for_users(name) for it in questions.why_list(scenario, rule, user)}
     other = f"Served by the {into} in place of an item that the rule chooses."
     ids = scenario.split.item_ids[new].tolist()
     return {item: found.get(own, other) for item, own in zip(new, ids, strict=True)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recprism.explain.reasons import Comparison, Id, Reason, ReasonNot, WhatIf
+    from recprism.explain.reasons.reason import Comparison, Id, Reason, ReasonNot, WhatIf
 
 Name = Callable[["Id"], str]
 

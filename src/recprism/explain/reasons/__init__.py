@@ -1,0 +1,1 @@
+"""Reasons of the rule for one user's list: why, why not, and what if."""

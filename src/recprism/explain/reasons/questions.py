@@ -1,0 +1,188 @@
+"""Reasons of the rule: why an item is in a user's list, why another is not, and what would change the list.
+
+The rule makes the lists, so a reason is read from its objective. Nothing is fitted or estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from recprism.budget.scenario import Scenario
+from recprism.data._ids import as_id_array, id_positions
+from recprism.errors import InputError
+from recprism.explain.reasons._comparisons import (
+    codes_in,
+    codes_out,
+    differences,
+    facts_about,
+    first_entry,
+    hindrance,
+    history_categories_of,
+    item_id,
+    item_number,
+    last_exit,
+    nearest,
+    new_categories_of,
+    opened,
+    parts_of,
+    position_of,
+    replaced_by,
+)
+from recprism.explain.reasons._page import Page
+from recprism.explain.reasons.reason import Id, Reason, ReasonNot, WhatIf, plain
+from recprism.rerank.rule import Rule
+
+
+def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:
+    """Explain why an item is in a user's list.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+        item: Id of an item in the user's list.
+
+    Raises:
+        InputError: If an id is unknown, or the item is not in the list.
+
+    Stability: provisional.
+    """
+    page, number = opened(scenario, rule, user, item)
+    if number not in page.items:
+        raise InputError(f"item {item!r} is not in the list of user {user!r}; ask why_not, or take an item of the list")
+    return _why(page, number)
+
+
+def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
+    """Explain every item of a user's list, in the order of the list; faster than :func:`why` for each.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+
+    Stability: provisional.
+    """
+    page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
+    return tuple(_why(page, number) for number in page.items[page.items >= 0].tolist())
+
+
+def _why(page: Page, number: int) -> Reason:
+    newcomer = bool(number not in page.scenario.base_lists[page.user])
+    facts = facts_about(page, number, place=int(np.flatnonzero(page.items == number)[0]) + 1, newcomer=newcomer)
+    facts["new_categories"] = new_categories_of(page, number, page.items)
+    if number in page.pins[page.row]:
+        return Reason(codes=("pinned",), **facts)
+    place = int(np.flatnonzero(page.chosen == page.position[number])[0])
+    without = page.chosen.copy()
+    without[place] = -1
+    others = page.exchanged(np.full(len(page.outside), place), page.outside)
+    runner_up = nearest(page, others, page.outside)
+    replaced = replaced_by(page, place) if newcomer else None
+    return Reason(
+        codes=codes_in(page, number, runner_up if replaced is None else replaced, bool(facts["new_categories"])),
+        history_categories=history_categories_of(page, place),
+        adds=differences(page, without[None])[0],
+        replaced=replaced,
+        runner_up=runner_up,
+        enters=first_entry(page, number, [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off]),
+        **facts,
+    )
+
+
+def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
+    """Explain why an item is not in a user's list.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+        item: Id of an item that is not in the user's list.
+
+    Raises:
+        InputError: If an id is unknown, or the item is in the list.
+
+    Stability: provisional.
+    """
+    page, number = opened(scenario, rule, user, item)
+    if number in page.items:
+        raise InputError(f"item {item!r} is in the list of user {user!r}; ask why")
+    facts = facts_about(page, number, in_base_list=bool(number in scenario.base_lists[page.user]))
+    if number not in page.position:
+        return ReasonNot(codes=(hindrance(page, number),), **facts)
+    places = np.arange(len(page.chosen))
+    lists = page.exchanged(places, np.full(len(places), page.position[number]))
+    replaces = nearest(page, lists, page.chosen)
+    new: tuple[str, ...] = ()
+    if replaces is not None:
+        rest = page.items[page.items != item_number(page, replaces.item)]
+        new = new_categories_of(page, number, rest)
+    below = [t for t in page.grid if t < rule.trade_off]
+    above = [t for t in page.grid if t > rule.trade_off]
+    return ReasonNot(
+        codes=codes_out(page, number, lists, replaces),
+        new_categories=new,
+        replaces=replaces,
+        leaves=last_exit(page, number, [*below, float(rule.trade_off)]),
+        enters=first_entry(page, number, above, absent=float(rule.trade_off)),
+        **facts,
+    )
+
+
+def what_if(
+    scenario: Scenario,
+    rule: Rule,
+    user: Id,
+    *,
+    without: Id | Sequence[Id] | None = None,
+    ban: str | None = None,
+    price: float | None = None,
+    seen: Id | None = None,
+) -> WhatIf:
+    """Run the rule again after a change, or after several.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+        without: Id of an item that no user can be shown, or several; a pin of it is released.
+        ban: Name of a category whose items no user can be shown.
+        price: Another trade-off, from 0 to 1.
+        seen: Id of an item that the user has consumed in addition. The user's history changes with it; scores do not.
+
+    Raises:
+        InputError: If nothing is changed, or an id or a category is unknown.
+
+    Stability: provisional.
+    """
+    given = {"without": without, "ban": ban, "price": price, "seen": seen}
+    changed = {name: value for name, value in given.items() if value is not None}
+    if not changed:
+        raise InputError("nothing is changed; give without, ban, price or seen")
+    ids = np.array([]) if without is None else np.atleast_1d(np.asarray(without))
+    removed = id_positions(as_id_array(ids, "item"), scenario.split.item_ids, "item").tolist() if len(ids) else []
+    if ban is not None:
+        if ban not in scenario.subtopics.names:
+            raise InputError(f"there is no category {ban!r}; there are {', '.join(scenario.subtopics.names)}")
+        has = scenario.subtopics.items.indices == scenario.subtopics.names.index(ban)
+        removed += scenario.subtopics.items.row_of_entry[has].tolist()
+    row = position_of(user, scenario.split.user_ids, "user")
+    consumed = None if seen is None else position_of(seen, scenario.split.item_ids, "item")
+    old = Page.of(scenario, rule, row)
+    new_rule = rule if price is None else rule.at(price)
+    new = Page.of(scenario, new_rule, row, removed=sorted(set(removed)), seen=consumed)
+    before, after = ([item_id(page, item) for item in page.items.tolist() if item >= 0] for page in (old, new))
+    return WhatIf(
+        user=plain(scenario.split.user_ids[row]),
+        changed=changed,
+        before=tuple(before),
+        after=tuple(after),
+        came=tuple(item for item in after if item not in before),
+        left=tuple(item for item in before if item not in after),
+        parts_before=parts_of(old),
+        parts_after=parts_of(new),
+        goals_before=old.goal_values(),
+        goals_after=new.goal_values(),
+    )
