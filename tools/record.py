@@ -33,6 +33,7 @@ ORDER = {
     "cost": ("What ranking costs", "python benchmarks/cost.py"),
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
     "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),
+    "choice_model": ("What explains the lists of a method", "python benchmarks/choice_model.py runs/ml1m runs/cds"),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "faithfulness": (
