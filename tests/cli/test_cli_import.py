@@ -169,7 +169,8 @@ def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path
         ["interleave", run, "-o", tmp_path / "mixed.csv"],
         ["monitor", run, "--lists", lists, "--floor", "0.01"],
         ["check", run, "--max-ndcg-loss", "0.9"],
-        ["erase", run],
+        ["diversify", run, "--budget", "0.2", "--goal", "ilad_subtopics", "--into", "user-vectors", "--name", "user"],
+        ["erase", run, "--name", "user"],
     ]
     tables()["later"].write_csv(run.parent / "taken.csv")
     for words in commands:

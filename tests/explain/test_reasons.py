@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recprism.explain.reasons._page import Page
 
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
@@ -21,6 +20,7 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import Reason, what_if, why, why_list, why_not
+from recprism.explain.reasons._page import Page
 from recprism.explain.reasons.reason import CODES
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors

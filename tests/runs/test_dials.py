@@ -88,6 +88,14 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     again = trained_run(4, 16)
     refit_run(again, run)
     assert again.steering() == {1: {"Animation": 0.3}}
+    settings = run.folder / "steering.json"
+    kept = settings.read_bytes()
+    settings.unlink()
+    with pytest.raises(InputError, match=r"steering\.json: is missing, and holds the dials that users set"):
+        run.diversified()
+    settings.write_text('{"settings": []}')
+    assert run.diversified().steering == {}
+    settings.write_bytes(kept)
     steer_run(run, 1, {"Animation": 0.0}, keep=True)
     assert run.steering() == {}
     assert recommend(run, 10).equals(before)

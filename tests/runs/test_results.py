@@ -35,7 +35,7 @@ def made(trained_run: Callable[..., Run]) -> Run:
     """A run with an unnamed result on the item side, and one named bold on the user side."""
     run = trained_run(3, 16)
     diversify_within(run, asked(0.2, into="item-vectors"))
-    diversify_within(run.named("bold"), asked(0.3))
+    diversify_within(run.named("bold"), asked(0.3, into="user-vectors"))
     return run
 
 
@@ -64,7 +64,8 @@ def test_each_result_has_its_own_vectors_settings_and_events(run: Run) -> None:
     bold = Run.open(run.path, "bold")
     assert run.config.diversify is not None
     assert bold.config.diversify is not None
-    assert (run.config.diversify.within, bold.config.diversify.within) == (asked(0.2, into="item-vectors"), asked(0.3))
+    sides = asked(0.2, into="item-vectors"), asked(0.3, into="user-vectors")
+    assert (run.config.diversify.within, bold.config.diversify.within) == sides
     assert bold.config.model == run.config.model
     np.testing.assert_array_equal(bold.factors().user, run.factors().user)
     assert run.diversified().change.item is not None

@@ -145,7 +145,7 @@ class Reading:
         folder = self.folder / of
         if of == "whole":
             names = sorted(path.name for path in folder.iterdir() if path.is_file())
-            return [*names, f"results/{NAMED}/result.toml"]
+            return [*names, *(f"results/{NAMED}/{name}" for name in ("result.toml", "factors_explanation.json"))]
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         asked = [path for path in files if "checkpoint" in path.name or path.name == "config.toml"]
         return [path.relative_to(folder).as_posix() for path in asked]
@@ -223,9 +223,11 @@ class Reading:
 
     def _whole(self) -> None:
         self._must("diversify", "RUN", *BUDGET)
+        self._must("steer", "RUN", "--user", "3", "--set", "k1=0.1", "--keep")
         for words in (("evaluate",), ("recommend",), ("recommend", "--live"), ("explain", "--draws", "0")):
             self._must(words[0], "RUN", *words[1:])
-        self._must("diversify", "RUN", *BUDGET, "--name", NAMED)
+        self._must("diversify", "RUN", *BUDGET, "--name", NAMED, "--into", "user-vectors")
+        self._must("erase", "RUN", "--controls", "0", "--draws", "1", "--name", NAMED)
         self._must("report", "RUN", "--draws", "0")
         open_in_studio(self.run)  # makes the stored path
         shutil.copytree(self.run, self.folder / "whole")

@@ -13,6 +13,7 @@ cmb.json               its settings and history, if found by players
 certificate.json       what the change is certified to cost, if a budget was given
 explanation.json       why the lists are as they are
 factors_explanation.json  what erasing factors of changed vectors takes back, with the controls
+steering.json          dials that users set for themselves, for all results
 recommendations.parquet  user_id, item_id, rank, score
 path.GOAL.safetensors  lists along the path towards a goal, from which any budget is answered at once
 report.html            one page about all of it

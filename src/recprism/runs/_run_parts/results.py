@@ -20,7 +20,7 @@ from recprism.runs._run_parts.lists import TRAINED, RunLists
 from recprism.runs._run_parts.result_files import read_result, write_result
 from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config, write_config
 
-STEERING = "steering.json"
+STEERING, DIALS_SET = "steering.json", "dials set"
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
     *("certificate.json", "explanation.json", "factors_explanation.json", "report.html"),
@@ -97,9 +97,18 @@ class RunResults(RunData, RunLists):
         return replace(found, constraints=numbered(self.constraints, found.base), steering=steering)
 
     def steering(self) -> dict[Any, dict[str, float]]:
-        """Return the dials that users set for themselves: user id -> concept -> share of the user's score range."""
-        path = self.folder / STEERING
+        """Return the dials that users set for themselves: user id -> concept -> share of the user's score range.
+
+        Raises:
+            InputError: If there were settings, and their file is gone: other lists would be served without a word.
+        """
+        path, log = self.folder / STEERING, self.folder / "events.jsonl"
         if not path.exists():
+            if log.exists() and DIALS_SET.encode() in log.read_bytes():
+                raise InputError(
+                    f"{path}: is missing, and holds the dials that users set for themselves; put it back, or go on "
+                    'without them by writing {"settings": []} into it'
+                )
             return {}
         with readable(path, "not settings of dials written by recprism", "set the dials again with `recprism steer`"):
             return {user: dict(own) for user, own in json.loads(path.read_text(encoding="utf-8"))["settings"]}
@@ -108,6 +117,7 @@ class RunResults(RunData, RunLists):
         """Write the dials that users set for themselves; what was made with other settings is deleted."""
         facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
         write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))
+        self.event(DIALS_SET, settings=facts["settings"])
         for result in (None, *self.results()):
             of = type(self)(self.path, result, folder=self.folder)
             stale = OF_SETTINGS if of.measured() == TRAINED else (*OF_SETTINGS, "metrics.parquet")

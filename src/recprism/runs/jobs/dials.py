@@ -130,4 +130,3 @@ def steer_run(run: Run, user: Any, settings: Mapping[str, float], *, keep: bool 
 def _keep(run: Run, found: Steered) -> None:
     known = {it: own for it, own in run.steering().items() if str(it) != str(found.user)}
     run.save_steering({**known, **({found.user: dict(found.settings)} if found.settings else {})})
-    run.event("dials set", user=found.user, settings=dict(found.settings))
