@@ -161,8 +161,8 @@ class Dials(Displayed):
             text = f"{text} For {_counted(refused)} no weights meet all constraints."
         if self.rest is None:
             return text
-        held = f"{self.lists_held_with_rest:.1%} of the changed lists come back"
-        return f"{text} {_counted(len(self.rest.users))} also needed a change of the user's vector; with it, {held}."
+        whole = f"{self.lists_held_with_rest:.1%} of the changed lists come back"
+        return f"{text} {_counted(len(self.rest.users))} also needed a change of the user's vector; with it, {whole}."
 
     def proof_sentence(self, user: int) -> str:
         """Say in words why no weights meet all constraints of a user, given by number."""
