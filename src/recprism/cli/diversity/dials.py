@@ -109,7 +109,8 @@ def dials(
         }
         print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
     first = str(run.factors().user_ids[0]) if user is None else user
-    dial = found.dials.names[0]
-    if run.diversified().into == "dials":
+    served = run.diversified()
+    if served.into == "dials" and served.dials is not None:
+        dial = served.dials.names[0]
         setting = f"'{dial}=+0.2'" if "'" not in dial else shlex.quote(f"{dial}=+0.2")
         next_step(f"recprism steer {run.argument} --user {first} --set {setting}")
