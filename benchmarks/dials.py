@@ -1,8 +1,8 @@
 """How fast are named weights found, how many lists do they hold, and what is left of them after rounding?
 
-    python benchmarks/dials.py RUN [RUN ...] [--parts speed holds] [--goals sc ilad_subtopics] [--json]
+    python benchmarks/dials.py RUN [RUN ...] [--parts speed holds rest] [--goals sc ilad_subtopics] [--json]
 
-RUN is a trained run with item categories. The benchmark has two parts, with figures on the validation part:
+RUN is a trained run with item categories. The benchmark has three parts, with figures on the validation part:
 
 - "speed" finds the weights for optimal lists of the first run over its whole catalogue: the plain program, all rows and
   the least-L2 point, and a random world with 300 concepts. HiGHS solves the same rows of a sample. CPU time is given
@@ -10,6 +10,8 @@ RUN is a trained run with item categories. The benchmark has two parts, with fig
 - "holds" compiles optimal lists at trade-offs 0.1 and 0.2 (history weight 0.2, as on the path) and at the largest
   trade-off of the path that loses at most 1 % of NDCG@10. It then serves them: as they are, with weights scaled by 0.9
   and 1.1, and with all vectors rounded to bf16, fp16 and int8 (one scale per vector).
+- "rest" also changes the vectors of users whose list the weights do not return: for ordered lists of categories, and
+  for lists of distant vectors with weights on clusters of the item vectors.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ from recprism.dials._weights import rows_of, solve_block
 from recprism.metrics.registry import canonical
 from recprism.models import Factors
 from recprism.runs import Run, scenario_of
+from recprism.runs.jobs import find_concepts
 
 TRADE_OFFS = (0.1, 0.2)
+PARTS = ("speed", "holds", "rest")
 SAMPLE = 30
 PLAIN: dict[str, Any] = {"margin": 1e-5, "rounding": 0.0, "scales": (1.0, 1.0), "ordered": False}
 ALL_ROWS: dict[str, Any] = {"margin": 1e-5, "rounding": 0.005, "scales": (0.9, 1.1), "ordered": False}
@@ -107,10 +111,30 @@ def holds(name: str, scenario: Scenario, goal: str, trade_off: float, *, budget:
         claims.append(Claim(f"{what}: share of that gain left, {way}", left, bars[way], "higher"))
     points = 100 * (ndcg(dials.given) - ndcg(lists)) / ndcg(dials.base_lists)
     claims.append(Claim(f"{what}: NDCG@10 below the lists, percent of the base", -points, 0.5))
-    in_order = lists_to_dials(base, lists, scenario.subtopics, ordered=True, **options)
-    points = 100 * (ndcg(in_order.given) - ndcg(lists)) / ndcg(dials.base_lists)
-    claims.append(Claim(f"{what}: share of lists held in order", in_order.lists_held, None))
-    claims.append(Claim(f"{what}: NDCG@10 off the lists with ordered=True, percent of the base", abs(points), 0.0))
+    return claims
+
+
+def with_rest(name: str, run: Run, scenario: Scenario, trade_off: float) -> list[Claim]:
+    claims: list[Claim] = []
+    clusters = [find_concepts(run, [f"clusters={n}"], scenario) for n in (20, 100)]
+    for goal, concepts, ordered in (("sc", scenario.concepts, True), *(("ilad", it, False) for it in clusters)):
+        lists, base = lists_of(scenario, goal, trade_off), scenario.factors
+        options: dict[str, Any] = {"base_lists": scenario.base_lists, "exclude": scenario.hidden, "demote": True}
+        dials = lists_to_dials(base, lists, concepts, ordered=ordered, rest=True, **options)
+        assert dials.rest is not None
+        worth, ndcg = mean(scenario, f"{canonical(goal)}@{scenario.k}"), mean(scenario, "ndcg@10")
+        what = f"{name}, {goal} at {trade_off:g}, {len(concepts)} concepts" + (", ordered" if ordered else "")
+        size = np.linalg.norm(dials.rest.change, axis=1) / np.linalg.norm(base.user[dials.rest.users], axis=1)
+        claims += [
+            Claim(f"{what}: share of {dials.changed_users} changed lists held by weights", dials.lists_held, None),
+            Claim(f"{what}: share of the gain by weights", dials.explained_gain(worth), None),
+            Claim(f"{what}: share held with the rest", dials.lists_held_with_rest, 1.0, "higher"),
+            Claim(f"{what}: users with a rest", len(dials.rest.users), None),
+            Claim(f"{what}: mean change, share of the vector", float(size.mean()), None),
+        ]
+        if ordered:
+            claims.append(Claim(f"{what}: NDCG@10 of the lists", ndcg(lists), None))
+            claims.append(Claim(f"{what}: NDCG@10 off the lists", abs(ndcg(dials.served) - ndcg(lists)), 0.0))
     return claims
 
 
@@ -198,7 +222,7 @@ def speed(name: str, scenario: Scenario) -> list[Claim]:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("runs", nargs="+", type=Path)
-    options.add_argument("--parts", nargs="+", default=["speed", "holds"], choices=["speed", "holds"])
+    options.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     options.add_argument("--goals", nargs="+", default=["sc", "ilad_subtopics"])
     given = options.parse_args()
     claims: list[Claim] = []
@@ -207,6 +231,8 @@ def main() -> None:
         scenario, name = scenario_of(run, "validation"), run.config.data.source
         if "speed" in given.parts and number == 0:
             claims += speed(name, scenario)
+        for trade_off in TRADE_OFFS if "rest" in given.parts else ():
+            claims += with_rest(name, run, scenario, trade_off)
         for goal in given.goals if "holds" in given.parts else ():
             budget = within_budget(scenario, goal)
             for trade_off in dict.fromkeys((*TRADE_OFFS, budget)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize
 
 from recprism.data import Concepts, Dataset, Incidence, Subtopics, load_dataset
-from recprism.dials import Dials, lists_to_dials
+from recprism.dials import Dials, lists_to_dials, lists_to_vectors
 from recprism.dials._wanted import score_spread
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
@@ -71,6 +72,80 @@ def rows_of(base: Factors, dials: Dials, exclude: Incidence, row: int, *, best_o
     needed += spread_of(base)[user] * (dials.margin + dials.rounding * distance)
     scales = [scale for scale in SCALES if dials.scales[0] <= scale <= dials.scales[1]]
     return np.vstack([scale * difference for scale in scales]), np.tile(needed, len(scales))
+
+
+def wide_world(n_users: int = 40) -> tuple[Factors, NDArray[np.int64], Concepts, Incidence]:
+    """Vectors of 20 numbers that hold most lists, and three concepts that do not."""
+    generator = np.random.default_rng(5)
+    base = Factors.from_arrays(generator.normal(size=(n_users, 20)), generator.normal(size=(60, 20)))
+    concepts = Concepts.from_array(generator.random((60, 3)) < 0.4, ["a", "b", "c"], "category")
+    exclude = Incidence.coerce(generator.random((n_users, 60)) < 0.2)
+    scores = base.user @ base.item.T + generator.normal(scale=1.5, size=(n_users, 60))
+    lists = np.argsort(np.where(exclude.dense(), np.inf, -scores), axis=1)[:, :5].astype(np.int64)
+    return base, lists, concepts, exclude
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_rest_holds_every_list_that_user_vectors_can_hold(ordered: bool) -> None:
+    base, lists, concepts, exclude = wide_world()
+    options: dict[str, Any] = {"exclude": exclude, "ordered": ordered, "demote": True}
+    alone, found = (lists_to_dials(base, lists, concepts, rest=rest, **options) for rest in (False, True))
+    by_vectors = lists_to_vectors(base, lists, exclude=exclude, order=ordered)
+    possible = (by_vectors.kept == 1) & ((by_vectors.in_order == 1) | (not ordered))
+    assert found.rest is not None
+    same = lists == found.served if ordered else np.sort(lists, 1) == np.sort(found.served, 1)
+    assert (~alone.held & possible).any(), "the world must have lists that only the rest holds"
+    assert (same.all(1) | ~(possible | alone.held)).all()
+    np.testing.assert_array_equal(found.weights, alone.weights)
+    np.testing.assert_array_equal(found.given, alone.given)
+    assert found.explained_swaps == alone.explained_swaps, "the rest is not what names explain"
+    assert set(found.rest.users) <= set(found.users[~alone.held]), "only users whose list the weights do not return"
+    served = found.applied_to(base)
+    assert served.dim == base.dim + len(concepts)
+    np.testing.assert_array_equal(served.rank(lists.shape[1], exclude=exclude)[0], found.served)
+    others = np.setdiff1d(np.arange(base.n_users), found.rest.users)
+    np.testing.assert_array_equal(served.user[others, : base.dim], base.user[others])
+
+
+def test_the_rest_is_the_smallest_change_of_the_users_own_factors() -> None:
+    """SciPy finds no smaller change under the same rows."""
+    base, lists, concepts, exclude = wide_world(12)
+    found = lists_to_dials(base, lists, concepts, exclude=exclude, demote=True, rest=True)
+    assert found.rest is not None
+    assert len(found.rest.users)
+    with_weights = replace(found, rest=None).applied_to(base)
+    margin = 1e-3 * score_spread(with_weights)
+    checked = 0
+    for user, change in zip(found.rest.users, found.rest.change, strict=True):
+        if set(found.served[user]) != set(lists[user]):
+            continue
+        others = np.setdiff1d(np.arange(base.n_items), np.concatenate([lists[user], exclude.row(user)]))
+        above, below = np.repeat(lists[user], len(others)), np.tile(others, lists.shape[1])
+        scores = with_weights.item.astype(np.float64) @ with_weights.user[user].astype(np.float64)
+        rows, needed = (base.item[above] - base.item[below]).astype(np.float64), scores[below] - scores[above]
+        best = minimize(
+            lambda x: x @ x,
+            np.zeros(base.dim),
+            jac=lambda x: 2 * x,
+            constraints={"type": "ineq", "fun": lambda x, a=rows, b=needed, m=margin[user]: a @ x - b - m},
+            method="SLSQP",
+        )
+        if best.success:
+            checked += 1
+            assert np.linalg.norm(change) == pytest.approx(np.linalg.norm(best.x), rel=2e-3)
+    assert checked
+
+
+def test_no_rest_is_needed_where_weights_hold_all_lists() -> None:
+    base, lists, concepts, exclude = world(2, n_users=20, m=8)
+    held = lists_to_dials(base, lists, concepts, exclude=exclude, demote=True).held
+    users = np.flatnonzero(held)
+    found = lists_to_dials(
+        base, lists[users], concepts, users=users, exclude=exclude.take_rows(users), demote=True, rest=True
+    )
+    assert found.rest is not None
+    assert found.to_dict()["rest_users"] == 0
+    np.testing.assert_array_equal(found.served, found.given)
 
 
 def both_ways(rows: Rows) -> Rows:

@@ -226,7 +226,24 @@ explain found --user 1 --draws 99
 explain found --user 99999999999999999999
 explain found --user 1
 explain --lists nowhere.csv
+diversify run --budget 5% --concepts colour
+diversify run --budget 5% --concepts clusters=few
+diversify run --budget 5% --concepts nothing.csv
+diversify run --budget 5% --concepts strange_items.csv
+diversify run --budget 5% --concepts only_ids.csv
+diversify run --budget 5% --concepts no_values.csv
+diversify run --budget 5% --concepts infinite.csv
+diversify run --budget 5% --concepts popularity,popularity
+diversify run --budget 5% --concepts categories --min-support 50
+diversify run --budget 5% --concepts popularity --into user-vectors
+diversify run --budget 5% --rest user-vectors --into item-vectors
+diversify run --budget 5% --rest item-vectors
+diversify plain --budget 5% --goal ilad --into dials
+diversify plain --budget 5% --goal ilad --concepts categories
 dials run
+explain run --concepts popularity
+explain --lists lists.csv --scores a.csv --concepts clusters=3
+explain --lists lists.csv --run run --concepts popularity
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
 erase run
@@ -306,6 +323,10 @@ def folder_of_files(folder: Path) -> None:
         "norank.csv": "user_id,item_id\n1,2\n",
         "lists.csv": "user_id,item_id,rank\n1,2,1\n1,3,2\n",
         "u.txt": "1 2 3\n",
+        "strange_items.csv": "item_id,price\nnothing,1\n",
+        "only_ids.csv": "item_id,title\n1,Film\n",
+        "no_values.csv": "item_id,price\n1,\n2,\n",
+        "infinite.csv": "item_id,price\n1,inf\n2,3\n",
         "negative.csv": "item_id,subtopic,weight\n1,k0,-1\n2,k1,2\n",
         "huge.csv": "user_id,item_id,rating\n1,2,1e300\n1,3,4\n",
     }

@@ -72,7 +72,8 @@ class Result(Displayed):
     @cached_property
     def _live(self) -> Scenario:
         case = self.scenario
-        return Scenario(case.base, case.split.live(), case.subtopics, "test", case.k, constraints=case.constraints)
+        about = (case.base, case.split.live(), case.subtopics)
+        return Scenario(*about, "test", case.k, constraints=case.constraints, concepts=case.own_concepts)
 
     def recommend(self, users: Any, k: int = 10) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return lists for real users: items of all known interactions are left out, and the constraints hold.

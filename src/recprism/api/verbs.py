@@ -66,6 +66,7 @@ def diversify(
     guards: Mapping[str, Share] | None = None,
     into: Into | None = None,
     ordered: bool = False,
+    rest: bool = False,
     constraints: Mapping[str, Any] | None = None,
     confidence: Share = 0.95,
     certify_on: Part | None = None,
@@ -84,6 +85,8 @@ def diversify(
             "item-vectors". By default dials for goals of categories, lifts for goals of exposure, user vectors for
             others, and the rule for candidates with scores.
         ordered: Dials keep the order of the lists, too; it takes more weights, and holds fewer lists.
+        rest: Where weights do not return a list, dials also change the user's vector, as little as possible. With
+            ``ordered``, dials then return the lists of the rule in their order.
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
             result keep them instead of those of ``case``. What cannot be kept is in ``result.found.violations``.
@@ -107,6 +110,7 @@ def diversify(
         {cost: budget, **asked},
         into=into,
         ordered=ordered,
+        rest=rest,
         confidence=confidence,
         certify_on=certify_on,
         on_step=on_step,

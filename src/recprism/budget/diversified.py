@@ -225,18 +225,26 @@ def _lifted(base: Factors, rule: Rule | None) -> Factors:
 def usual_form(scenario: Scenario, goal: str) -> Into:
     """Return what serves lists by default: dials for goals of categories, lifts for exposure, else user vectors.
 
-    Candidates with scores can only be served by the rule.
+    With concepts of its own, a scenario is served by dials. Candidates with scores can only be served by the rule.
     """
     if not isinstance(scenario.base, Factors):
         return "rule"
     names = check_goal(goal).split("+")
-    if scenario.base.metric == COSINE or set(names) & set(WITHOUT_SUBTOPICS):
-        return "user-vectors"
-    return "lifts" if all(is_exposure_goal(name) for name in names) else "dials"
+    if all(is_exposure_goal(name) for name in names):
+        return "user-vectors" if scenario.base.metric == COSINE else "lifts"
+    if scenario.own_concepts is not None:
+        return "dials"
+    return "user-vectors" if scenario.base.metric == COSINE or set(names) & set(WITHOUT_SUBTOPICS) else "dials"
 
 
 def serve(
-    scenario: Scenario, goal: str, trade_off: float, into: Into = "user-vectors", *, ordered: bool = False
+    scenario: Scenario,
+    goal: str,
+    trade_off: float,
+    into: Into = "user-vectors",
+    *,
+    ordered: bool = False,
+    rest: bool = False,
 ) -> Served:
     """Put a path's point into the form that serves its lists.
 
@@ -246,6 +254,7 @@ def serve(
         trade_off: The point of the path.
         into: The form.
         ordered: Dials keep the order of the lists, too. User vectors always do; item vectors cannot.
+        rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
 
     Stability: provisional.
     """
@@ -256,7 +265,7 @@ def serve(
         _lifted(scenario.factors, rule)  # refuses a model that cannot hold lifts
         return Served(rule, into, scenario.base)
     if into in (RULE, "dials"):
-        dials = dials_at(scenario, goal, trade_off, ordered, needed=into == "dials")
+        dials = dials_at(scenario, goal, trade_off, ordered, rest, needed=into == "dials")
         return Served(rule, into, scenario.base, dials)
     base = scenario.factors
     wanted, side = lists_at(scenario, goal, trade_off), SIDES[into]
@@ -265,24 +274,30 @@ def serve(
     return Served(rule, into, base, compiled=compiled)
 
 
-def dials_at(scenario: Scenario, goal: str, trade_off: float, ordered: bool, *, needed: bool) -> Dials | None:
+def dials_at(
+    scenario: Scenario, goal: str, trade_off: float, ordered: bool, rest: bool, *, needed: bool
+) -> Dials | None:
     """Compile a path's point into named weights; None if they are not needed, and there is nothing to name."""
     base = scenario.base
-    possible = isinstance(base, Factors) and base.metric != COSINE and len(scenario.subtopics) > 0
+    possible = isinstance(base, Factors) and base.metric != COSINE and len(scenario.concepts) > 0
     if not possible and not needed:
         return None
-    if not len(scenario.subtopics):
-        raise InputError("dials need categories of the items and there are none; choose --into rule or user-vectors")
+    if not len(scenario.concepts):
+        raise InputError(
+            "dials need categories of the items and there are none; name other concepts, such as --concepts "
+            "clusters=20, or choose --into rule or user-vectors"
+        )
     lifted_base = _lifted(scenario.factors, rule_at(scenario, goal, trade_off))
     return lists_to_dials(
         lifted_base,
         lists_at(scenario, goal, trade_off),
-        scenario.subtopics,
+        scenario.concepts,
         # What is served without weights: the base lists of a scenario may have other candidates, and no lifts.
         base_lists=scenario.rank(lifted_base)[0],
         exclude=scenario.hidden,
         ordered=ordered or ORDERED in check_goal(goal).split("+"),
         demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
+        rest=rest,
     )
 
 
@@ -294,6 +309,7 @@ def served_lists(
     into: Into = "user-vectors",
     depth: int | None = None,
     ordered: bool = False,
+    rest: bool = False,
 ) -> Lists:
     """Return the lists that are served at a path's point, at least ``depth`` long.
 
@@ -302,19 +318,19 @@ def served_lists(
     short = (depth or 0) <= scenario.k
     if into == RULE and short:
         return lists_at(scenario, goal, trade_off)
-    if ordered or not short:
-        return scenario.rank(_served(scenario, goal, trade_off, into, ordered).model, depth)[0]
+    if ordered or rest or not short:
+        return scenario.rank(_served(scenario, goal, trade_off, into, ordered, rest).model, depth)[0]
     known = scenario.known_lists(check_goal(goal), served=into)
     if trade_off not in known:
         known[trade_off] = scenario.rank(serve(scenario, goal, trade_off, into).model)[0]
     return known[trade_off]
 
 
-def _served(scenario: Scenario, goal: str, trade_off: float, into: Into, ordered: bool) -> Served:
+def _served(scenario: Scenario, goal: str, trade_off: float, into: Into, ordered: bool, rest: bool) -> Served:
     """Like :func:`serve`, without dials next to a rule: lists do not need them."""
     if into == RULE:
         return Served(rule_at(scenario, goal, trade_off), into, scenario.base)
-    return serve(scenario, goal, trade_off, into, ordered=ordered)
+    return serve(scenario, goal, trade_off, into, ordered=ordered, rest=rest)
 
 
 @phase("walking the path and certifying", __name__)
@@ -325,6 +341,7 @@ def within_budget(
     *,
     into: Into | None = None,
     ordered: bool = False,
+    rest: bool = False,
     confidence: Share = 0.95,
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
@@ -343,6 +360,7 @@ def within_budget(
         into: What serves the lists. By default dials for goals of categories, lifts for goals of exposure, else user
             vectors.
         ordered: Dials keep the order of the lists, too.
+        rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
         confidence: Of the certificate.
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
@@ -356,8 +374,7 @@ def within_budget(
     """
     goal = check_goal(goal)
     form = usual_form(scenario, goal) if into is None else as_into(into)
-    if ordered and form not in (RULE, "dials"):
-        raise InputError("ordered is for dials: user vectors always keep the order, and other forms cannot")
+    _require_dials(scenario, form, ordered, rest)
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
     budgets = shares(named, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
@@ -370,7 +387,7 @@ def within_budget(
     tested: list[Values] = []
     certificate: Certificate | None = None
     for trade_off in steps:
-        tested.append(_served_values(judge, goal, trade_off, form, names, ordered))
+        tested.append(_served_values(judge, goal, trade_off, form, names, ordered, rest))
         certificate = certify(base, tested, budgets, confidence=confidence, part=part)
         step()
         if certificate.last != len(tested) - 1:
@@ -378,7 +395,7 @@ def within_budget(
     assert certificate is not None
     found = None
     if certificate.last is not None:
-        found = serve(scenario, goal, steps[certificate.last], form, ordered=ordered)
+        found = serve(scenario, goal, steps[certificate.last], form, ordered=ordered, rest=rest)
     step()
     about: dict[str, Any] = {
         "certificate": certificate,
@@ -401,13 +418,28 @@ def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
 
 
 def _served_values(
-    judge: Scenario, goal: str, trade_off: float, into: Into, names: tuple[str, ...], ordered: bool
+    judge: Scenario, goal: str, trade_off: float, into: Into, names: tuple[str, ...], ordered: bool, rest: bool
 ) -> Values:
     """Return the values of the lists that are served at a path's point; known lists are not made again."""
     if judge.constraints:
-        return _values(judge, _served(judge, goal, trade_off, into, ordered).model, names)
+        return _values(judge, _served(judge, goal, trade_off, into, ordered, rest).model, names)
     depth = max(int(name.partition("@")[2]) for name in names)
-    return judge.judge(served_lists(judge, goal, trade_off, into=into, depth=depth, ordered=ordered), names)
+    served = served_lists(judge, goal, trade_off, into=into, depth=depth, ordered=ordered, rest=rest)
+    return judge.judge(served, names)
+
+
+def _require_dials(scenario: Scenario, into: Into, ordered: bool, rest: bool) -> None:
+    """Refuse settings of dials where there are none."""
+    if ordered and into not in (RULE, "dials"):
+        raise InputError("ordered is for dials: user vectors always keep the order, and other forms cannot")
+    if rest and into not in (RULE, "dials"):
+        raise InputError(f"rest is for dials, and {into} serve these lists; choose --into dials, or omit it")
+    if scenario.own_concepts is None:
+        return
+    if into not in (RULE, "dials"):
+        raise InputError(f"concepts are for dials, and {into} serve these lists; choose --into dials, or omit them")
+    if scenario.factors.metric == COSINE:
+        raise InputError("concepts are for dials, which change inner products, and this model ranks by cosine")
 
 
 def _costs(judge: Scenario, base: Values) -> dict[str, float]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism.data._checks import random_generator
-from recprism.data.concepts import shuffled_within
+from recprism.data.concepts import Concepts, shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -76,6 +76,7 @@ class Scenario(Displayed):
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. All lists of the scenario keep them, those of the model as it is, too.
             Items are row numbers, categories are names.
+        concepts: The named columns of the items that dials have weights for; the categories by default.
 
     Raises:
         InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other.
@@ -93,10 +94,15 @@ class Scenario(Displayed):
         *,
         store: PathStore | None = None,
         constraints: Constraints | None = None,
+        concepts: Concepts | None = None,
     ) -> None:
         _require_same_rows(model, split)
+        if concepts is not None and concepts.n_items != model.n_items:
+            raise InputError(
+                f"concepts of {concepts.n_items} items for a model of {model.n_items}; pass the same items"
+            )
         self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
-        self.constraints = _given(constraints)
+        self.constraints, self.own_concepts = _given(constraints), concepts
         self.seen = split.seen_before(part)
         self._store = store
         self._computed: dict[Any, Any] = {}
@@ -115,9 +121,14 @@ class Scenario(Displayed):
         """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
         return self._with(self.part, constraints) if constraints or self.constraints else self
 
+    def with_concepts(self, concepts: Concepts | None) -> Scenario:
+        """Return the same model about to serve lists whose dials name other concepts; None for the categories."""
+        other = (self.base, self.split, self.subtopics, self.part, self.k)
+        return Scenario(*other, store=self._store, constraints=self.constraints, concepts=concepts)
+
     def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
         other = (self.base, self.split, self.subtopics, part, self.k)
-        return Scenario(*other, store=self._store, constraints=constraints)
+        return Scenario(*other, store=self._store, constraints=constraints, concepts=self.own_concepts)
 
     def shuffled(self, seed: int = 0) -> Scenario | None:
         """Return the scenario with the categories of items shuffled among items of similar popularity.
@@ -160,8 +171,10 @@ class Scenario(Displayed):
                 scenario.keep_lists(goal, served=served)
 
     def _kind(self, served: str) -> str:
-        """Return what the store calls these lists; other constraints make other lists."""
+        """Return what the store calls these lists; other constraints and other concepts make other lists."""
         kind = self.part if served == FORMS[0] else f"{self.part}-{served}"
+        if served == "dials" and self.own_concepts is not None:
+            kind = f"{kind}-{self.own_concepts.digest()}"
         if not self.constraints:
             return kind
         plain = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in self.constraints.items()}
@@ -358,6 +371,11 @@ class Scenario(Displayed):
         return self.base.item if isinstance(self.base, Factors) else None
 
     @cached_property
+    def concepts(self) -> Concepts:
+        """The named columns of the items that dials have weights for."""
+        return Concepts.from_subtopics(self.subtopics) if self.own_concepts is None else self.own_concepts
+
+    @cached_property
     def features(self) -> Features:
         """What re-rankers may look at."""
         if not len(self.subtopics):
@@ -410,6 +428,7 @@ class Scenario(Displayed):
             "items": self.base.n_items,
             **({"factors": self.base.dim} if isinstance(self.base, Factors) else {}),
             "categories": len(self.subtopics),
+            **({} if self.own_concepts is None else {"concepts": len(self.own_concepts)}),
             "k": self.k,
             "judged_on": self.part,
             "labels": len(self.split.part(self.part)),

@@ -15,7 +15,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.errors import InputError
 
-DIVERSITY = ("subtopic_coverage", "ilad_subtopics")
+OF_SUBTOPICS, OF_VECTORS = ("subtopic_coverage", "ilad_subtopics"), ("ilad",)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +76,7 @@ def steer(scenario: Scenario, found: Diversified, user: Any, settings: Mapping[s
     others = {known: it for known, it in found.steering.items() if str(known) != str(ids[0])}
     after = replace(found, steering={**others, ids[0]: now})
     lists = [scenario.rank(it.factors, users=row)[0][0] for it in (found, after)]
-    names = tuple(f"{name}@{scenario.k}" for name in DIVERSITY)
+    names = tuple(f"{name}@{scenario.k}" for name in (OF_SUBTOPICS if len(scenario.subtopics) else OF_VECTORS))
     judged = [_of_user(scenario, names, int(row[0]), it) for it in lists]
     values = {name: (judged[0][name], judged[1][name]) for name in names}
     plain = ids[:1].tolist()[0]

@@ -157,6 +157,22 @@ HeldOutTable = Annotated[
     Path | None,
     typer.Option("--held-out", help="For a file of lists: user_id,item_id taken later.", show_default=False),
 ]
+ConceptWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--concepts",
+        metavar="WORDS",
+        help="What dials have weights for, with commas between or repeated: categories, popularity, clusters=20 (of "
+        "the item vectors), a column of the run's items such as year, or a file with item_id and such columns.",
+        show_default="categories",
+    ),
+]
+MinSupport = Annotated[
+    int | None,
+    typer.Option(
+        help="How many candidate items a concept must tell from the others.", min=1, show_default="2 with --concepts"
+    ),
+]
 
 SplitMethod = Annotated[str, typer.Option(help="random (8:1:1), paper (80/20), leave-last or temporal.")]
 Preset = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class Concepts:
             values: n_items numbers, texts, or lists of texts; None where an item has no value.
 
         Raises:
-            InputError: The column has no values, or mixes numbers with text.
+            InputError: The column has no values, holds infinity, or mixes numbers with text.
         """
         given = values.to_list() if hasattr(values, "to_list") else list(values)
         given = [None if isinstance(value, float) and math.isnan(value) else value for value in given]
@@ -89,6 +90,8 @@ class Concepts:
         numeric = [isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in known]
         if all(numeric):
             numbers = np.array([np.nan if value is None else value for value in given], np.float64)
+            if np.isinf(numbers).any():
+                raise InputError(f"column {name!r} holds infinity; replace it by a number, or leave it empty")
             return _both_ways(name, numbers, "numeric")
         if any(numeric):
             raise InputError(f"column {name!r} mixes numbers with text; convert it to one of them")
@@ -154,6 +157,21 @@ class Concepts:
             tuple(kind for part in parts for kind in part.kinds),
         )
 
+    def of_columns(self, columns: Sequence[int]) -> Concepts:
+        """Return some columns, given by number."""
+        kept = np.asarray(columns, np.int64)
+        return Concepts(tuple(self.names[j] for j in kept), self.values[:, kept], tuple(self.kinds[j] for j in kept))
+
+    def of_items(self, items: ArrayLike) -> Concepts:
+        """Return the rows of items, given by number; -1 is an item that is not known.
+
+        An unknown item has no category and no cluster, and the mean of every number.
+        """
+        rows = np.asarray(items, np.int64)
+        ranged = np.array([kind in RANGED for kind in self.kinds], bool)
+        unknown = np.where(ranged, self.values.mean(0), 0).astype(np.float32)
+        return Concepts(self.names, np.where(rows[:, None] >= 0, self.values[rows], unknown), self.kinds)
+
     def supported(self, candidates: ArrayLike, min_support: int = 2) -> Concepts:
         """Drop columns that too few of the candidate items have.
 
@@ -164,8 +182,13 @@ class Concepts:
         items = np.unique(np.asarray(candidates))
         values = self.values[items[items >= 0]]
         support = np.array([len(column) - np.unique(column, return_counts=True)[1].max() for column in values.T])
-        keep = np.flatnonzero(support >= min_support) if len(values) else np.arange(0)
-        return Concepts(tuple(self.names[j] for j in keep), self.values[:, keep], tuple(self.kinds[j] for j in keep))
+        return self.of_columns(np.flatnonzero(support >= min_support).tolist() if len(values) else [])
+
+    def digest(self) -> str:
+        """Return twelve letters of a hash of names and values."""
+        words = hashlib.sha256("\n".join(self.names).encode())
+        words.update(np.ascontiguousarray(self.values).tobytes())
+        return words.hexdigest()[:12]
 
     def newly_covered(self, lists: ArrayLike, base_lists: ArrayLike) -> NDArray[np.bool_]:
         """Tell which concepts each list covers and its base list does not.

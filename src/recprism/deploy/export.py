@@ -125,8 +125,8 @@ def vectors_at(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
         raise InputError(f"{run.path}: its lists keep items of an older run; --alpha is 0 or 1 here")
     asked, form = budget_of(run), as_into("dials" if found.into == RULE else found.into)
     scenario = scenario_of(run, live=part == "live")
-    ordered = asked is not None and asked.ordered
-    return found.served_by(serve(scenario, found.goal, alpha * found.trade_off, form, ordered=ordered)).factors
+    how = {} if asked is None else {"ordered": asked.ordered, "rest": asked.rest}
+    return found.served_by(serve(scenario, found.goal, alpha * found.trade_off, form, **how)).factors
 
 
 def export_run(

@@ -126,7 +126,8 @@ def _solved(run: Run, asked: BudgetConfig, found: Diversified) -> Diversified:
         lists = scenario_of(run).rank(found.factors)[0]
         scenario = StickyScenario(scenario, np.where(_is_in(scenario.seen, lists), -1, lists), stickiness)
     form = as_into(certified["into"])
-    return found.served_by(serve(scenario, asked.goal, certified["trade_off"], form, ordered=asked.ordered))
+    how = {"ordered": asked.ordered, "rest": asked.rest}
+    return found.served_by(serve(scenario, asked.goal, certified["trade_off"], form, **how))
 
 
 def recommend_live(

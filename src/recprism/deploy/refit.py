@@ -166,7 +166,8 @@ class StickyScenario(Scenario):
     """
 
     def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
-        super().__init__(of.factors, of.split, of.subtopics, of.part, of.k, constraints=of.constraints)
+        about = (of.factors, of.split, of.subtopics, of.part, of.k)
+        super().__init__(*about, constraints=of.constraints, concepts=of.own_concepts)
         self._of, self._held, self._stickiness = of, held, stickiness
 
     @cached_property
@@ -195,7 +196,8 @@ class _StickyOnNewLabels(StickyScenario):
     def __init__(self, of: Scenario, previous: PreviousDeployment, stickiness: float) -> None:
         fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
         split = replace(of.split, **fresh)
-        judged = Scenario(of.factors, split, of.subtopics, of.part, of.k, constraints=of.constraints)
+        about = (of.factors, split, of.subtopics, of.part, of.k)
+        judged = Scenario(*about, constraints=of.constraints, concepts=of.own_concepts)
         super().__init__(judged, previous.lists(of), stickiness)
         self._whole, self._previous = of, previous
 
@@ -229,6 +231,7 @@ def refit(
     trade_off: float,
     into: Into | None = None,
     ordered: bool = False,
+    rest: bool = False,
     confidence: float = 0.95,
     max_churn: Share | None = None,
     certify_on: Part | None = None,
@@ -247,6 +250,7 @@ def refit(
         into: What serves the lists; by default user vectors with ``max_churn``, else as in
             :func:`recprism.budget.within_budget`.
         ordered: Dials keep the order of the lists, too.
+        rest: Dials also change the vectors of users whose list weights do not return.
         confidence: Confidence of the certificate.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -261,17 +265,18 @@ def refit(
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
     # A user's own vector holds nearly any list, also one that keeps items of another model.
-    usual: Into = usual_form(scenario, goal) if most is None else "user-vectors"
+    named = rest or scenario.own_concepts is not None
+    usual: Into = usual_form(scenario, goal) if most is None or named else "user-vectors"
     form = usual if into is None else into
     if most is not None and form == RULE:
         raise InputError("a rule keeps no items of old lists, so --max-churn needs vectors; drop --max-churn")
     aligned = align(scenario.factors, previous.base)
     about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
-    now = Scenario(aligned.factors, *about, constraints=scenario.constraints)
+    now = Scenario(aligned.factors, *about, constraints=scenario.constraints, concepts=scenario.own_concepts)
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, form, ordered), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, form, ordered, rest), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, previous, by) < MOSTLY:
@@ -288,6 +293,7 @@ def refit(
         budgets,
         into=form,
         ordered=ordered,
+        rest=rest,
         confidence=confidence,
         trade_offs=steps,
         certify_on=by,
@@ -316,6 +322,7 @@ class _ChurnTrial:
     steps: Sequence[float]
     into: Into
     ordered: bool
+    rest: bool
 
     def wanted(self, stickiness: float) -> float:
         """Return the churn of the wanted lists of the last step, as a fast estimate."""
@@ -325,7 +332,8 @@ class _ChurnTrial:
     def served(self, stickiness: float) -> float:
         """Return the largest churn of all steps, of the lists that the vectors serve."""
         sticky = StickyScenario(self.now, self.held, stickiness)
-        made = (served_lists(sticky, self.goal, step, into=self.into, ordered=self.ordered) for step in self.steps)
+        how: dict[str, Any] = {"into": self.into, "ordered": self.ordered, "rest": self.rest}
+        made = (served_lists(sticky, self.goal, step, **how) for step in self.steps)
         return max(churn(self.held, lists) for lists in made)
 
 

@@ -12,6 +12,7 @@ from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.errors import InputError
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
+from recprism.runs.jobs.concepts import carried_concepts
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -60,14 +61,16 @@ def refit_run(
     previous = PreviousDeployment(
         before.factors, old.served_model(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
     )
+    scenario = scenario_of(run, constraints=asked.constraints)
     found = refit(
-        scenario_of(run, constraints=asked.constraints),
+        scenario.with_concepts(carried_concepts(old, run, wanted, scenario)),
         previous,
         asked.goal,
         asked.budgets,
         trade_off=certified["trade_off"],
         into=asked.into,
         ordered=asked.ordered and max_churn is None,
+        rest=asked.rest,
         confidence=asked.confidence,
         max_churn=max_churn,
         certify_on=asked.certify_on,
@@ -75,13 +78,13 @@ def refit_run(
     )
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
     if found.kept.dials is not None:
-        _carry_settings(old, run)
+        _carry_settings(old, run, set(found.kept.dials.names))
     return found
 
 
-def _carry_settings(old: Run, run: Run) -> None:
-    """Keep the dials that users set for themselves, as far as the new run knows the user and the category."""
-    users, names = {str(it): it for it in run.factors().user_ids.tolist()}, set(run.subtopics().names)
+def _carry_settings(old: Run, run: Run, names: set[str]) -> None:
+    """Keep the dials that users set for themselves, as far as the new run knows the user and the dial."""
+    users = {str(it): it for it in run.factors().user_ids.tolist()}
     settings = {
         users[str(user)]: {name: it for name, it in own.items() if name in names}
         for user, own in old.steering().items()

@@ -6,6 +6,7 @@ from recprism.dials.named import Dials as Dials
 from recprism.dials.named import lists_to_dials as lists_to_dials
 from recprism.dials.query_adapter import QueryAdapter as QueryAdapter
 from recprism.dials.query_adapter import QueryAdapterSettings as QueryAdapterSettings
+from recprism.dials.rest import Rest as Rest
 from recprism.dials.result import CompiledVectors as CompiledVectors
 from recprism.dials.result import Pairs as Pairs
 from recprism.dials.result import Pulls as Pulls

@@ -15,6 +15,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.dials._wanted import Wanted, as_lists
 from recprism.dials._weights import rows_of, solve, solve_with_demotion
+from recprism.dials.rest import Rest, find_rest
 from recprism.dials.result import Pairs, agreement, ranked
 from recprism.errors import InputError
 from recprism.models import COSINE, Factors
@@ -47,6 +48,7 @@ class Dials(Displayed):
         scales: Smallest and largest factor of the weights at which the lists had to hold.
         margin: How far a wanted item must score above other items, as a share of the spread of the user's scores.
         rounding: The same for each unit of L1 distance between the concepts of two items.
+        rest: The change of the vectors of users whose list no weights return; None if it was not asked for.
 
     Stability: provisional.
     """
@@ -66,6 +68,7 @@ class Dials(Displayed):
     scales: tuple[float, float]
     margin: float
     rounding: float
+    rest: Rest | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,8 +81,13 @@ class Dials(Displayed):
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """Whether ranking returns the list, as a set or, if ``ordered``, in its order, (n_rows,)."""
+        """Whether the weights alone return the list, as a set or, if ``ordered``, in its order, (n_rows,)."""
         return self._same_as(self.given)
+
+    @property
+    def served(self) -> NDArray[np.int64]:
+        """What ranking returns, with the rest if there is one, (n_rows, k)."""
+        return self.given if self.rest is None else self.rest.served
 
     def _same_as(self, other: NDArray[np.int64]) -> NDArray[np.bool_]:
         kept, in_order = agreement(self.lists, other)
@@ -92,8 +100,13 @@ class Dials(Displayed):
 
     @property
     def lists_held(self) -> float:
-        """The share of changed lists that ranking returns; 1 if no list changed."""
+        """The share of changed lists that the weights alone return; 1 if no list changed."""
         return float(self.held[self.changed].mean()) if self.changed_users else 1.0
+
+    @property
+    def lists_held_with_rest(self) -> float:
+        """The share of changed lists that ranking returns, with the rest if there is one; 1 if no list changed."""
+        return float(self._same_as(self.served)[self.changed].mean()) if self.changed_users else 1.0
 
     @property
     def explained_swaps(self) -> float:
@@ -125,10 +138,11 @@ class Dials(Displayed):
                 f"weights for {len(self.weights)} users and {self.concepts.n_items} items; the recommender has "
                 f"{base.n_users} and {base.n_items}"
             )
+        whole = base if self.rest is None else self.rest.applied_to(base)
         return replace(
-            base,
-            user=np.hstack([base.user, self.weights.astype(np.float32)]),
-            item=np.hstack([base.item, self.concepts.values]),
+            whole,
+            user=np.hstack([whole.user, self.weights.astype(np.float32)]),
+            item=np.hstack([whole.item, self.concepts.values]),
         )
 
     def sentence(self) -> str:
@@ -143,9 +157,12 @@ class Dials(Displayed):
             f"{counted} changed lists come back{order} from {self.dials_per_changed_user:.1f} named weights per user."
         )
         refused = int((~self.feasible).sum())
-        if not refused:
+        if refused:
+            text = f"{text} For {_counted(refused)} no weights meet all constraints."
+        if self.rest is None:
             return text
-        return f"{text} For {refused} {'user' if refused == 1 else 'users'} no weights meet all constraints."
+        whole = f"{self.lists_held_with_rest:.1%} of the changed lists come back"
+        return f"{text} {_counted(len(self.rest.users))} also needed a change of the user's vector; with it, {whole}."
 
     def proof_sentence(self, user: int) -> str:
         """Say in words why no weights meet all constraints of a user, given by number."""
@@ -173,6 +190,8 @@ class Dials(Displayed):
             "dials_per_changed_user": self.dials_per_changed_user,
             "same_concept_pairs": self.same_concept_pairs,
             "infeasible_users": int((~self.feasible).sum()),
+            "rest_users": 0 if self.rest is None else len(self.rest.users),
+            "lists_held_with_rest": self.lists_held_with_rest,
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -203,6 +222,7 @@ def lists_to_dials(
     users: ArrayLike | None = None,
     ordered: bool = False,
     demote: bool = False,
+    rest: bool = False,
     margin: float = 1e-5,
     rounding: float = 0.005,
     scales: tuple[float, float] = (0.9, 1.1),
@@ -225,6 +245,7 @@ def lists_to_dials(
         users: The user of each list, (n_rows,), all distinct; by default row u belongs to user u.
         ordered: Also keep the order of each list.
         demote: Allow weights below 0, at a cost of 2, for users whose list no weights of at least 0 hold.
+        rest: Where the weights do not return a list, also find the smallest change of the user's vector that does.
         margin: How far a wanted item must score above other items. The unit is the standard deviation of the user's
             base scores over the catalogue.
         rounding: The same, for each unit of L1 distance between the concepts of two items, so that rounded vectors
@@ -273,7 +294,10 @@ def lists_to_dials(
         margin,
         rounding,
     )
-    return replace(of_user, given=ranked(of_user.applied_to(base), wanted))
+    with_weights = of_user.applied_to(base)
+    given = ranked(with_weights, wanted)
+    left = find_rest(base, with_weights, wanted, given, ordered) if rest else None
+    return replace(of_user, given=given, rest=left)
 
 
 def _check(base: Factors, concepts: Concepts, rounding: float, scales: tuple[float, float]) -> None:
@@ -305,6 +329,10 @@ def _per_user(values: NDArray[Any], users: NDArray[np.int64], n_users: int) -> N
 def _among(lists: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (lists[:, :, None] == others[:, None, :]).any(2)
     return found
+
+
+def _counted(users: int) -> str:
+    return f"{users} {'user' if users == 1 else 'users'}"
 
 
 def _listed(items: NDArray[np.int64]) -> str:

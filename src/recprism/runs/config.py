@@ -127,6 +127,12 @@ class BudgetConfig(_Strict):
     """What serves the lists. Unset, dials for goals of categories, lifts for goals of exposure, else user vectors."""
     ordered: bool = False
     """Whether dials keep the order of the lists, too."""
+    rest: bool = False
+    """Whether dials also change the vectors of users whose list weights do not return."""
+    concepts: list[str] = Field(default_factory=list)
+    """What dials have weights for: categories, popularity, clusters=N, columns of items, files. Unset, categories."""
+    min_support: int = Field(default=2, ge=1)
+    """The fewest candidate items that a concept must tell from the others; without ``concepts`` it is not used."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     certify_on: Literal["test", "validation"] | None = None
     """The part whose labels certify; by default validation, if the split has such labels."""

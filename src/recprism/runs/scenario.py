@@ -18,7 +18,8 @@ def scenario_of(
     Args:
         run: A trained run.
         part: The part that judges.
-        constraints: What the lists must keep; by default the constraints of the run's result.
+        constraints: What the lists must keep, for a new result; by default the constraints and the concepts are those
+            of the run's result.
         live: All known interactions count as seen, those of ``part`` too; lists of paths are then not stored.
 
     Stability: provisional.
@@ -31,4 +32,5 @@ def scenario_of(
         part,
         store=None if live else RunPaths(run),
         constraints=numbered(run.constraints if constraints is None else constraints, factors),
+        concepts=run.concepts() if constraints is None else None,
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Part, ResultName
+from recprism.cli._options import AsJson, ConceptWords, DiversifiedRun, MinSupport, Part, ResultName
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli._values import concepts_config, with_rest
 from recprism.data.shares import percent
 
 SHOWN = 20
@@ -20,6 +22,15 @@ def dials(
     ordered: Annotated[
         bool, typer.Option("--ordered", help="Solve again so that the order of the lists is kept, too.")
     ] = False,
+    rest: Annotated[
+        str | None,
+        typer.Option(
+            help="Solve again; user-vectors also changes the vector of users whose list weights do not return.",
+            show_default=False,
+        ),
+    ] = None,
+    concepts: ConceptWords = None,
+    min_support: MinSupport = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.", show_default=False),
@@ -31,13 +42,15 @@ def dials(
     """Show the dials: a few named weights per user that make an inner product return the lists.
 
     score = user . item + weights . categories. The command prints how many lists come back from the weights alone, and
-    how much of the gain. Weights are shares of the user's score range.
+    how much of the gain. Weights are shares of the user's score range. With --ordered, --rest or --concepts, dials are
+    solved again for this report, and the run stays as it is.
 
     Examples:
 
     - `recprism dials runs/x`
     - `recprism dials runs/x --user 17`
     - `recprism dials runs/x -o dials.csv`
+    - `recprism dials runs/x --concepts clusters=20`
     """
     from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.dials import UNIT, dials_of
@@ -46,7 +59,13 @@ def dials(
 
     require_table_name(output)
     run = Run.open(run_directory, name)
-    found = dials_of(run, part=part_named(part), ordered=ordered or None)
+    found = dials_of(
+        run,
+        part=part_named(part),
+        ordered=ordered or None,
+        rest=with_rest(rest) or None,
+        **concepts_config(concepts, min_support),
+    )
     frame = found.dials.to_frame()
     if user is not None:
         own = rows_of(run.factors(), [user])  # refuses an unknown user
@@ -80,11 +99,18 @@ def dials(
             "lists_held": "changed lists that the weights return",
             "explained_swaps": "new items that the weights bring in",
             "explained_gain": f"gain of {found.objective} that the weights reach",
-            "ndcg_change": "change of ndcg@10 with the weights",
+            **(
+                {}
+                if found.dials.rest is None
+                else {"lists_held_with_rest": "changed lists that come back with the rest"}
+            ),
+            "ndcg_change": f"change of ndcg@10 with the weights{'' if found.dials.rest is None else ' and the rest'}",
             "wanted_ndcg_change": "change of ndcg@10 with the lists of the rule",
         }
         print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
     first = str(run.factors().user_ids[0]) if user is None else user
-    dial = found.dials.names[0]
-    if run.diversified().into == "dials":
-        next_step(f"recprism steer {run.argument} --user {first} --set '{dial}=+0.2'")
+    served = run.diversified()
+    if served.into == "dials" and served.dials is not None:
+        dial = served.dials.names[0]
+        setting = f"'{dial}=+0.2'" if "'" not in dial else shlex.quote(f"{dial}=+0.2")
+        next_step(f"recprism steer {run.argument} --user {first} --set {setting}")

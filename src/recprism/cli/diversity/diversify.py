@@ -9,9 +9,11 @@ import typer
 from recprism.cli._changed import print_diversified, result_to_make
 from recprism.cli._options import (
     AsJson,
+    ConceptWords,
     Confidence,
     Guards,
     Metrics,
+    MinSupport,
     Mlflow,
     NewName,
     OverwriteResult,
@@ -21,7 +23,15 @@ from recprism.cli._options import (
     share_option,
 )
 from recprism.cli._output import progress_of_steps, say
-from recprism.cli._values import comma_words, limits, mlflow_sink, numbered_values, shares_by_name
+from recprism.cli._values import (
+    comma_words,
+    concepts_config,
+    limits,
+    mlflow_sink,
+    numbered_values,
+    shares_by_name,
+    with_rest,
+)
 from recprism.errors import InputError
 
 CONSTRAINTS = "Constraints on every list"
@@ -49,8 +59,23 @@ def diversify(
         ),
     ] = None,
     ordered: Annotated[
-        bool, typer.Option("--ordered", help="Dials keep the order of the lists, too; fewer lists are held.")
+        bool,
+        typer.Option(
+            "--ordered",
+            help="Dials keep the order of the lists, too; weights alone then hold fewer lists. "
+            "With --rest user-vectors the lists are those of the rule, in order.",
+        ),
     ] = False,
+    rest: Annotated[
+        str | None,
+        typer.Option(
+            help="Where weights do not return a list: user-vectors also changes the vector of that user, as little "
+            "as possible.",
+            show_default="the list differs",
+        ),
+    ] = None,
+    concepts: ConceptWords = None,
+    min_support: MinSupport = None,
     confidence: Confidence = 0.95,
     certify_on: Annotated[str | None, certify_option()] = None,
     ban: Annotated[
@@ -134,6 +159,8 @@ def diversify(
     - `recprism diversify runs/x --budget 1% --goal ilad --guard recall@20=2%`
     - `recprism diversify runs/x --budget 5% --max-share Drama=40% --ban 318`
     - `recprism diversify runs/x --budget 2% --name cautious`
+    - `recprism diversify runs/x --budget 2% --goal ilad --concepts clusters=20,popularity`
+    - `recprism diversify runs/x --budget 2% --into dials --ordered --rest user-vectors`
     """
     from recprism.budget.diversified import as_into
     from recprism.budget.path import check_goal
@@ -154,6 +181,8 @@ def diversify(
         budgets=limits(budget, "--budget", guard, "--guard", tested=True),
         into=None if into is None else as_into(into),
         ordered=ordered,
+        rest=with_rest(rest),
+        **concepts_config(concepts, min_support),
         confidence=confidence,
         certify_on=None if certify_on is None else part_named(certify_on),
         constraints=ConstraintsConfig(

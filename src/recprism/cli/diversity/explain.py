@@ -32,7 +32,7 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
-from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, finite_number
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, comma_words, finite_number
 from recprism.data.shares import percent
 from recprism.errors import InputError
 
@@ -125,6 +125,16 @@ def explain(
     subtopic_separator: SubtopicSeparator = None,
     subtopic_level: SubtopicLevel = None,
     columns: ColumnMap = None,
+    concepts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORDS",
+            help="With --run: what the model knows about items, with commas between: categories, clusters=20, a column "
+            "of text of the run's items, or a file.",
+            show_default="categories",
+            rich_help_panel=LISTS,
+        ),
+    ] = None,
     draws: Draws = 199,
     part: Part = "test",
     seed: Seed = 0,
@@ -152,8 +162,10 @@ def explain(
     if lists is not None:
         categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
         files = (items, subtopics, train, categories)
-        _explain_lists(run, lists, base, scores, files, columns, part, draws, seed, as_json)
+        _explain_lists(run, lists, base, scores, files, columns, concepts, part, draws, seed, as_json)
         return
+    if concepts:
+        raise InputError("--concepts is for --lists; the concepts of a run are set by `recprism diversify --concepts`")
     if run_directory is None:
         raise InputError("name a run, or lists with --lists FILE")
     from recprism.runs.run import Run
@@ -348,6 +360,7 @@ def _explain_lists(
     scores: Path | None,
     files: tuple[Any, ...],
     columns: list[str] | None,
+    concepts: list[str] | None,
     part: str,
     draws: int,
     seed: int,
@@ -360,13 +373,15 @@ def _explain_lists(
 
     if (run_directory is None) == (scores is None):
         raise InputError("--lists needs a run with --run RUN, or scores with --scores FILE; give one of the two")
+    if concepts and run_directory is None:
+        raise InputError("--concepts needs a run with --run RUN; with --scores, name categories with --items")
     mapped = column_map(columns, (*LIST_COLUMNS, "score"))
     with progress_of_steps() as on_step:
         if run_directory is not None:
             run = Run.open(run_directory)
-            found = explain_lists_of_run(
-                lists, base, run, part=part_named(part), columns=mapped, draws=draws, seed=seed, on_step=on_step
-            )
+            words = comma_words(concepts or [], "--concepts")
+            about: dict[str, Any] = {"columns": mapped, "concepts": words, "draws": draws, "seed": seed}
+            found = explain_lists_of_run(lists, base, run, part=part_named(part), on_step=on_step, **about)
         else:
             items, subtopics, train, categories = files
             side = SideFiles(None, train, subtopics, items, categories, columns=mapped)

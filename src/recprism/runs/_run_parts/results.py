@@ -11,6 +11,7 @@ from typing import Any
 from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Ranker
 from recprism.data._files import readable, require_rights, write_text
+from recprism.data.concepts import Concepts
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs._run_parts.constraints import numbered
@@ -129,6 +130,14 @@ class RunResults(RunData, RunLists):
         """What all lists of the result keep; nothing without a budget."""
         asked = self.config.diversify
         return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
+
+    def concepts(self) -> Concepts | None:
+        """Return the concepts that the dials of the result have weights for; None if they are the categories."""
+        asked = self.config.diversify
+        if asked is None or asked.within is None or not asked.within.concepts:
+            return None
+        dials = self.diversified().dials
+        return None if dials is None else dials.concepts
 
     def served_model(self, *, base: bool = False) -> Ranker:
         """Return what makes the lists of the run; with ``base``, the trained model."""

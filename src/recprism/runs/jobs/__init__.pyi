@@ -1,3 +1,4 @@
+from recprism.runs.jobs.concepts import find_concepts as find_concepts
 from recprism.runs.jobs.dials import DialsReport as DialsReport
 from recprism.runs.jobs.dials import dials_of as dials_of
 from recprism.runs.jobs.dials import steer_run as steer_run

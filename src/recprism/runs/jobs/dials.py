@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from recprism.data.split import Part
 from recprism.dials import Dials, lists_to_dials
 from recprism.errors import InputError
 from recprism.runs._lock import writing
+from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
@@ -32,7 +33,8 @@ class DialsReport(Displayed):
         dials: The weights. If other vectors serve the run, they were compiled from its lists for this report.
         objective: The metric of the goal.
         explained_gain: Share of the goal's gain that the lists of the dials reach; NaN without a gain.
-        ndcg_change: Relative change of NDCG@10 from the base lists to those of the dials; None without labels.
+        ndcg_change: Relative change of NDCG@10 from the base lists to those of the dials, with the rest if there is
+            one; None without labels.
         wanted_ndcg_change: The same for the lists that the dials were made for.
 
     Stability: provisional.
@@ -58,27 +60,43 @@ class DialsReport(Displayed):
 
 
 @phase("reading the dials", __name__)
-def dials_of(run: Run, *, part: Part = "test", ordered: bool | None = None) -> DialsReport:
-    """Measure the dials of a run.
+def dials_of(
+    run: Run,
+    *,
+    part: Part = "test",
+    ordered: bool | None = None,
+    rest: bool | None = None,
+    concepts: Sequence[str] = (),
+    min_support: int = 2,
+) -> DialsReport:
+    """Measure the dials of a run. Dials that differ from those of the run are solved again, for this report.
 
     Args:
         run: A diversified run.
         part: The part that judges.
-        ordered: Whether the order of the lists is kept, too; by default as in the run. Dials that differ are solved
-            again.
+        ordered: Whether the order of the lists is kept, too; by default as in the run.
+        rest: Whether the vectors of users change whose list weights do not return; by default as in the run.
+        concepts: What the dials have weights for, as in :func:`recprism.runs.jobs.concepts.find_concepts`; by default
+            as in the run.
+        min_support: How many candidate items one of ``concepts`` must tell from the others.
 
     Raises:
-        InputError: If the run has no result, or its items have no categories.
+        InputError: If the run has no result, or its items have no concepts.
 
     Stability: provisional.
     """
     found, scenario = run.diversified(), scenario_of(run, part)
+    if concepts:
+        scenario = scenario.with_concepts(find_concepts(run, concepts, scenario, min_support))
     dials = found.dials
-    if dials is None or part != "test" or ordered not in (None, dials.ordered):
-        dials = _solved(found, scenario, bool(ordered))
+    same = dials is not None and ordered in (None, dials.ordered) and rest in (None, dials.rest is not None)
+    if dials is None or part != "test" or concepts or not same:
+        how = (dials is not None and dials.ordered, dials is not None and dials.rest is not None)
+        asked = [stored if it is None else it for it, stored in zip((ordered, rest), how, strict=True)]
+        dials = _solved(found, scenario, *asked)
     labelled = len(scenario.split.part(part)) > 0
     names = (COST,) if labelled else ()
-    lists = (dials.base_lists, dials.lists, dials.given)
+    lists = (dials.base_lists, dials.lists, dials.served)
     base, wanted_values, given = (scenario.judge(it, names) if labelled else {} for it in lists)
 
     def change(of: Mapping[str, Any]) -> float | None:
@@ -88,23 +106,26 @@ def dials_of(run: Run, *, part: Part = "test", ordered: bool | None = None) -> D
     return DialsReport(dials, found.objective, gain, change(given), change(wanted_values))
 
 
-def _solved(found: Diversified, scenario: Scenario, ordered: bool) -> Dials:
+def _solved(found: Diversified, scenario: Scenario, ordered: bool, rest: bool) -> Dials:
     """Compile the lists of a result into dials, whatever serves it."""
     if found.rule is not None:
-        dials = dials_at(scenario, found.goal, found.trade_off, ordered, needed=True)
+        dials = dials_at(scenario, found.goal, found.trade_off, ordered, rest, needed=True)
         assert dials is not None
         return dials
-    if not len(scenario.subtopics):
-        raise InputError("dials need categories of the items and there are none")
+    if not len(scenario.concepts):
+        raise InputError(
+            "dials need categories of the items and there are none; name other concepts, such as --concepts clusters=20"
+        )
     lists = scenario.rank(found.model)[0]
     return lists_to_dials(
         scenario.factors,
         lists,
-        scenario.subtopics,
+        scenario.concepts,
         base_lists=scenario.base_lists,
         exclude=scenario.hidden,
         ordered=ordered,
         demote=True,
+        rest=rest,
     )
 
 

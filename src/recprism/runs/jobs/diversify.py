@@ -23,6 +23,7 @@ from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
 from recprism.runs.config import BudgetConfig, DiversifyConfig
+from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.neighbours import overlap_of
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -149,7 +150,7 @@ def diversify_within(
 
     Args:
         run: A trained run.
-        asked: Goal, budgets and constraints.
+        asked: Goal, budgets, constraints and concepts.
         overwrite: Replace the result that is there.
         on_step: Receives the progress.
 
@@ -161,12 +162,15 @@ def diversify_within(
     """
     run.require_undiversified(overwrite=overwrite)
     scenario = scenario_of(run, constraints=asked.constraints)
+    if asked.concepts:
+        scenario = scenario.with_concepts(find_concepts(run, asked.concepts, scenario, asked.min_support))
     kept = within_budget(
         scenario,
         asked.goal,
         asked.budgets,
         into=asked.into,
         ordered=asked.ordered,
+        rest=asked.rest,
         confidence=asked.confidence,
         certify_on=asked.certify_on,
         on_step=on_step,

@@ -14,6 +14,7 @@ from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
+from recprism.data.subtopics import Subtopics
 from recprism.dials.lift_reasons import LiftReason, explain_lifts
 from recprism.dials.lifts import Lifts, exposure_goal
 from recprism.explain.accounting import Account, account
@@ -21,6 +22,7 @@ from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
 from recprism.rerank.features import subtopic_probabilities
 from recprism.rerank.rule import Rule, is_exposure_goal
+from recprism.runs.jobs.concepts import as_subtopics
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
@@ -37,9 +39,9 @@ class ExplainedRun(Displayed):
         account: What the rule does over all users; None without a rule, and for goals of exposure.
         lifts: Why items are lifted, the largest lift first; empty for other goals than exposure.
         held: Share of users whose served list is the one of the rule, as a set; None without a rule.
-        choice_model: How far one choice model for all users explains the lists; None without categories, and if too few
-            lists changed.
-        note: Why there is no choice model; empty if there is one.
+        choice_model: How far one choice model for all users explains the lists; None without categories or clusters,
+            and if too few lists changed.
+        note: Why there is no choice model, or which concepts it uses if they are not the categories; else empty.
 
     Stability: provisional.
     """
@@ -137,8 +139,9 @@ def _choice_model(
     on_step: ProgressCallback | None,
 ) -> tuple[ChoiceModel | None, str]:
     """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
-    if not len(scenario.subtopics):
-        return None, "The items have no categories, so no choice model was fitted."
+    topics, note = _features_of(scenario)
+    if not len(topics):
+        return None, "The items have no categories or clusters, so no choice model was fitted."
     depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
     items, scores = scenario.candidates_after([], depth, None, None if rule is None else rule.lifts)
     new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
@@ -150,14 +153,24 @@ def _choice_model(
         scores,
         scenario.base_lists,
         lists,
-        scenario.subtopics,
-        history=subtopic_probabilities(scenario.seen, scenario.subtopics),
+        topics,
+        history=subtopic_probabilities(scenario.seen, topics),
         popularity=scenario.split.train.col_counts,
         draws=draws,
         seed=seed,
         on_step=on_step,
     )
-    return model, ""
+    return model, note
+
+
+def _features_of(scenario: Scenario) -> tuple[Subtopics, str]:
+    """Return what the choice model knows about items, and a sentence if these are other concepts than categories."""
+    if scenario.own_concepts is None:
+        return scenario.subtopics, ""
+    topics = as_subtopics(scenario.own_concepts)
+    left_out = len(scenario.own_concepts) - len(topics)
+    numbers = f"; {left_out} columns of numbers are left out" if left_out else ""
+    return topics, f"The choice model uses the {len(topics)} categories and clusters that the dials name{numbers}."
 
 
 def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:

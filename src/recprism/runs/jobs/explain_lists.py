@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from recprism.data._ids import known_positions
 from recprism.data._readers.known_pairs import known_pairs
 from recprism.data._readers.tables import TableReader
+from recprism.data.concepts import Concepts
 from recprism.data.datasets import read_item_files
 from recprism.data.frames import interpret_ids, numbers, subtopics_from_frame
 from recprism.data.incidence import Incidence
@@ -24,6 +25,7 @@ from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
 from recprism.rerank.features import subtopic_probabilities
+from recprism.runs.jobs.concepts import as_subtopics, find_concepts
 from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -62,6 +64,8 @@ def explain_lists_of_run(
     *,
     part: Part = "test",
     columns: Mapping[str, str] | None = None,
+    concepts: Sequence[str] = (),
+    min_support: int = 2,
     draws: int = DRAWS,
     seed: int = 0,
     on_step: ProgressCallback | None = None,
@@ -76,6 +80,9 @@ def explain_lists_of_run(
         run: A trained run. Users and items unknown to it are counted and skipped.
         part: The part that the lists were made for.
         columns: Our column name -> the name in the files.
+        concepts: What the model knows about items, as in :func:`recprism.runs.jobs.concepts.find_concepts`; the
+            categories by default. Columns of numbers are refused.
+        min_support: How many candidate items one of ``concepts`` must tell from the others.
         draws: Draws of each shuffle of categories.
         seed: Of the choice model.
         on_step: Receives progress.
@@ -90,7 +97,18 @@ def explain_lists_of_run(
     found = _Lists.read(reader, path, base, scenario.split.user_ids, scenario.split.item_ids)
     reader.require_used()
     items, scores = (array[:, :CANDIDATES] for array in scenario.candidates)
-    return found.explain(items, scores, scenario.subtopics, scenario.seen, draws, seed, on_step)
+    topics = scenario.subtopics
+    if concepts:
+        topics = _only_categories(find_concepts(run, concepts, scenario, min_support))
+    return found.explain(items, scores, topics, scenario.seen, draws, seed, on_step)
+
+
+def _only_categories(concepts: Concepts) -> Subtopics:
+    topics = as_subtopics(concepts)
+    if len(topics) < len(concepts):
+        name = next(name for name in concepts.names if name not in topics.names)
+        raise InputError(f"a choice model needs categories or clusters, and {name!r} is a number; leave it out")
+    return topics
 
 
 def explain_lists_with_scores(

@@ -1,0 +1,181 @@
+"""The concepts that dials have weights for, from the words of a request: categories, item columns, clusters, files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from recprism.budget.scenario import Scenario
+from recprism.data._ids import find_ids, known_positions, show_names
+from recprism.data._readers.categories import CategoryColumns, long_categories, read_categories
+from recprism.data._readers.tables import ROW, read_table
+from recprism.data.concepts import Concepts
+from recprism.data.frames import attributes_from_frame, subtopics_from_frame
+from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.runs._catalogue import titles_of
+from recprism.runs.config import BudgetConfig
+from recprism.runs.run import Run
+
+log = logging.getLogger(__name__)
+
+CATEGORIES, POPULARITY, CLUSTERS = "categories", "popularity", "clusters"
+USUAL_CLUSTERS = 20
+MOST = 1_000  # columns; the solver's time and the vectors grow with them
+NAMES = ("item_id", "title", ROW)
+"""Columns that say which item a row is about."""
+
+
+def find_concepts(run: Run, words: Sequence[str], scenario: Scenario, min_support: int = 2) -> Concepts:
+    """Build concepts from the words of a request.
+
+    Args:
+        run: A trained run.
+        words: ``categories``, ``popularity``, ``clusters=N`` (of the item vectors), a column of the run's items, or a
+            file. A file has item_id and one row per item, or it is a long table item_id, subtopic[, weight].
+        scenario: Its candidates count for the support.
+        min_support: How many candidate items a concept must tell from the others.
+
+    Raises:
+        InputError: If a word is unknown, or no concept of it has enough support.
+
+    Stability: provisional.
+    """
+    if min_support < 1:
+        raise InputError(f"--min-support is {min_support}; pass a whole number of at least 1")
+    shown = np.unique(scenario.candidates[0])
+    shown = shown[shown >= 0]
+    return _joined([(word, _of_word(run, word, scenario, shown, min_support)) for word in words], shown, min_support)
+
+
+def carried_concepts(old: Run, run: Run, asked: BudgetConfig, scenario: Scenario) -> Concepts | None:
+    """Build the concepts of an old run for a retrained one; None if it was served by categories.
+
+    Categories, popularity and columns of items are those of the new run. Clusters and files come from the old result,
+    so that dials keep their names and need no file. Items that are new there belong to no category or cluster, and
+    have the mean of every number.
+
+    Args:
+        old: The run with the result.
+        run: The retrained run.
+        asked: The request of the old run.
+        scenario: Of the retrained run; its candidates count for the support.
+    """
+    stored, items = old.concepts(), run.items()
+    if stored is None:
+        return None
+    fresh = [word for word in asked.concepts if word in (CATEGORIES, POPULARITY) or word in items.columns]
+    categories = set(old.subtopics().names) if CATEGORIES in fresh else set()
+    starts = tuple(f"{word}: " for word in fresh)
+    kept = [j for j, name in enumerate(stored.names) if not (name in categories or f"{name}: ".startswith(starts))]
+    at = find_ids(scenario.split.item_ids, old.split().item_ids)
+    shown = np.unique(scenario.candidates[0])
+    shown = shown[shown >= 0]
+    parts = [(word, _of_word(run, word, scenario, shown, asked.min_support)) for word in fresh]
+    if kept:
+        parts.append(("of the old run", stored.of_columns(kept).of_items(at)))
+    return _joined(parts, shown, asked.min_support)
+
+
+def as_subtopics(concepts: Concepts) -> Subtopics:
+    """Return the categories and clusters among concepts as subtopics; columns of numbers are left out."""
+    kept = [j for j, kind in enumerate(concepts.kinds) if kind in ("category", "cluster")]
+    values = concepts.values[:, kept]
+    item, column = np.nonzero(values)
+    names = np.array([concepts.names[j] for j in kept], dtype=object)
+    return Subtopics.from_pairs(item, names[column], len(values), values[item, column])
+
+
+def _joined(parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_support: int) -> Concepts:
+    """Join the concepts of all words, without those of too little support."""
+    found = []
+    for word, concepts in parts:
+        kept = concepts.supported(shown, min_support)
+        if not len(kept):
+            raise InputError(
+                f"--concepts {word}: no concept of it tells at least {min_support} candidate items from the others; "
+                "lower --min-support, or name other concepts"
+            )
+        if len(kept) < len(concepts):
+            log.warning(
+                "%s of %s concepts of %s have too little support", len(concepts) - len(kept), len(concepts), word
+            )
+        found.append(kept)
+    whole = found[0].joined(*found[1:])
+    if len(whole) > MOST:
+        raise InputError(f"{len(whole):,} concepts are more than {MOST:,}; raise --min-support, or name fewer of them")
+    return whole
+
+
+def _of_word(run: Run, word: str, scenario: Scenario, shown: np.ndarray, min_support: int) -> Concepts:
+    items = run.items()
+    if word == CATEGORIES:
+        if not len(scenario.subtopics):
+            raise InputError("--concepts categories: the items of this run have no categories; name other concepts")
+        return Concepts.from_subtopics(scenario.subtopics)
+    if word == POPULARITY:
+        return Concepts.from_popularity(scenario.split.train.col_counts)
+    if word.partition("=")[0] == CLUSTERS:
+        n = _number_of_clusters(word)
+        return Concepts.from_clusters(scenario.factors.item, titles_of(items), n, seed=run.config.seed)
+    if word in items.columns and word != "item_id":
+        return _of_column(items, word, "items.parquet", scenario, shown, min_support)
+    if not (Path(word).suffix or Path(word).exists()):
+        columns = show_names(name for name in items.columns if name != "item_id") or "none"
+        raise InputError(
+            f"--concepts {word}: there is no such concept; choose {CATEGORIES}, {POPULARITY}, {CLUSTERS}=N, a file "
+            f"with item_id, or a column of the items of this run (which are: {columns})"
+        )
+    parts = list(_of_file(word, scenario, shown, min_support))
+    return parts[0].joined(*parts[1:])
+
+
+def _number_of_clusters(word: str) -> int:
+    given = word.partition("=")[2]
+    if word != CLUSTERS and not given.isdecimal():
+        raise InputError(f"--concepts {word}: clusters need a whole number, as in {CLUSTERS}={USUAL_CLUSTERS}")
+    return int(given) if given else USUAL_CLUSTERS
+
+
+def _of_file(path: str, scenario: Scenario, shown: np.ndarray, min_support: int) -> Iterator[Concepts]:
+    """Read a table with one row per item, or a long table of categories."""
+    table, ids = read_table(path, required=("item_id",)), scenario.split.item_ids
+    if "subtopic" in table.columns:
+        yield Concepts.from_subtopics(subtopics_from_frame(long_categories(table, path).table, ids, where=path))
+        return
+    if known_positions(table["item_id"], ids).is_null().all():
+        raise InputError(f"{path}: none of its item ids is an item of the run; both must use the same ids")
+    items = attributes_from_frame(table, ids, where=path)
+    columns = [name for name in items.columns if name not in NAMES]
+    if not columns:
+        raise InputError(f"{path}: has no column next to {', '.join(items.columns)}; add one that describes the items")
+    for name in columns:
+        yield _of_column(items, name, path, scenario, shown, min_support)
+
+
+def _of_column(
+    items: pl.DataFrame, name: str, where: str, scenario: Scenario, shown: np.ndarray, min_support: int
+) -> Concepts:
+    """Read a column: numbers, 0 and 1, or categories in any form that a column of categories may have."""
+    column = items[name]
+    if not column.dtype.is_nested():
+        column = column.cast(pl.String).str.strip_chars().replace("", None)
+    if column.is_null().all():
+        raise InputError(f"{where}: column {name!r} has no values for the items of this run; choose another column")
+    numbers = None if column.dtype.is_nested() else column.cast(pl.Float64, strict=False)
+    is_numeric = numbers is not None and numbers.null_count() == column.null_count()
+    if numbers is not None and is_numeric and not set(numbers.drop_nulls().unique()) <= {0.0, 1.0}:
+        return Concepts.from_column(name, numbers)
+    table = pl.DataFrame({"item_id": items["item_id"], name: column})
+    long = read_categories(table, CategoryColumns((name,)), where).table
+    topics = subtopics_from_frame(long, scenario.split.item_ids, where=where)
+    count = np.bincount(topics.items.take_rows(shown).indices, minlength=len(topics))
+    enough = np.flatnonzero(count >= min_support)  # a column of titles has as many values as items
+    kept = np.isin(topics.items.indices, enough)
+    names = np.array(topics.names, dtype=object)[topics.items.indices[kept]]
+    labels = names if is_numeric else [f"{name}: {value}" for value in names]
+    return Concepts.from_subtopics(Subtopics.from_pairs(topics.items.row_of_entry[kept], labels, len(items)))
