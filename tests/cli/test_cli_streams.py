@@ -50,7 +50,11 @@ TABLES = [
     ("recommend diverse --users 1", r"diverse: unseen items for the test part", r""),
     ("recommend diverse", r"601 lists of up to 10 items -> ", r""),
     ("check diverse --max-ndcg-loss 50%", r"diverse: limits, on the test part", r"holds: loss of ndcg@10"),
-    ("explain diverse --draws 0", r"diverse: why the lists are as they are, for the test part", r"explains these lists"),
+    (
+        "explain diverse --draws 0",
+        r"diverse: why the lists are as they are, for the test part",
+        r"explains these lists",
+    ),
     ("explain diverse --user 1", r"diverse: why these items, for user 1", r"rank"),
     ("dials diverse", r"diverse: a few named weights per user", r"changed lists that the weights return"),
     ("experiment diverse", r"diverse: an A/B test, planned from the test part", r"guardrails"),

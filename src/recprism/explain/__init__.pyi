@@ -14,6 +14,7 @@ from recprism.explain.reasons import Crossing as Crossing
 from recprism.explain.reasons import Reason as Reason
 from recprism.explain.reasons import ReasonNot as ReasonNot
 from recprism.explain.reasons import WhatIf as WhatIf
+from recprism.explain.reasons import reason_codes as reason_codes
 from recprism.explain.reasons import what_if as what_if
 from recprism.explain.reasons import why as why
 from recprism.explain.reasons import why_list as why_list

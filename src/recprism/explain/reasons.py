@@ -52,6 +52,7 @@ CODE_OF_PART = {
     "exposure": "shown_nowhere_else",
     "history": "history",
 }
+PINNED = ("pinned",)
 TIED = 1e-10  # differences of the objective that do not count, relative to 1
 
 Id = int | str
@@ -257,20 +258,32 @@ def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
     return tuple(_why(page, number) for number in page.items[page.items >= 0].tolist())
 
 
+def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str, ...]]:
+    """Return item id -> the codes of its reason, for every item of a user's list; faster than :func:`why_list`.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+
+    Stability: provisional.
+    """
+    page = Page.of(scenario, rule, _position(user, scenario.split.user_ids, "user"))
+    return {_id(page, number): _compared(page, number)[0] for number in page.items[page.items >= 0].tolist()}
+
+
 def _why(page: Page, number: int) -> Reason:
-    newcomer = bool(number not in page.scenario.base_lists[page.user])
+    newcomer = _is_newcomer(page, number)
     facts = _facts(page, number, place=int(np.flatnonzero(page.items == number)[0]) + 1, newcomer=newcomer)
     facts["new_categories"] = _new_categories(page, number, page.items)
-    if number in page.pins[page.row]:
-        return Reason(codes=("pinned",), **facts)
-    place = int(np.flatnonzero(page.chosen == page.position[number])[0])
+    codes, replaced, runner_up = _compared(page, number)
+    if codes == PINNED:
+        return Reason(codes=codes, **facts)
+    place = _place(page, number)
     without = page.chosen.copy()
     without[place] = -1
-    others = page.exchanged(np.full(len(page.outside), place), page.outside)
-    runner_up = _nearest(page, others, page.outside)
-    replaced = _replaced(page, place) if newcomer else None
     return Reason(
-        codes=_codes_in(page, number, runner_up if replaced is None else replaced, bool(facts["new_categories"])),
+        codes=codes,
         history_categories=_history_categories(page, place),
         adds=_difference(page, without[None])[0],
         replaced=replaced,
@@ -278,6 +291,26 @@ def _why(page: Page, number: int) -> Reason:
         enters=_enters(page, number, [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off]),
         **facts,
     )
+
+
+def _compared(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | None, Comparison | None]:
+    """Return the codes of an item in the list, what it replaced, and the runner-up for its place."""
+    if number in page.pins[page.row]:
+        return PINNED, None, None
+    place = _place(page, number)
+    runner_up = _nearest(page, page.exchanged(np.full(len(page.outside), place), page.outside), page.outside)
+    replaced = _replaced(page, place) if _is_newcomer(page, number) else None
+    has_new = bool(_new_categories(page, number, page.items))
+    return _codes_in(page, number, runner_up if replaced is None else replaced, has_new), replaced, runner_up
+
+
+def _is_newcomer(page: Page, number: int) -> bool:
+    return bool(number not in page.scenario.base_lists[page.user])
+
+
+def _place(page: Page, number: int) -> int:
+    """Return the place of an item among those that the search placed."""
+    return int(np.flatnonzero(page.chosen == page.position[number])[0])
 
 
 def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
