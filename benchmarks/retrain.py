@@ -28,7 +28,8 @@ from recprism.budget.diversified import within_budget
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
-from recprism.deploy.refit import PreviousDeployment, churn, refit
+from recprism.deploy.refit import PreviousDeployment, refit
+from recprism.deploy.stability import churn
 from recprism.dials.solve import lists_to_vectors
 from recprism.dials.transfer import transfer_change
 from recprism.models import BPRMF, Factors

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit": ("audit", "RUN", "--goal", "catalogue_coverage"),
     "audit, JSON": ("audit", "RUN", "--goal", "catalogue_coverage", "--json"),
     "diversify": ("diversify", "RUN", "--budget", "0.2", "--goal", "catalogue_coverage", "-m", "pc@10", "--name", "pc"),
+    "frontier": ("frontier", "RUN", "--goal", "catalogue_coverage", "--rivals", "mmr"),
     "erase": ("erase", "RUN", "--goal", "catalogue_coverage@10"),
 }
 

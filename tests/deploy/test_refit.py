@@ -14,8 +14,9 @@ from recprism.budget.diversified import Diversified, Into, within_budget
 from recprism.budget.scenario import Scenario
 from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
-from recprism.deploy.refit import GONE, PreviousDeployment, StickyScenario, churn, refit
+from recprism.deploy.refit import GONE, PreviousDeployment, StickyScenario, refit
 from recprism.deploy.refitted_run import refit_run
+from recprism.deploy.stability import churn
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.runs._card import card

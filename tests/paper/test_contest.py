@@ -51,6 +51,24 @@ def test_pairs_are_users_or_seeds() -> None:
     assert paired([np.array([0.5])], [np.array([0.4])])[0] == 1.0, "one seed cannot be tested"
 
 
+def test_gini_is_next_to_catalogue_coverage(tmp_path: Path) -> None:
+    case = grid.ContestCase("data", "model", 0, "random")
+    folder = tmp_path / case.slug / "seed-0" / "test"
+    folder.mkdir(parents=True)
+    for name, gini in (("base", 0.8), ("rival", 0.6)):
+        values = {"ndcg@10": 0.5, "catalogue_coverage@10": 0.2, "subtopic_coverage@10": 0.3, "gini@10": gini}
+        np.savez(folder / f"{name}.npz", **{f"/{metric}": np.array([value]) for metric, value in values.items()})
+    np.savez(folder / "early.npz", **{f"/{metric}": np.array([0.5]) for metric in ("ndcg@10", "catalogue_coverage@10")})
+
+    def result(name: str, goal: str) -> MethodResult:
+        mine, base = (verdict._values([case], tmp_path, it, "", goal) for it in (name, "base"))
+        return verdict._result(name, mine, base)
+
+    assert result("rival", "catalogue_coverage@10").gini == pytest.approx(-0.25)
+    assert result("rival", "subtopic_coverage@10").gini is None
+    assert result("early", "catalogue_coverage@10").gini is None, "kept by an earlier version"
+
+
 def test_hypervolume() -> None:
     assert hypervolume([], 0.1) == 0
     assert hypervolume([(0.02, 0.1)], 0.1) == pytest.approx(80)

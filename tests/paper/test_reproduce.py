@@ -36,7 +36,7 @@ def test_a_row_of_each_kind_runs_and_is_read_back(small: Dataset, tmp_path: Path
     made = reproduce(small, rows, tmp_path, runs=2, device="cpu")
     methods = {cell.method for cell in made}
     assert methods == {"BPRMF", "MMR", "DPP, tuned", "CMB-SC-Recall", "CMB-SC-Recall, permuted", "CMB-SC-Recall, noise"}
-    assert len(made) == 6 * 6 * 2
+    assert len(made) == 6 * 7 * 2, "the six columns of the paper, and Gini next to catalogue coverage"
     base = next(cell for cell in made if (cell.method, cell.metric, cell.k) == ("BPRMF", "recall", 10))
     assert base.ours_change == 0
     assert base.paper is None, "the paper has no such data set"
@@ -59,6 +59,7 @@ def test_single_objectives_are_paired_with_random_arms_by_seed(small: Dataset, t
     reproduce(small, [replace(rows[0], settings={}), *rows[1:]], tmp_path, runs=2, device="cpu")
     found = against_random(small.name, tmp_path, 2)
     assert {row.method for row in found} == {"CMB-alpha-nDCG", "CMB-SC", "CMB-PC", "CMB-ILAD"}
+    assert {row.metric for row in found if row.method == "CMB-PC"} == {"catalogue_coverage", "gini"}
     for row in found:
         assert row.difference == pytest.approx(row.learned - row.random)
         assert row.low is not None

@@ -20,7 +20,7 @@ from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.lifts import Lifts, find_lifts, require_combinable
+from recprism.dials.lifts import LiftSearch, require_combinable
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
@@ -174,25 +174,18 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     )
     if not exposure:
         return rule
-    lifts = scenario.once(("lifts", names, trade_off), lambda: _lifts(scenario, exposure[0], rule, bool(others)))
+    search = scenario.once(("lift search", exposure[0]), lambda: _lift_search(scenario, exposure[0]))
+    method = rule.reranker() if others else None
+    lifts = scenario.once(("lifts", names, trade_off), lambda: search.at(trade_off, method, scenario.features))
     return replace(rule, lifts=lifts.lift)
 
 
-def _lifts(scenario: Scenario, goal: str, rule: Rule, with_rule: bool) -> Lifts:
-    """Find the lifts of a path's point.
+def _lift_search(scenario: Scenario, goal: str) -> LiftSearch:
+    """Return the search for the lifts of a path.
 
     Constraints are not used to find lifts; the rule keeps them when it runs on lifted scores.
     """
-    return find_lifts(
-        *scenario.candidates,
-        scenario.k,
-        goal=goal,
-        trade_off=rule.trade_off,
-        n_items=scenario.base.n_items,
-        range_depth=DEPTH,
-        rule=rule.reranker() if with_rule else None,
-        features=scenario.features,
-    )
+    return LiftSearch(*scenario.candidates, scenario.k, goal=goal, n_items=scenario.base.n_items, range_depth=DEPTH)
 
 
 @phase("walking the path", __name__)

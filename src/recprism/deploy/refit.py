@@ -20,6 +20,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share, shares
 from recprism.data.split import Part
+from recprism.deploy.stability import Stability, churn
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.alignment import Aligned, align, common
@@ -136,6 +137,7 @@ class Refit:
         churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
         stickiness: The bonus for old items that keeps the limit on churn.
         judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
+        stability: How many reasons and dials stay the same; None if nothing was certified, or only models are compared.
 
     Stability: provisional.
     """
@@ -145,6 +147,7 @@ class Refit:
     churn: Churn
     stickiness: float
     judged: float
+    stability: Stability | None = None
 
     def to_dict(self) -> dict[str, Any]:
         facts = {
@@ -152,6 +155,7 @@ class Refit:
             "stickiness": self.stickiness,
             "judged": self.judged,
             "churn": asdict(self.churn),
+            "stability": None if self.stability is None else self.stability.to_dict(),
         }
         return {**self.kept.to_dict(), "retrained": facts}
 
@@ -203,23 +207,6 @@ class _StickyOnNewLabels(StickyScenario):
 
     def on(self, part: Part) -> Scenario:
         return _StickyOnNewLabels(self._whole.on(part), self._previous, self._stickiness)
-
-
-def churn(before: Lists, now: Lists) -> float:
-    """Return the share of filled places of ``before`` whose item is not in the same row of ``now``.
-
-    Args:
-        before: (n, k) item numbers, -1 in empty places.
-        now: (n, k) item numbers.
-
-    >>> churn(np.array([[1, 2], [3, -1]]), np.array([[2, 5], [4, 3]]))
-    0.33333333333333337
-    """
-    kept = np.zeros(before.shape, bool)
-    for place in range(now.shape[1]):
-        kept |= before == now[:, [place]]
-    filled = before != -1
-    return 1 - float(kept[filled].mean()) if filled.any() else 0.0
 
 
 def refit(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import PreviousDeployment, Refit, refit
+from recprism.deploy.stability import stability
 from recprism.errors import InputError
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
@@ -57,13 +59,13 @@ def refit_run(
     run.require_only_result()
     constraints = _still_known(wanted.constraints, run)
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
-    before = scenario_of(old)
+    before, now = scenario_of(old), scenario_of(run, constraints=asked.constraints)
+    now = now.with_concepts(carried_concepts(old, run, wanted, now))
     previous = PreviousDeployment(
         before.factors, old.served_model(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
     )
-    scenario = scenario_of(run, constraints=asked.constraints)
     found = refit(
-        scenario.with_concepts(carried_concepts(old, run, wanted, scenario)),
+        now,
         previous,
         asked.goal,
         asked.budgets,
@@ -76,6 +78,10 @@ def refit_run(
         certify_on=asked.certify_on,
         on_step=on_step,
     )
+    was = old.diversified()
+    if was.rule is not None and found.kept.rule is not None:
+        figures = stability(before, (was.rule, was.dials), now, (found.kept.rule, found.kept.dials))
+        found = replace(found, stability=figures)
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
     if found.kept.dials is not None:
         _carry_settings(old, run, set(found.kept.dials.names))

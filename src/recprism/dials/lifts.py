@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, shown_ofte
 from recprism.metrics.registry import canonical, number_in
 from recprism.models import COSINE, Factors
 from recprism.ranking._threads import share_work
-from recprism.rerank._kernels.lifts import margins, respond, serve
+from recprism.rerank._kernels.lifts import margins, respond, serve, touch
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
 from recprism.rerank.optimal import Optimal, Terms
@@ -48,6 +49,7 @@ LOWEST, HIGHEST = 2.0**-9, 2.0**6  # prices, in score ranges
 RUNS_OF_THE_RULE = 4
 USERS_AT_ONCE = 256
 ITEMS_AT_ONCE = 64
+NEAR = 4  # lists in which an item's needs are followed, per showing that can be worth something
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -158,16 +160,94 @@ def find_lifts(
 
     Stability: provisional.
     """
-    goal, wanted = exposure_goal(goal)
-    WEIGHT.read("trade_off", trade_off)
-    AMOUNT.read("weight", weight)
-    COUNT.read("k", k)
-    items = np.ascontiguousarray(candidates, np.int64)
-    market = _Market(items, np.asarray(scores, np.float64), k, n_items, range_depth)
-    price = min(weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
-    if rule is None:
-        return _lifts_of_scores(market, goal, wanted, price)
-    return _lifts_of_rule(market, goal, wanted, price, rule, Features() if features is None else features)
+    search = LiftSearch(candidates, scores, k, goal=goal, n_items=n_items, weight=weight, range_depth=range_depth)
+    return search.at(trade_off, rule, features)
+
+
+class LiftSearch:
+    """Finds the lifts of an exposure goal at any trade-off. Lists by score share their work among trade-offs.
+
+    Args:
+        candidates: See :func:`find_lifts`, like the others.
+        scores: Of the candidates.
+        k: Length of the lists.
+        goal: The exposure goal.
+        n_items: Size of the catalogue.
+        weight: Of the goal.
+        range_depth: How many candidates define a user's range of scores.
+
+    Raises:
+        InputError: If the goal is no exposure goal.
+    """
+
+    def __init__(
+        self,
+        candidates: ArrayLike,
+        scores: ArrayLike,
+        k: int,
+        *,
+        goal: str,
+        n_items: int,
+        weight: float = 1.0,
+        range_depth: int = 100,
+    ) -> None:
+        self._goal, self._wanted = exposure_goal(goal)
+        self._value = _value(self._goal, self._wanted)
+        AMOUNT.read("weight", weight)
+        COUNT.read("k", k)
+        items = np.ascontiguousarray(candidates, np.int64)
+        self._market = _Market(items, np.asarray(scores, np.float64), k, n_items, range_depth)
+        self._weight = weight
+        self._best: list[tuple[Floats, Counts]] = []  # lifts and exposure without a price, and up to each level
+
+    def at(self, trade_off: float, rule: Optimal | None = None, features: Features | None = None) -> Lifts:
+        """Find the lifts at a trade-off; see :func:`find_lifts`."""
+        WEIGHT.read("trade_off", trade_off)
+        price = min(self._weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
+        if rule is None:
+            return self._for_scores(price)
+        return self._for_rule(price, rule, Features() if features is None else features)
+
+    def _for_scores(self, price: float) -> Lifts:
+        """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one.
+
+        The levels do not depend on the price, so a level that was reached before is not computed again.
+        """
+        market, levels = self._market, _levels(price)
+        if not self._best:
+            self._best.append((np.zeros(market.n_items), market.serve(np.zeros(market.n_items))))
+        before = self._best[0][1]
+        for level in levels[len(self._best) - 1 :]:
+            worth = market.worth(self._goal, self._wanted, before, level)
+            lift, shown = market.settle(self._best[-1][0], worth, whole=self._wanted is not None)
+            better = self._value(shown) > self._value(self._best[-1][1])
+            self._best.append((lift, shown) if better else self._best[-1])
+        best, after = self._best[len(levels)]
+        return self._found(best, before, after)
+
+    def _for_rule(self, price: float, rule: Optimal, features: Features) -> Lifts:
+        """Alternate between the rule on lifted scores, and lifts for scores that hold the rule's lists.
+
+        A list of the rule is the k largest of its margins (see ``margins``). Margins without lifts are scores, for
+        which lifts can be found as for any scores. They are exact near the lists of the rule only, so the rule runs
+        again.
+        """
+        require_combinable(rule.goals)
+        market, lift = self._market, np.zeros(self._market.n_items)
+        before, scores = _run(market, lift, rule, features)
+        worth = market.worth(self._goal, self._wanted, before, price)
+        best, after = lift, before
+        for _ in range(RUNS_OF_THE_RULE if price >= LOWEST else 0):
+            no_lifts = np.zeros(market.n_items)
+            lift, _ = market.with_scores(scores).settle(no_lifts, worth, whole=self._wanted is not None)
+            shown, scores = _run(market, lift, rule, features)
+            if self._value(shown) > self._value(after):
+                best, after = lift, shown
+        return self._found(best, before, after)
+
+    def _found(self, lift: Floats, before: Counts, after: Counts) -> Lifts:
+        market = self._market
+        return Lifts(self._goal, self._wanted, lift, before, after, market.score_range, len(market.items))
 
 
 def exposure_goal(name: str) -> tuple[str, int | None]:
@@ -220,9 +300,13 @@ class _Market:
 
     def serve(self, lift: Floats) -> Counts:
         """Make all lists, and return how often each item is shown."""
+        return self._serve(lift, np.ones(len(self.items), np.bool_))
+
+    def _serve(self, lift: Floats, touched: NDArray[np.bool_]) -> Counts:
+        """Make the lists of touched users."""
 
         def work(first: int, last: int) -> None:
-            serve(first, last, self.items, self.scores, lift, self.lists, self.bars)
+            serve(first, last, self.items, self.scores, lift, touched, self.lists, self.bars)
 
         share_work(work, len(self.items), USERS_AT_ONCE)
         return np.bincount(self.lists[self.lists >= 0], minlength=self.n_items)
@@ -231,21 +315,31 @@ class _Market:
         """Raise lifts until every item is shown as often as it is worth, then lower them as far as lists allow."""
         given_up = np.zeros(self.n_items, np.bool_)
         for rising, rounds in ((True, ROUNDS), (False, ROUNDS // 10)):  # lists are right before lifts are smallest
+            touched = np.ones(len(self.items), np.bool_)
+            near = np.full((self.n_items, (NEAR if rising else 1) * len(worth)), -1)
+            nearest = np.full(self.n_items, -np.inf)
             for _ in range(rounds):
-                shown = self.serve(lift)
-                new = self._responses(lift, shown, worth, whole, rising, given_up)
+                shown = self._serve(lift, touched)
+                new = self._responses(lift, shown, worth, whole, rising, given_up, near, nearest)
                 if np.array_equal(new, lift):
                     break
+                self._touch(lift, new, touched)
+                if (new < lift).any():  # needs may fall
+                    nearest[:] = -np.inf
                 lift = new
             if rising and whole:  # what is still contested after all rounds is not lifted
                 lift = np.where(given_up | (shown < len(worth)), 0.0, lift)
         return lift, self.serve(lift)
 
-    def _responses(
-        self, lift: Floats, shown: Counts, worth: Floats, whole: bool, rising: bool, given_up: NDArray[np.bool_]
-    ) -> Floats:
+    def _touch(self, lift: Floats, new: Floats, touched: NDArray[np.bool_]) -> None:
+        def work(first: int, last: int) -> None:
+            touch(first, last, self.starts, self.users, self.by_item, self.bars, lift, new, touched)
+
+        share_work(work, self.n_items, ITEMS_AT_ONCE)
+
+    def _responses(self, lift: Floats, shown: Counts, worth: Floats, whole: bool, rising: bool, *state: Any) -> Floats:
         new = np.empty_like(lift)
-        more = shown, worth, whole, STEP * self.score_range, rising, given_up, lift, new
+        more = shown, worth, whole, STEP * self.score_range, rising, *state, lift, new
 
         def work(first: int, last: int) -> None:
             respond(first, last, self.starts, self.users, self.by_item, self.bars, *more)
@@ -265,18 +359,6 @@ class _Market:
         return np.asarray(2 * unit * np.maximum(shares - (before >= mean).mean(), 0))
 
 
-def _lifts_of_scores(market: _Market, goal: str, wanted: int | None, price: float) -> Lifts:
-    """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one."""
-    before = market.serve(np.zeros(market.n_items))
-    value, whole = _value(goal, wanted), wanted is not None
-    best, after = np.zeros(market.n_items), before
-    for level in _levels(price):
-        lift, shown = market.settle(best, market.worth(goal, wanted, before, level), whole=whole)
-        if value(shown) > value(after):
-            best, after = lift, shown
-    return _found(market, goal, wanted, best, before, after)
-
-
 def _levels(price: float) -> Floats:
     """Return the prices up to this one; they do not depend on it, except for the number of them."""
     number = int(np.floor(np.log2(max(price, LOWEST / 2) / LOWEST) * LEVELS_PER_DOUBLING + 1e-9)) + 1
@@ -290,32 +372,6 @@ def _value(goal: str, wanted: int | None) -> Callable[[Counts], float]:
     if goal == "gini":
         return lambda shown: -float(gini(torch.from_numpy(shown)))
     return lambda shown: float(exposure_entropy(torch.from_numpy(shown)))
-
-
-def _found(market: _Market, goal: str, wanted: int | None, lift: Floats, before: Counts, after: Counts) -> Lifts:
-    return Lifts(goal, wanted, lift, before, after, market.score_range, len(market.items))
-
-
-def _lifts_of_rule(
-    market: _Market, goal: str, wanted: int | None, price: float, rule: Optimal, features: Features
-) -> Lifts:
-    """Alternate between the rule on lifted scores, and lifts for scores that hold the rule's lists.
-
-    A list of the rule is the k largest of its margins (see ``margins``). Margins without lifts are scores, for which
-    lifts can be found as for any scores. They are exact near the lists of the rule only, so the rule runs again.
-    """
-    require_combinable(rule.goals)
-    value = _value(goal, wanted)
-    lift = np.zeros(market.n_items)
-    before, scores = _run(market, lift, rule, features)
-    worth = market.worth(goal, wanted, before, price)
-    best, after = lift, before
-    for _ in range(RUNS_OF_THE_RULE if price >= LOWEST else 0):
-        lift, _ = market.with_scores(scores).settle(np.zeros(market.n_items), worth, whole=wanted is not None)
-        shown, scores = _run(market, lift, rule, features)
-        if value(shown) > value(after):
-            best, after = lift, shown
-    return _found(market, goal, wanted, best, before, after)
 
 
 def _run(market: _Market, lift: Floats, rule: Optimal, features: Features) -> tuple[Counts, Floats]:

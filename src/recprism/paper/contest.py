@@ -25,6 +25,7 @@ from recprism.cmb.controls import control_perturbations
 from recprism.data._files import atomic_path, write_text
 from recprism.data.split import Part, Split
 from recprism.dials.solve import lists_to_vectors
+from recprism.metrics.registry import with_gini
 from recprism.models import Factors, make_model
 from recprism.models._popularity import popularity
 from recprism.paper.promotion import promoted
@@ -275,7 +276,7 @@ def _judged(scenario: Scenario, make: Make) -> dict[str, NDArray[Any]]:
     """Return cell/metric -> values of every user."""
     arrays: dict[str, NDArray[Any]] = {}
     for cell, lists in make(scenario).items():
-        values = scenario.judge(lists, (*OBJECTIVE.names, *GUARDS))
+        values = scenario.judge(lists, with_gini((*OBJECTIVE.names, *GUARDS)))
         arrays |= {f"{cell}/{metric}": value.astype(np.float32) for metric, value in values.items()}
     return arrays
 

@@ -13,6 +13,7 @@ from recprism.budget._popularity import POPULARITY
 from recprism.budget.path import require_possible
 from recprism.budget.scenario import Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
+from recprism.metrics.registry import with_gini
 from recprism.models._popularity import popularity
 from recprism.paper.tuning import (
     RIVALS,
@@ -38,6 +39,7 @@ class FrontPoint:
         loss: Relative loss of NDCG@10.
         gain: Relative gain in the goal.
         p_value: Two-sided p-value of the difference to ours; None if it cannot be tested.
+        gini: Relative change of the Gini index of exposure, for catalogue coverage; None for other goals.
 
     Stability: experimental.
     """
@@ -46,6 +48,7 @@ class FrontPoint:
     loss: float
     gain: float
     p_value: float | None
+    gini: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def frontier(
     for judged in (validation, test):
         judged.split.require_labels(judged.part, "a front")
     objective = TuningObjective(goals=(f"{goal}@{test.k}",))
-    base = test.judge(test.base_lists, objective.names)
+    base = test.judge(test.base_lists, with_gini(objective.names))
     fronts: list[Front] = []
     ours: dict[float, NDArray[np.float64]] = {}
     named = possible_rivals(test.subtopics) if rivals is None else rivals
@@ -120,7 +123,7 @@ def frontier(
 def _popularity(test: Scenario, base: dict[str, NDArray[np.float64]], objective: TuningObjective) -> Front:
     """Return the point of the non-personalised popularity baseline, which has no trade-off."""
     lists, _ = popularity(test.split).rank(test.k, exclude=test.seen)
-    return Front(POPULARITY, (_point(None, test.judge(lists, objective.names), base, {}, objective),), 0.0)
+    return Front(POPULARITY, (_point(None, test.judge(lists, with_gini(objective.names)), base, {}, objective),), 0.0)
 
 
 def _on_test(
@@ -131,7 +134,7 @@ def _on_test(
     tried = tune(method, validation, budgets, objective)
     picks = {budget: best_within(tried, budget, objective.goals[0]) for budget in budgets}
     return {
-        budget: test.judge(method(test, it.trade_off, it.choice), objective.names)
+        budget: test.judge(method(test, it.trade_off, it.choice), with_gini(objective.names))
         for budget, it in picks.items()
         if it is not None
     }
@@ -150,7 +153,8 @@ def _point(
     goal = objective.goals[0]
     mine = None if budget is None else ours.get(budget)
     p_value = paired([mine], [values[goal]])[0] if mine is not None and len(values[goal]) > 1 else None
-    return FrontPoint(budget, -change(objective.cost), change(goal), p_value)
+    gini = next((change(name) for name in values if name.startswith("gini@") and name != goal), None)
+    return FrontPoint(budget, -change(objective.cost), change(goal), p_value, gini)
 
 
 def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:

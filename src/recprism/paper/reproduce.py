@@ -19,6 +19,7 @@ from recprism.cmb.controls import control_perturbations
 from recprism.data._files import write_text
 from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
+from recprism.metrics.registry import with_gini
 from recprism.models import Factors, make_model
 from recprism.models.perturbation import Perturbation
 from recprism.paper.tables import METRICS, PAPER_NAMES, SINGLE_OBJECTIVES, Row, paper_table, rows_of
@@ -279,7 +280,8 @@ def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]
     """Compare the bandit with random arms, paired by seed; the 95 % t interval needs two seeds."""
     place, rows = folder / dataset.replace(":", "-"), {row.method: row for row in rows_of("single_objective")}
 
-    def changes(method: str, name: str) -> NDArray[np.float64]:
+    def changes(method: str, name: str) -> NDArray[np.float64] | None:
+        """Return the changes in percent, by seed; None for Gini in the files of an earlier version."""
         values = [
             [
                 json.loads((place / f"seed-{seed}" / f"{rows[it].slug}.json").read_text(encoding="utf-8"))[it]
@@ -287,16 +289,21 @@ def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]
             ]
             for it in (method, "BPRMF")
         ]
+        if not all(name in entry["metrics"] for entries in values for entry in entries):
+            return None
         ours, base = (np.array([entry["metrics"][name] for entry in entries]) for entries in values)
         change: NDArray[np.float64] = 100 * (ours / base - 1)
         return change
 
     made = []
     for method, metric in SINGLE_OBJECTIVES.items():
-        for k in rows[method].ks:
-            learned, random = changes(method, f"{metric}@{k}"), changes("CMB-Random", f"{metric}@{k}")
+        for name in with_gini(f"{metric}@{k}" for k in rows[method].ks):
+            learned, random = changes(method, name), changes("CMB-Random", name)
+            if learned is None or random is None:
+                continue
             means = (float(learned.mean()), float(random.mean()), float((learned - random).mean()))
-            made.append(AgainstRandom(method, metric, k, *means, *_t_interval(learned - random)))
+            column, _, k = name.partition("@")
+            made.append(AgainstRandom(method, column, int(k), *means, *_t_interval(learned - random)))
     return made
 
 

@@ -24,9 +24,10 @@ METRICS = {
     "alpha_ndcg": "alpha_ndcg_paper",
     "subtopic_coverage": "subtopic_coverage",
     "catalogue_coverage": "catalogue_coverage",
+    "gini": "gini",
     "ilad": "ilad_paper",
 }
-"""The paper's columns -> our metrics."""
+"""The paper's columns -> our metrics. The paper has no Gini; coverage alone does not say how often items are shown."""
 
 WORDS = {
     "alpha-nDCG": "alpha_ndcg_paper",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from recprism.budget._popularity import POPULARITY
 from recprism.metrics._statistics import holm
+from recprism.metrics.registry import with_gini
 from recprism.paper.contest import (
     AT_ONCE,
     BUDGETS,
@@ -31,11 +33,20 @@ Outcome = Literal["won", "tied", "lost"]
 
 @dataclass(frozen=True)
 class MethodResult:
-    """One method in one cell, on the test: relative loss of NDCG@10 and relative gain in the goal, means over seeds."""
+    """One method in one cell, on the test: relative changes, means over seeds.
+
+    Attributes:
+        method: Name of the method.
+        loss: Loss of NDCG@10.
+        gain: Gain in the goal.
+        gini: Change of the Gini index of exposure, for catalogue coverage; None for other goals, and for values that
+            an earlier version kept without it.
+    """
 
     method: str
     loss: float
     gain: float
+    gini: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,7 @@ class _Values:
     method: str
     cost: list[NDArray[Any]]
     goal: list[NDArray[Any]]
+    gini: list[NDArray[Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -194,14 +206,17 @@ def _values(cases: Sequence[ContestCase], folder: Path, name: str, cell: str, go
     stored = [read_judged(folder, case, name) for case in cases]
     if f"{cell}/{goal}" not in stored[0]:
         return None
-    return _Values(name, [it[f"{cell}/{OBJECTIVE.cost}"] for it in stored], [it[f"{cell}/{goal}"] for it in stored])
+    names = [OBJECTIVE.cost, *with_gini((goal,))]
+    known = (all(f"{cell}/{metric}" in it for it in stored) for metric in names)
+    return _Values(name, *([it[f"{cell}/{metric}"] for it in stored] for metric in compress(names, known)))
 
 
 def _result(name: str, values: _Values, base: _Values) -> MethodResult:
     def change(new: list[NDArray[Any]], old: list[NDArray[Any]]) -> float:
         return float(np.mean([np.nanmean(a) / np.nanmean(b) - 1 for a, b in zip(new, old, strict=True)]))
 
-    return MethodResult(name, -change(values.cost, base.cost), change(values.goal, base.goal))
+    gini = None if values.gini is None or base.gini is None else change(values.gini, base.gini)
+    return MethodResult(name, -change(values.cost, base.cost), change(values.goal, base.goal), gini)
 
 
 def paired(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> tuple[float, float]:

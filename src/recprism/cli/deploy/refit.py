@@ -47,7 +47,8 @@ def refit(
     """Apply the goal and budget of an old run after a retraining.
 
     The command turns the new vectors onto the axes of the old run, so that both can be compared. Then it goes as far
-    towards the old goal as the old run did, within the old budget, and reports how many places of the lists changed.
+    towards the old goal as the old run did, within the old budget. It reports how many places of the lists changed, and
+    how many reasons and dials stayed the same.
 
     Examples:
 
@@ -66,7 +67,7 @@ def refit(
         say(f"turning the vectors onto the axes of {old.argument}, then as far towards its goal as it went")
         with progress_of_steps() as on_step:
             found = refit_run(run, old, max_churn=max_churn, certify_on=part, overwrite=overwrite, on_step=on_step)
-        also = [found.churn.sentence()]
+        also = [found.churn.sentence(), *(() if found.stability is None else found.stability.sentences())]
         if found.judged < 1:
             also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
         print_diversified(run, found.kept, found.to_dict(), names, as_json, also)

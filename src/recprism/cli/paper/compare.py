@@ -19,7 +19,7 @@ from recprism.cli._output import (
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.paper.verdict import CellVerdict
+    from recprism.paper.verdict import CellVerdict, MethodResult
 
 
 def compare(
@@ -73,7 +73,7 @@ def compare(
     if as_json:
         print_json({"seeds": seeds, "split": split, "cells": [cell.to_dict() for cell in found]})
         return
-    print_title(f"gains in percent (change of NDCG@10), {split} split, seeds: {seeds}")
+    print_title(f"gains in percent (change of NDCG@10; of Gini for catalogue coverage), {split} split, seeds: {seeds}")
     print_verdicts(found)
     next_step(f"recprism compare --grid {grid} --seeds {seeds} --json")
 
@@ -90,10 +90,11 @@ def _worlds(words: str) -> tuple[tuple[str, str], ...]:
 
 
 def print_verdicts(cells: list[CellVerdict]) -> None:
-    """Print one line per cell: gains in percent, each with its loss of NDCG@10 in brackets."""
+    """Print one line per cell: gains in percent, with changes of NDCG@10, and of Gini for catalogue coverage."""
 
-    def shown(standing: object) -> str:
-        return f"{100 * standing.gain:+.1f} ({-100 * standing.loss:+.1f})"  # type: ignore[attr-defined]
+    def shown(standing: MethodResult) -> str:
+        gini = "" if standing.gini is None else f", Gini {100 * standing.gini:+.1f}"
+        return f"{100 * standing.gain:+.1f} ({-100 * standing.loss:+.1f}{gini})"
 
     rows = [
         (

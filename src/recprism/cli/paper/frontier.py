@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from recprism.cli._output import (
 )
 from recprism.cli._values import comma_words
 from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.paper.fronts import FrontPoint
 
 
 def frontier(
@@ -70,16 +73,23 @@ def frontier(
     if as_json:
         print_json({"run": str(run.path), "goal": goal, "fronts": [front.to_dict() for front in fronts]})
         return
+    popular = fronts[-1].points[0]
+    gini = "" if popular.gini is None else ", and of gini@10,"
     print_title(
-        f"{run.path}: gain in {goal}@10, in percent (loss of NDCG@10 behind it), for a budget kept on validation; "
-        "read on the test"
+        f"{run.path}: gain in {goal}@10, in percent (change of NDCG@10{gini} behind it), for a budget kept on "
+        "validation; read on the test"
     )
     columns = ("method", *(f"{100 * budget:g} %" for budget in BUDGETS), "hypervolume")
     rows = []
     for front in fronts:
-        found = {point.budget: f"{100 * point.gain:+.1f} (-{100 * point.loss:.1f})" for point in front.points}
+        found = {point.budget: _shown(point) for point in front.points}
         rows.append((front.method, *(found.get(budget, "-") for budget in BUDGETS), f"{front.hypervolume:.1f}"))
     print_table(columns, rows, numeric=columns[1:])
-    popular = fronts[-1].points[0]
-    print_sentence(f"popularity keeps none of these budgets: {100 * popular.gain:+.1f} ({-100 * popular.loss:+.1f})")
+    print_sentence(f"popularity keeps none of these budgets: {_shown(popular)}")
     next_step(f"recprism diversify {run.path} --budget 0.01 --goal {goal}")
+
+
+def _shown(point: FrontPoint) -> str:
+    """Return a gain, and in brackets the change of NDCG@10, and of Gini where the goal is catalogue coverage."""
+    gini = "" if point.gini is None else f", Gini {100 * point.gini:+.1f}"
+    return f"{100 * point.gain:+.1f} ({-100 * point.loss:+.1f}{gini})"

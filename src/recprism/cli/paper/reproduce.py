@@ -84,27 +84,39 @@ def _print_table(cells: list[Cell]) -> None:
     print_title(
         f"{first.table}: {first.dataset}, {first.base_model}; base rows as values, others as % change; ours / paper"
     )
-    rows = [(method, k, *(_show(found[method, k, metric]) for metric in metrics)) for method, k in lines]
+    rows = [(method, k, *(_show(found.get((method, k, metric))) for metric in metrics)) for method, k in lines]
     print_table(("method", "K", *metrics), rows, numeric=("K", *metrics))
 
 
 def _print_against_random(rows: list[AgainstRandom]) -> None:
     print_title(
-        "single objectives against random arms, on the metric they optimise: points of percent, 95 % interval by seed"
+        "single objectives against random arms, on the metric they optimise, and on Gini for PC: "
+        "points of percent, 95 % interval by seed"
     )
     shown = [
-        (row.method, row.k, f"{row.learned:+.1f}", f"{row.random:+.1f}", f"{row.difference:+.1f}", _interval(row))
+        (
+            row.method,
+            row.metric,
+            row.k,
+            f"{row.learned:+.1f}",
+            f"{row.random:+.1f}",
+            f"{row.difference:+.1f}",
+            _interval(row),
+        )
         for row in rows
     ]
-    columns = ("method", "K", "learned", "random", "difference", "interval")
-    print_table(columns, shown, numeric=columns[1:])
+    columns = ("method", "metric", "K", "learned", "random", "difference", "interval")
+    print_table(columns, shown, numeric=columns[2:])
 
 
 def _interval(row: AgainstRandom) -> str:
     return "one seed" if row.low is None else f"{row.low:+.1f} .. {row.high:+.1f}"
 
 
-def _show(cell: Cell) -> str:
+def _show(cell: Cell | None) -> str:
+    """Return ours / the paper's; a dash for Gini in the file of an earlier version."""
+    if cell is None:
+        return "-"
     if cell.method == cell.base_model:
         return f"{cell.ours:.4f} / {'-' if cell.paper is None else f'{cell.paper:.4f}'}"
     ours = "-" if cell.ours_change is None else f"{cell.ours_change:+.1f}"

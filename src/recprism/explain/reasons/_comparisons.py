@@ -23,6 +23,7 @@ CODE_OF_PART = {
     "exposure": "shown_nowhere_else",
     "history": "history",
 }
+PINNED = ("pinned",)
 TIED = 1e-10  # differences of the objective that do not count, relative to 1
 
 
@@ -81,6 +82,26 @@ def history_categories_of(page: Page, place: int) -> tuple[str, ...]:
 
 
 # -- comparisons ------------------------------------------------------------------------------------------------------
+
+
+def compared(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | None, Comparison | None]:
+    """Return the codes of an item in the list, what it replaced, and the runner-up for its place."""
+    if number in page.pins[page.row]:
+        return PINNED, None, None
+    place = place_of(page, number)
+    runner_up = nearest(page, page.exchanged(np.full(len(page.outside), place), page.outside), page.outside)
+    replaced = replaced_by(page, place) if is_newcomer(page, number) else None
+    has_new = bool(new_categories_of(page, number, page.items))
+    return codes_in(page, number, runner_up if replaced is None else replaced, has_new), replaced, runner_up
+
+
+def is_newcomer(page: Page, number: int) -> bool:
+    return bool(number not in page.scenario.base_lists[page.user])
+
+
+def place_of(page: Page, number: int) -> int:
+    """Return the place of an item among those that the search placed."""
+    return int(np.flatnonzero(page.chosen == page.position[number])[0])
 
 
 def parts_of(page: Page) -> dict[str, float]:

@@ -121,6 +121,8 @@ class Page:
     @cached_property
     def unrepaired(self) -> Ints:
         """``(k,)`` the user's list before exchanges for shares and for the tail."""
+        if not any(self.method.share_limits) and not self.method.tail_floor:
+            return self.items
         return self._list_by(replace(self.method, min_share={}, max_share={}, tail_floor=0.0))
 
     @cached_property

@@ -13,13 +13,15 @@ from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.explain.reasons._comparisons import (
-    codes_in,
+    PINNED,
     codes_out,
+    compared,
     differences,
     facts_about,
     first_entry,
     hindrance,
     history_categories_of,
+    is_newcomer,
     item_id,
     item_number,
     last_exit,
@@ -27,8 +29,8 @@ from recprism.explain.reasons._comparisons import (
     new_categories_of,
     opened,
     parts_of,
+    place_of,
     position_of,
-    replaced_by,
 )
 from recprism.explain.reasons._page import Page
 from recprism.explain.reasons.reason import Id, Reason, ReasonNot, WhatIf, plain
@@ -69,20 +71,32 @@ def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
     return tuple(_why(page, number) for number in page.items[page.items >= 0].tolist())
 
 
+def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str, ...]]:
+    """Return item id -> the codes of its reason, for every item of a user's list; faster than :func:`why_list`.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+
+    Stability: provisional.
+    """
+    page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
+    return {item_id(page, number): compared(page, number)[0] for number in page.items[page.items >= 0].tolist()}
+
+
 def _why(page: Page, number: int) -> Reason:
-    newcomer = bool(number not in page.scenario.base_lists[page.user])
+    newcomer = is_newcomer(page, number)
     facts = facts_about(page, number, place=int(np.flatnonzero(page.items == number)[0]) + 1, newcomer=newcomer)
     facts["new_categories"] = new_categories_of(page, number, page.items)
-    if number in page.pins[page.row]:
-        return Reason(codes=("pinned",), **facts)
-    place = int(np.flatnonzero(page.chosen == page.position[number])[0])
+    codes, replaced, runner_up = compared(page, number)
+    if codes == PINNED:
+        return Reason(codes=codes, **facts)
+    place = place_of(page, number)
     without = page.chosen.copy()
     without[place] = -1
-    others = page.exchanged(np.full(len(page.outside), place), page.outside)
-    runner_up = nearest(page, others, page.outside)
-    replaced = replaced_by(page, place) if newcomer else None
     return Reason(
-        codes=codes_in(page, number, runner_up if replaced is None else replaced, bool(facts["new_categories"])),
+        codes=codes,
         history_categories=history_categories_of(page, place),
         adds=differences(page, without[None])[0],
         replaced=replaced,

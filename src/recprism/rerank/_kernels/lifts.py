@@ -12,7 +12,7 @@ from recprism.rerank._kernels.worth import ACCURACY, DISTANCE, brought, count, t
 
 
 @compiled
-def serve(first: int, last: int, items: Any, scores: Any, lift: Any, lists: Any, bars: Any) -> None:
+def serve(first: int, last: int, items: Any, scores: Any, lift: Any, touched: Any, lists: Any, bars: Any) -> None:
     """List the k candidates with the largest score + lift; of equal ones, the first.
 
     Args:
@@ -21,12 +21,16 @@ def serve(first: int, last: int, items: Any, scores: Any, lift: Any, lists: Any,
         items: Candidates, (n_users, n_candidates); -1 in empty places.
         scores: Their scores, (n_users, n_candidates).
         lift: Lift of each item, (n_items,).
+        touched: Users whose list is to be made, (n_users,) bool; False afterwards.
         lists: Receives the items, the best first, (n_users, k); -1 in empty places.
         bars: Receives the smallest value in the list, and the largest outside, (n_users, 2); -inf where there is none.
     """
     k, most = lists.shape[1], lift.max()
     top, at = np.empty(k + 1), np.empty(k + 1, np.int64)  # one more place: the best candidate outside
     for u in range(first, last):
+        if not touched[u]:
+            continue
+        touched[u] = False
         n = 0
         for c in range(items.shape[1]):
             if items[u, c] < 0 or (n > k and scores[u, c] + most <= top[k]):
@@ -47,6 +51,33 @@ def serve(first: int, last: int, items: Any, scores: Any, lift: Any, lists: Any,
 
 
 @compiled
+def touch(
+    first: int, last: int, starts: Any, users: Any, scores: Any, bars: Any, lift: Any, new: Any, touched: Any
+) -> None:
+    """Mark the users whose list or bars change with the lifts; the order of a list does not count.
+
+    Args:
+        first: First item.
+        last: Item after the last one.
+        starts: See ``respond``, like the others.
+        users: Users by item.
+        scores: Scores by item.
+        bars: Of the present lists.
+        lift: Present lifts.
+        new: The next lifts.
+        touched: Receives True, (n_users,).
+    """
+    for i in range(first, last):
+        if new[i] == lift[i]:
+            continue
+        low, high = min(lift[i], new[i]), max(lift[i], new[i])
+        for at in range(starts[i], starts[i + 1]):
+            user = users[at]
+            if scores[at] + low <= bars[user, 0] and scores[at] + high >= bars[user, 1]:
+                touched[user] = True
+
+
+@compiled
 def respond(
     first: int,
     last: int,
@@ -60,10 +91,15 @@ def respond(
     step: float,
     rising: bool,
     given_up: Any,
+    near: Any,
+    nearest: Any,
     lift: Any,
     new: Any,
 ) -> None:
     """Set the lift of items to the smallest one that shows them as often as it is worth, with other lifts as they are.
+
+    A user's list needs a lift of the item that never falls while other lifts rise. So the lists with the smallest needs
+    are looked for again only when one of them exceeds what the others needed at that time.
 
     Args:
         first: First item.
@@ -78,33 +114,84 @@ def respond(
         step: Added to every lift, so that no list depends on a tie.
         rising: Only raise lifts; otherwise only lower them.
         given_up: Items without a lift, (n_items,) bool; changed in place.
+        near: Places in ``users`` with the smallest needs, at least m, (n_items, n) int64; -1 in empty places.
+        nearest: The smallest need of all others when ``near`` was filled, (n_items,); -inf where it is not filled.
         lift: Present lifts, (n_items,).
         new: Receives the lifts, (n_items,).
     """
+    needs, all_needs = np.empty(len(worth)), np.empty(near.shape[1])
     for i in range(first, last):
         new[i] = lift[i]
         if given_up[i] or (shown[i] >= len(worth) if rising else lift[i] == 0):
             continue
-        needs = np.empty(starts[i + 1] - starts[i])
-        n, free = 0, 0
-        for at in range(starts[i], starts[i + 1]):
-            inside = scores[at] + lift[i] > bars[users[at], 1]
-            need = bars[users[at], int(inside)] - scores[at]
-            if need < 0:
-                free += 1  # shown without a lift
-            elif need + step <= worth[0]:
-                needs[n] = need + step
+        n = 0
+        for c in range(near.shape[1]):
+            if near[i, c] < 0:
+                break
+            need = _need(near[i, c], users, scores, bars, lift[i])
+            if n < len(worth) or need < needs[n - 1]:
+                n = _insert(needs, n, need)
+        if (needs[n - 1] if n == len(worth) else np.inf) > nearest[i]:
+            nearest[i] = _fill(near[i], all_needs, starts[i], starts[i + 1], users, scores, bars, lift[i])
+            n = 0
+            while n < len(worth) and near[i, n] >= 0:
+                needs[n] = all_needs[n]
                 n += 1
-        needs = np.sort(needs[:n])
-        more = 0
-        while more < n and free + more < len(worth) and needs[more] <= worth[free + more]:
-            more += 1
-        if whole and free + more < len(worth):
+        free = 0  # lists that show the item without a lift
+        while free < n and needs[free] < 0:
+            free += 1
+        times = free
+        while times < n and needs[times] + step <= worth[times]:
+            times += 1
+        if whole and times < len(worth):
             given_up[i] = True
             new[i] = 0.0
             continue
-        wanted = needs[more - 1] if more else 0.0
+        wanted = needs[times - 1] + step if times > free else 0.0
         new[i] = max(lift[i], wanted) if rising else min(lift[i], wanted)
+
+
+@compiled
+def _need(at: int, users: Any, scores: Any, bars: Any, lift: float) -> float:
+    """Return the lift at which the item ties with the last one of a list that does not have it."""
+    inside = scores[at] + lift > bars[users[at], 1]
+    need: float = bars[users[at], int(inside)] - scores[at]
+    return need
+
+
+@compiled
+def _insert(values: Any, n: int, value: float) -> int:
+    """Insert into n values in order; the largest one makes room. Return the number of values."""
+    place = min(n, len(values) - 1)
+    n = place + 1
+    while place > 0 and values[place - 1] > value:
+        values[place] = values[place - 1]
+        place -= 1
+    values[place] = value
+    return n
+
+
+@compiled
+def _fill(near: Any, needs: Any, start: int, end: int, users: Any, scores: Any, bars: Any, lift: float) -> float:
+    """Find the lists with the smallest needs, in order; return the smallest need of the others."""
+    n, others = 0, np.inf
+    for at in range(start, end):
+        need = _need(at, users, scores, bars, lift)
+        if not need < np.inf:
+            continue
+        if n == len(near):
+            if need >= needs[n - 1]:
+                others = min(others, need)
+                continue
+            others = needs[n - 1]
+        place = min(n, len(near) - 1)
+        n = place + 1
+        while place > 0 and needs[place - 1] > need:
+            needs[place], near[place] = needs[place - 1], near[place - 1]
+            place -= 1
+        needs[place], near[place] = need, at
+    near[n:] = -1
+    return others
 
 
 @compiled

@@ -40,10 +40,17 @@ export function table(node, head, rows, classes = () => null) {
 const WORDS = {
   subtopic_coverage: "subtopics covered", alpha_ndcg: "variety, best first (α-nDCG)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
   catalogue_coverage: "share of the catalogue shown", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
+  gini: "inequality of exposure (Gini)", exposure_entropy: "evenness of exposure (entropy)", shown_often: "items shown at least 5 times",
 };
 
 export function inWords(metric) {
   return metric.split("+").map((name) => WORDS[name.split("@")[0]] ?? name).join(" and ");
+}
+
+// The gain in a metric; that in catalogue coverage never without the change of Gini.
+export function gainIn(metric, changes) {
+  const gained = percent(changes[metric], 1, true), [name, k] = metric.split("@");
+  return name === "catalogue_coverage" ? `${gained} (Gini ${percent(changes[`gini@${k}`], 1, true)})` : gained;
 }
 
 // A sentence of the library: commands are between backticks.

@@ -1,6 +1,6 @@
 // The front as a chart. Vega's interpreter evaluates its expressions, so that no eval is needed.
 
-import { percent } from "./dom.js";
+import { gainIn, percent } from "./dom.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -25,7 +25,7 @@ function specification(points, title) {
 export async function drawFront(node, path, here, title) {
   const points = path.points.filter((one) => one.loss !== null).map((one) => ({
     point: one.point, loss: one.loss, upper: one.upper, gain: one.changes[path.metric], here: one.point === here,
-    lost: percent(one.loss, 2), most: percent(one.upper, 2), gained: percent(one.changes[path.metric], 1, true),
+    lost: percent(one.loss, 2), most: percent(one.upper, 2), gained: gainIn(path.metric, one.changes),
   }));
   if (!points.length) {
     node.textContent = "There are no held-out interactions in this run, so the accuracy that each stop costs is not known.";

@@ -1,6 +1,6 @@
 // The page: run, budget and user determine everything else.
 
-import { byId, el, figure, fill, inWords, percent, show, spoken, table } from "./dom.js";
+import { byId, el, figure, fill, gainIn, inWords, percent, show, spoken, table } from "./dom.js";
 import { Overtaken, Refused, get, ofRun, post, turnTo } from "./api.js";
 import { drawFront } from "./front.js";
 import { covered, showList } from "./lists.js";
@@ -124,9 +124,9 @@ const moveBudget = safely(async () => {
   byId("budget-value").textContent = labelled ? percent(Number(byId("budget").value) / 100) : `stop ${point} of ${state.path.points.length - 1}`;
   byId("sentence").replaceChildren(...sentence(here));
   const names = Object.keys(here.values), base = state.path.points[0].values;
-  table(byId("metrics"), ["", "now", "then", "change"], names.map((name) => [inWords(name), figure(base[name]), figure(here.values[name]), changed(here.changes[name])]));
+  table(byId("metrics"), ["", "now", "then", "change"], names.map((name) => [inWords(name), figure(base[name]), figure(here.values[name]), changed(here.changes[name], name)]));
   table(byId("stops"), ["stop", "lost", "at most", "gained"],
-    state.path.points.map((one) => [String(one.point), percent(one.loss, 2), percent(one.upper, 2), percent(one.changes[state.path.metric], 1, true)]), (at) => (at === point ? "here" : null));
+    state.path.points.map((one) => [String(one.point), percent(one.loss, 2), percent(one.upper, 2), gainIn(state.path.metric, one.changes)]), (at) => (at === point ? "here" : null));
   for (const what of ["lists", "vectors"]) byId(`get-${what}`).href = `/api/runs${ofRun(state.run, `/download/${what}`)}?${new URLSearchParams({ goal: state.goal, point })}`;
   showOwn();
   remember();
@@ -134,7 +134,7 @@ const moveBudget = safely(async () => {
 });
 
 function sentence(here) {
-  const what = inWords(state.path.metric), gained = percent(here.changes[state.path.metric], 1, true);
+  const what = inWords(state.path.metric), gained = gainIn(state.path.metric, here.changes);
   if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. Try a larger budget, or hold out more users." : "no stop keeps this budget."];
   if (here.loss === null) return [el("b", {}, `${gained} ${what}`), ". What that costs in accuracy is not known: this run has no held-out interactions."];
   const { part, confidence, users, cost } = state.path, price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
@@ -143,14 +143,16 @@ function sentence(here) {
   return [el("b", {}, `${gained} ${what}`), price, sure, since];
 }
 
-function changed(share) {
-  return el("span", { class: share > 0.0005 ? "better" : share < -0.0005 ? "worse" : null }, percent(share, 1, true));
+function changed(share, name) {
+  const better = name.startsWith("gini@") ? -share : share;
+  return el("span", { class: better > 0.0005 ? "better" : better < -0.0005 ? "worse" : null }, percent(share, 1, true));
 }
 
 function showOwn() {
-  const own = state.summary.served, after = own?.after[state.path.metric], before = own?.before[state.path.metric];
+  const own = state.summary.served, { metric } = state.path, changes = {};
+  for (const name of Object.keys(own?.after ?? {})) if (own.before[name]) changes[name] = own.after[name] / own.before[name] - 1;
   byId("own").textContent = own === null ? "This run itself still serves the trained model's lists."
-    : `This run itself already serves changed vectors${after && before ? ` (${percent(after / before - 1, 1, true)} ${inWords(state.path.metric)})` : ""}. ${own.certificate ?? "Their price was measured, not certified."}`;
+    : `This run itself already serves changed vectors${changes[metric] !== undefined ? ` (${gainIn(metric, changes)} ${inWords(metric)})` : ""}. ${own.certificate ?? "Their price was measured, not certified."}`;
 }
 
 // -- user -------------------------------------------------------------------------------------------------------------
