@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
@@ -102,13 +102,13 @@ def _start(
     slopes = kept = torch.zeros(space.n_players, device=device)
     if resume is not None and resume.steps:
         slopes, kept = (torch.as_tensor(resume.arrays[name]).to(slopes) for name in ("slopes", "kept"))
-    n_items = len(space.item) * space.per_vector if "item" in space.sides else 0
+    n_items = space.n_players_of("item") if "item" in space.sides else 0
     items = MarginalPlayers(slopes[:n_items], kept[:n_items]) if n_items else None
     if "user" not in space.sides:
         return items, [None] * len(shards)
-    ends = [(0, len(space.user)) if shard.users is None else shard.users for shard in shards]
-    cuts = [slice(*(n_items + user * space.per_vector for user in pair)) for pair in ends]
-    return items, [MarginalPlayers(slopes[cut], kept[cut]) for cut in cuts]
+    counts = [cast(FactorSpace, shard.space).n_players_of("user") for shard in shards]
+    users = zip(slopes[n_items:].split(counts), kept[n_items:].split(counts), strict=True)
+    return items, [MarginalPlayers(*pair) for pair in users]
 
 
 def _joint_exposure(looks: Sequence[Look]) -> Tensor | None:
@@ -129,7 +129,7 @@ def _mean_of_users(pays: Sequence[Pay], space: FactorSpace) -> Tensor | None:
     if not magnitudes:
         return None
     (total,) = added(magnitudes)  # type: ignore[arg-type]
-    return (total / (len(space.user) * space.per_vector)).clamp(min=1e-20)
+    return (total / space.n_players_of("user")).clamp(min=1e-20)
 
 
 def _all_players(items: MarginalPlayers | None, pool: Pool, size: Number | None) -> MarginalPlayers:
