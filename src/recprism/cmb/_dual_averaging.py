@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 import torch
@@ -107,8 +108,8 @@ def _start(
     if "user" not in space.sides:
         return items, [None] * len(shards)
     counts = [cast(FactorSpace, shard.space).n_players_of("user") for shard in shards]
-    users = zip(slopes[n_items:].split(counts), kept[n_items:].split(counts), strict=True)
-    return items, [MarginalPlayers(*pair) for pair in users]
+    cuts = [slice(*pair) for pair in pairwise(accumulate([n_items, *counts]))]
+    return items, [MarginalPlayers(slopes[cut], kept[cut]) for cut in cuts]
 
 
 def _joint_exposure(looks: Sequence[Look]) -> Tensor | None:
