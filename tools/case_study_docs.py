@@ -183,9 +183,23 @@ def _paper_verdict(correlation: dict[str, list[float]], rows: list[dict[str, Any
         f"has {mean(hits):.2f} features in common with that of the paper on average; five features drawn at random "
         f"would have {mean(chance):.2f}."
     )
-    verdicts = "\n".join(f"- **{_named(row)}**: *{row['verdict']['sentence']}*" for row in rows)
-    said = "The verdicts of `recprism explain` for seed 0, on a fifth of the users that the search did not use:"
-    return f"{lead}\n\n{said}\n\n{verdicts}"
+    holding = sum(row["verdict"]["holds"] for row in rows)
+    said = (
+        "The controls of `recprism erase` judge seed 0 on a fifth of the users, after a search that did not use them. "
+        "Shares are those of the search's own gain that a control reaches; a verdict needs p below 0.05 for both. It "
+        f"holds for {holding} of {len(rows)} objectives."
+    )
+    return f"{lead}\n\n{said}\n\n{_paper_verdicts(rows)}"
+
+
+def _paper_verdicts(rows: list[dict[str, Any]]) -> str:
+    controls = ("shuffled within items", "plain promotion of items")
+    table = [("objective", "gain", *controls)]
+    for row in rows:
+        figures = {it["name"]: it for it in row["verdict"]["figures"]}
+        cells = [f"{figures[name]['share']:.0%}, p = {figures[name]['corrected']:.3f}" for name in controls]
+        table.append((_named(row), f"{row['verdict']['gain']:+.4f}", *cells))
+    return _table(table)
 
 
 def _mean_and_range(values: list[float]) -> str:
