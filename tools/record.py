@@ -3,7 +3,7 @@
 python benchmarks/topk.py --json > recorded/topk.json     (and so on for every benchmark)
 python tools/record.py recorded/
 
-A benchmark without a file there keeps the section it has.
+A benchmark without a file there keeps the section it has. Rows in "table" of the details are shown as a table.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ ORDER = {
         "Which explanation predicts a re-ranker",
         "python benchmarks/faithfulness.py runs/ml1m",
     ),
+    "segments": (
+        "Players on categories for segments of users",
+        "python benchmarks/segments.py runs/ml1m --seeds 3",
+    ),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
     "platforms": (
         "The same on another machine",
@@ -57,9 +61,8 @@ def main(folder: str) -> None:
         path = Path(folder) / f"{name}.json"
         if path.exists():
             recorded = json.loads(path.read_text(encoding="utf-8"))
-            sections.append(
-                f"## {title}\n\n`{command}`\n\n{_machine(recorded['machine'])}\n\n{_table(recorded['claims'])}"
-            )
+            parts = [f"## {title}", f"`{command}`", _machine(recorded["machine"]), *_details(recorded.get("details"))]
+            sections.append("\n\n".join([*parts, _table(recorded["claims"])]))
         elif title in before:
             sections.append(before[title])
     TARGET.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
@@ -76,6 +79,14 @@ def _machine(machine: dict[str, Any]) -> str:
     gpu = f"{machine['gpu']}, " if "gpu" in machine else ""
     where = f"{gpu}{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
     return f"Recorded on: {where}, Python {machine['python']}, {packages}."
+
+
+def _details(details: Any) -> list[str]:
+    """The rows that a benchmark wants to be shown, header first."""
+    if not isinstance(details, dict) or "table" not in details:
+        return []
+    header, *rows = details["table"]
+    return ["\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))]
 
 
 def _table(claims: list[dict[str, Any]]) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
@@ -102,12 +103,12 @@ def _start(
     slopes = kept = torch.zeros(space.n_players, device=device)
     if resume is not None and resume.steps:
         slopes, kept = (torch.as_tensor(resume.arrays[name]).to(slopes) for name in ("slopes", "kept"))
-    n_items = len(space.item) * space.per_vector if "item" in space.sides else 0
+    n_items = space.n_players_of("item") if "item" in space.sides else 0
     items = MarginalPlayers(slopes[:n_items], kept[:n_items]) if n_items else None
     if "user" not in space.sides:
         return items, [None] * len(shards)
-    ends = [(0, len(space.user)) if shard.users is None else shard.users for shard in shards]
-    cuts = [slice(*(n_items + user * space.per_vector for user in pair)) for pair in ends]
+    counts = [cast(FactorSpace, shard.space).n_players_of("user") for shard in shards]
+    cuts = [slice(*pair) for pair in pairwise(accumulate([n_items, *counts]))]
     return items, [MarginalPlayers(slopes[cut], kept[cut]) for cut in cuts]
 
 
@@ -129,7 +130,7 @@ def _mean_of_users(pays: Sequence[Pay], space: FactorSpace) -> Tensor | None:
     if not magnitudes:
         return None
     (total,) = added(magnitudes)  # type: ignore[arg-type]
-    return (total / (len(space.user) * space.per_vector)).clamp(min=1e-20)
+    return (total / space.n_players_of("user")).clamp(min=1e-20)
 
 
 def _all_players(items: MarginalPlayers | None, pool: Pool, size: Number | None) -> MarginalPlayers:

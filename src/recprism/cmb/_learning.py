@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.cmb._dual_averaging import dual_averaging
@@ -55,12 +56,22 @@ def learn(
     follow: Follow | None,
     resume: Progress | None,
     executor: Executor,
+    user_segments: ArrayLike | None = None,
 ) -> Learned:
     """Search for a perturbation of a dot-product model."""
     _require_possible(asked, executor)
+    if user_segments is not None and (not executor.in_process or asked.shards not in (None, 1)):
+        raise InputError("the users of a segment share players, so they cannot be sharded; drop shards or executor")
     device = choose_device(asked.device if executor.in_process else "cpu")
     seen = split.seen_before(asked.reward_on)
-    space = FactorSpace(factors, seen, side=asked.side, scaling=asked.scaling, only=asked.only, device=device)
+    space = FactorSpace(
+        *(factors, seen),
+        side=asked.side,
+        scaling=asked.scaling,
+        only=asked.only,
+        user_segments=user_segments,
+        device=device,
+    )
     possible = asked.side == "item" and asked.policy != "gradient" and asked.objective.per_user
     sampling = sampling_for(
         *(asked.users_per_step, factors.n_users, asked.iterations, asked.seed),
@@ -68,7 +79,7 @@ def learn(
         certain=asked.objective.surely_per_user,
     )
     context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
-    vectors = factors.user, factors.item
+    vectors = factors.user, factors.item, *(() if user_segments is None else (np.asarray(user_segments),))
     key = partial(checkpoint_key, asked, sampling, split, subtopics, device, vectors)
     with users_named(factors.user_ids):
         found = _search(asked, space, context, key, follow, resume, executor, sampling)

@@ -222,7 +222,7 @@ class MarginalWorker:
                 of_items = space.of_players(to_items(pull, seen.items, seen.user, len(seen.item)))
             if state is None:
                 return Pay(of_items, None), None
-            reward = space.of_players(to_users(pull, seen.items, seen.item))
+            reward = space.of_user_players(to_users(pull, seen.items, seen.item))
             kept = state.keeping(state.best_arms(self._arms, self._settings), is_best, self._settings.keep)
             return Pay(of_items, reward.abs().sum()), replace(kept, reward=reward)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb._files import read_cmb, write_cmb
@@ -57,6 +57,7 @@ class CMB(CMBSettings):
         follow: Follow | None = None,
         resume: Progress | None = None,
         executor: Executor | None = None,
+        user_segments: ArrayLike | None = None,
     ) -> CMB:
         """Learn ``delta_`` for a dot-product model.
 
@@ -68,12 +69,14 @@ class CMB(CMBSettings):
             resume: The last progress of an interrupted search. The result has the same bits as an uninterrupted one.
             executor: Where the users are ranked, such as :class:`recprism.parallel.RayExecutor`; None for this
                 process. The result depends on ``shards`` and not on the executor.
+            user_segments: (n_users,) number of each user's segment, from 0 up: the users of a segment share their
+                players. For ``side`` "user" or "both"; None gives every user players of their own.
 
         Returns:
             This CMB.
         """
         self.require_items(split.n_items)
-        learned = learn(self, factors, split, subtopics, follow, resume, executor or LocalExecutor())
+        learned = learn(self, factors, split, subtopics, follow, resume, executor or LocalExecutor(), user_segments)
         return self._hold(learned, factors)
 
     def fit_scorer(
