@@ -1,11 +1,11 @@
 """Players on categories for segments of users: what do they reach, compared with the rule and with dials?
 
-    python benchmarks/segments.py RUN [--seeds 5] [--json]
+    python benchmarks/segments.py RUN [--seeds 5] [--segments 3 9 all] [--json]
 
 RUN is a trained run with item categories. A recommender of d + m numbers has the categories of an item as m more
 columns, and users start with weights of 0 for them, as with dials. CMB has one player per category and segment of
-users, and every user of a segment gets the same weights. Segments are thirds of the users by activity; thirds by
-activity and by breadth of the history (nine segments); or every user alone.
+users, and every user of a segment gets the same weights. Segments are thirds of the users by activity (3); thirds by
+activity and by breadth of the history (9); or every user alone (all).
 
 All figures are on the validation part, in percent of the base lists, with a 95 % interval over users. Shared credit
 draws random arms, so its figures are means over seeds; marginal credit draws nothing. "rule" and "dials" have the gain
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ PLAYERS: dict[str, dict[str, Any]] = {
     "marginal credit, relevance 0.5": {**MARGINAL, "relevance": 0.5},
 }
 PATH = (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.21, 0.25, 0.3)
+SEGMENTS = {"3": "3, by activity", "9": "9, by activity and breadth", "all": "every user"}
 HEADER = ("players", "segments", "NDCG@10", "SC", "seeds", "shuffled", "rule", "dials")
 
 Values = dict[str, NDArray[np.float64]]
@@ -93,9 +95,9 @@ def segments_of(scenario: Scenario) -> dict[str, NDArray[np.int64]]:
     activity = thirds(train.row_counts.astype(np.float64))
     breadth = thirds(np.nan_to_num(history_breadth(train, scenario.subtopics)))
     return {
-        "3, by activity": activity,
-        "9, by activity and breadth": 3 * activity + breadth,
-        "every user": np.arange(train.n_rows),
+        "3": activity,
+        "9": 3 * activity + breadth,
+        "all": np.arange(train.n_rows),
     }
 
 
@@ -141,24 +143,26 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("run", type=Path, metavar="RUN", help="a trained run with categories")
     options.add_argument("--seeds", type=int, default=5, help="of shared credit (5)")
+    options.add_argument("--segments", nargs="+", choices=SEGMENTS, default=SEGMENTS, help="which segments (3 9 all)")
     given = options.parse_args()
     world = World.of(scenario_of(Run.open(given.run), "validation"))
     rule, dials = curves(world)
     table, claims, named = [HEADER], [], {}
-    for scheme, segments in segments_of(world.scenario).items():
-        for name, settings in PLAYERS.items():
-            it = measured(world, segments, settings, given.seeds)
-            loss, gain = -world.change(it["values"], COST), world.change(it["values"], GOAL)
-            by_rule, by_dials = (float(np.interp(loss, *curve)) for curve in (rule, dials))
-            cells = [world.cell(it["values"], metric) for metric in (COST, GOAL)]
-            spread = f"{min(it['seeds']):+.1f} to {max(it['seeds']):+.1f}" if len(it["seeds"]) > 1 else ""
-            others = [f"{value:+.1f}" for value in (it["shuffled"], by_rule, by_dials)]
-            table.append((name, scheme, *cells, spread, *others))
-            claims.append(Claim(f"{name}, segments: {scheme}: gain of SC in %, bar: the rule", gain, by_rule, "higher"))
-            if len(it["weights"]) <= 3:
-                rows = it["weights"].tolist()
-                named[f"{name}, {scheme}"] = [dict(zip(world.concepts.names, row, strict=True)) for row in rows]
-            print(" | ".join(table[-1]), file=sys.stderr, flush=True)
+    segments = segments_of(world.scenario)
+    for number, (name, settings) in product(given.segments, PLAYERS.items()):
+        scheme = SEGMENTS[number]
+        it = measured(world, segments[number], settings, given.seeds)
+        loss, gain = -world.change(it["values"], COST), world.change(it["values"], GOAL)
+        by_rule, by_dials = (float(np.interp(loss, *curve)) for curve in (rule, dials))
+        cells = [world.cell(it["values"], metric) for metric in (COST, GOAL)]
+        spread = f"{min(it['seeds']):+.1f} to {max(it['seeds']):+.1f}" if len(it["seeds"]) > 1 else ""
+        others = [f"{value:+.1f}" for value in (it["shuffled"], by_rule, by_dials)]
+        table.append((name, scheme, *cells, spread, *others))
+        claims.append(Claim(f"{name}, segments: {scheme}: gain of SC in %, bar: the rule", gain, by_rule, "higher"))
+        if len(it["weights"]) <= 3:
+            rows = it["weights"].tolist()
+            named[f"{name}, {scheme}"] = [dict(zip(world.concepts.names, row, strict=True)) for row in rows]
+        print(" | ".join(table[-1]), file=sys.stderr, flush=True)
     if not given.json:
         print("\n".join(f"| {' | '.join(row)} |" for row in (HEADER, ["---"] * len(HEADER), *table[1:])), end="\n\n")
     report(claims, as_json=given.json, details={"table": table, "weights": named, "rule": [it.tolist() for it in rule]})
