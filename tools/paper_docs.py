@@ -125,7 +125,9 @@ def _against_random_table(rows: list[Cell], permuted: list[Cell]) -> str:
     for row in rows:
         control = controls[row["method"], row["metric"], row["k"]]
         shown = (f"{row['learned']:+.1f}", f"{row['random']:+.1f}", _with_interval(row), _with_interval(control))
-        lines.append(f"| {row['method']} | {TITLES.get(row['metric'], 'Gini')}@{row['k']} | " + " | ".join(shown) + " |")
+        lines.append(
+            f"| {row['method']} | {TITLES.get(row['metric'], 'Gini')}@{row['k']} | " + " | ".join(shown) + " |"
+        )
     return "\n".join(lines)
 
 
