@@ -1,6 +1,6 @@
 """Exposure goals at equal losses of NDCG@10: who shows new items to more than one user?
 
-    python benchmarks/exposure.py RUN [RUN ...] [--loss 0.01 0.02] [--goals GOAL ...]
+    python benchmarks/exposure.py RUN [RUN ...] [--loss 0.01 0.02] [--goals GOAL ...] [--json]
 
 For each run, on the validation part: the goal catalogue_coverage, the exposure goals reached by lifts, both with and
 without a rule for subtopic coverage, and exposure-aware re-ranking of the same 500 candidates. Every method walks its
@@ -10,14 +10,15 @@ the base lists do not show; "once" is the share of them that exactly one user se
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness import Claim, parser, report
 from recprism.budget.path import lists_at, steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.rerank import ExposureAware
@@ -63,40 +64,40 @@ def best_within(
     return found
 
 
-def show(name: str, loss: float, trade_off: float, now: dict[str, float], base: float) -> None:
-    """Print one row."""
+def claim(name: str, trade_off: float, now: dict[str, float], base: float) -> Claim:
+    """Return one row."""
     coverage, often, gini, entropy = (now[metric] for metric in METRICS[1:])
-    print(
-        f"{name:38} {-loss:7.0%} {trade_off:5.2f} {now['ndcg@10'] / base - 1:+8.1%} {coverage:9.1%} {often:9.1%} "
-        f"{gini:7.3f} {entropy:8.3f} {now['new']:6.0f} {now['once']:7.0%}",
-        flush=True,
+    new = f"{now['new']:.0f} new items, {now['once']:.0%} of them shown once" if now["new"] else "no new item"
+    return Claim(
+        f"{name} (trade-off {trade_off:g})",
+        f"NDCG {now['ndcg@10'] / base - 1:+.1%}, coverage {coverage:.1%}, shown 5 times {often:.1%}, Gini {gini:.3f}, "
+        f"entropy {entropy:.3f}, {new}",
+        None,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+")
-    parser.add_argument("--loss", nargs="+", type=float, default=[0.01, 0.02])
-    parser.add_argument("--goals", nargs="*", default=[*GOALS, *COMBINED])
-    asked = parser.parse_args()
-    for path in asked.runs:
-        compare_goals(path, asked.loss, asked.goals)
+    options = parser(__doc__)
+    options.add_argument("runs", nargs="+")
+    options.add_argument("--loss", nargs="+", type=float, default=[0.01, 0.02])
+    options.add_argument("--goals", nargs="*", default=[*GOALS, *COMBINED])
+    asked = options.parse_args()
+    claims = [it for path in asked.runs for it in compare_goals(path, asked.loss, asked.goals)]
+    report(claims, as_json=asked.json)
 
 
-def compare_goals(path: str, losses: list[float], goals: list[str]) -> None:
-    """Print the table of one run."""
+def compare_goals(path: str, losses: list[float], goals: list[str]) -> list[Claim]:
+    """Return the rows of one run."""
     scenario = scenario_of(Run.open(path), "validation")
     base = figures(scenario, scenario.base_lists)
-    print(f"\n{path}: validation, {len(scenario.base_lists)} users, {scenario.factors.n_items} items")
-    columns = f"{'coverage':>9} {'shown 5x':>9} {'Gini':>7} {'entropy':>8} {'new':>6} {'once':>7}"
-    print(f"{'goal':38} {'at most':>7} {'t':>5} {'NDCG':>8} {columns}")
-    show("base lists", 0.0, 0.0, base, base["ndcg@10"])
+    claims = [claim(f"{Path(path).name}: base lists", 0.0, base, base["ndcg@10"])]
     methods = {goal: (partial(lists_at, scenario, goal), steps_towards(goal)) for goal in goals}
     methods[RIVAL] = (partial(rival, scenario), RIVAL_STEPS)
     for name, method in methods.items():
         for loss, found in zip(losses, best_within(scenario, *method, losses), strict=True):
             if found is not None:
-                show(name, loss, *found, base["ndcg@10"])
+                claims.append(claim(f"{Path(path).name}: {name}, loss at most {loss:.0%}", *found, base["ndcg@10"]))
+    return claims
 
 
 if __name__ == "__main__":

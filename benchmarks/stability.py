@@ -19,7 +19,7 @@ from harness import Claim, parser, report
 from recprism.budget.diversified import serve
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence, Split, load_dataset
-from recprism.deploy.stability import Stability, churn, stability
+from recprism.deploy.stability import Stability, churn, stability_of
 from recprism.models import BPRMF, Factors
 from recprism.runs import Run, scenario_of
 
@@ -84,7 +84,7 @@ def main() -> None:
         base = churn(before.base_lists, now.base_lists)
         for trade_off in asked.trade_offs:
             old, new = (serve(it, GOAL, trade_off, "dials") for it in (before, now))
-            found = stability(before, (old.rule, old.dials), now, (new.rule, new.dials))
+            found = stability_of(before, (old.rule, old.dials), now, (new.rule, new.dials))
             claims += claims_of(name, trade_off, base, found)
     report(claims, as_json=asked.json)
 

@@ -34,6 +34,11 @@ ORDER = {
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
     "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),
     "choice_model": ("What explains the lists of a method", "python benchmarks/choice_model.py runs/ml1m runs/cds"),
+    "stability": ("What stays the same after a retraining", "python benchmarks/stability.py runs/ml1m"),
+    "exposure": (
+        "Exposure goals at equal losses",
+        "python benchmarks/exposure.py runs/ml1m --goals catalogue_coverage shown_often gini exposure_entropy",
+    ),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "faithfulness": (

@@ -136,6 +136,9 @@ class _KernelCache(caching.FunctionCache):
 
 
 compiled = _compile()
+# For kernels that only other kernels call: without the code that reads Python objects, which takes long to compile for
+# tuples of many arrays.
+compiled_inside = _compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # For parts of inner loops with many array arguments: a call would count references to all of them.
 compiled_in_place = _compile(inline="always")
 # For code without NaN whose sums may be reordered: loops over vectors then use vector registers.

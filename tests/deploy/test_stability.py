@@ -11,7 +11,7 @@ import pytest
 from recprism.budget.diversified import Served, serve
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
-from recprism.deploy import stability
+from recprism.deploy import stability_of
 from recprism.deploy.stability import _agreement
 from recprism.errors import InputError
 from recprism.explain import reason_codes, why_list
@@ -31,7 +31,7 @@ def world(small: Dataset) -> tuple[Scenario, Served]:
 
 
 def compared(old: tuple[Scenario, Served], new: tuple[Scenario, Served], **options: Any) -> Any:
-    return stability(old[0], (old[1].rule, old[1].dials), new[0], (new[1].rule, new[1].dials), **options)
+    return stability_of(old[0], (old[1].rule, old[1].dials), new[0], (new[1].rule, new[1].dials), **options)
 
 
 def test_the_same_result_is_all_the_same(world: Any) -> None:

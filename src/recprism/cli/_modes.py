@@ -242,9 +242,9 @@ COMMANDS: dict[str, Options] = {
     "explain": Options(
         "lists as_json",
         (
-            _with("--lists", "lists", "base run scores columns", otherwise="run_directory user name"),
+            _with("--lists", "lists", "base run scores columns concepts", otherwise="run_directory user name"),
             _with("--user", "user", "item why_not what_if", otherwise="draws seed"),
-            _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part"),
+            _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
             BY_COLUMN,
         ),
     ),

@@ -23,4 +23,4 @@ from recprism.deploy.refitted_run import refit_run as refit_run
 from recprism.deploy.retention import ListTriple as ListTriple
 from recprism.deploy.retention import Retention as Retention
 from recprism.deploy.stability import Stability as Stability
-from recprism.deploy.stability import stability as stability
+from recprism.deploy.stability import stability_of as stability_of

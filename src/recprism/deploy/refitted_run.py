@@ -10,7 +10,7 @@ from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import PreviousDeployment, Refit, refit
-from recprism.deploy.stability import stability
+from recprism.deploy.stability import stability_of
 from recprism.errors import InputError
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
@@ -80,7 +80,7 @@ def refit_run(
     )
     was = old.diversified()
     if was.rule is not None and found.kept.rule is not None:
-        figures = stability(before, (was.rule, was.dials), now, (found.kept.rule, found.kept.dials))
+        figures = stability_of(before, (was.rule, was.dials), now, (found.kept.rule, found.kept.dials))
         found = replace(found, stability=figures)
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
     if found.kept.dials is not None:

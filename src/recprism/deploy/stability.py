@@ -96,7 +96,7 @@ def churn(before: Lists, now: Lists) -> float:
     return 1 - float(kept[filled].mean()) if filled.any() else 0.0
 
 
-def stability(
+def stability_of(
     before: Scenario,
     old: tuple[Rule, Dials | None],
     now: Scenario,
@@ -190,7 +190,7 @@ def _dial_figures(
     was, is_now = was[some], is_now[some]
     order = generator.permutation(len(was))
     others = np.empty_like(order)
-    others[order] = np.roll(order, 1)  # nobody is compared with himself
+    others[order] = np.roll(order, 1)  # all users get the dials of another one
     same, in_common = _agreement(was, is_now)
     by_chance = _agreement(was[others], is_now)
     return len(was), int((was != 0).sum()), same, by_chance[0], in_common, by_chance[1]

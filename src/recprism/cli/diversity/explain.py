@@ -164,8 +164,6 @@ def explain(
         files = (items, subtopics, train, categories)
         _explain_lists(run, lists, base, scores, files, columns, concepts, part, draws, seed, as_json)
         return
-    if concepts:
-        raise InputError("--concepts is for --lists; the concepts of a run are set by `recprism diversify --concepts`")
     if run_directory is None:
         raise InputError("name a run, or lists with --lists FILE")
     from recprism.runs.run import Run
@@ -373,8 +371,6 @@ def _explain_lists(
 
     if (run_directory is None) == (scores is None):
         raise InputError("--lists needs a run with --run RUN, or scores with --scores FILE; give one of the two")
-    if concepts and run_directory is None:
-        raise InputError("--concepts needs a run with --run RUN; with --scores, name categories with --items")
     mapped = column_map(columns, (*LIST_COLUMNS, "score"))
     with progress_of_steps() as on_step:
         if run_directory is not None:

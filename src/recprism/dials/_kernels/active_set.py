@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
+from recprism._compile import compiled_inside, compiled_loosely
 
 ADDED, IMPOSSIBLE = 0, 1
 # A normal lies in the span of the active ones if the part outside is below this share of its length. The rounding error
@@ -50,7 +50,7 @@ class Active(NamedTuple):
     share: Any
 
 
-@compiled
+@compiled_inside
 def no_constraints(dim: int) -> Any:
     return Active(
         np.zeros(1, np.int64),
@@ -75,7 +75,14 @@ def dot(a: Any, b: Any) -> Any:
     return total
 
 
-@compiled
+@compiled_inside
+def add_scaled(to: Any, what: Any, factor: float) -> None:
+    """Add factor * what. An expression of arrays would also compile the error for different shapes, in seconds."""
+    for i in range(len(to)):
+        to[i] += factor * what[i]
+
+
+@compiled_inside
 def take_in(active: Any, x: Any, item: Any, row: int, above: int, below: int, violation: float) -> int:
     """Move x to the nearest point that also meets one more constraint.
 
@@ -96,7 +103,7 @@ def take_in(active: Any, x: Any, item: Any, row: int, above: int, below: int, vi
     return outcome
 
 
-@compiled
+@compiled_inside
 def meet(active: Any, x: Any, row: int, above: int, below: int, violation: float) -> int:
     """Do what ``take_in`` does for a constraint whose normal is in ``active.normal``."""
     n = active.count
@@ -117,7 +124,7 @@ def meet(active: Any, x: Any, row: int, above: int, below: int, violation: float
             active.weight[i] -= step * active.share[i]
         own += step
         if independent:
-            x += step * active.outside
+            add_scaled(x, active.outside, step)
             violation -= step * room
         if whole <= most:
             _grow(active, np.sqrt(room))
@@ -127,13 +134,13 @@ def meet(active: Any, x: Any, row: int, above: int, below: int, violation: float
         _let_go(active, place)
 
 
-@compiled
+@compiled_inside
 def _remember(active: Any, row: int, above: int, below: int, weight: float) -> None:
     last = active.count[0]
     active.row[last], active.above[last], active.below[last], active.weight[last] = row, above, below, weight
 
 
-@compiled
+@compiled_inside
 def _prove(active: Any) -> None:
     """Turn the weights into a proof of infeasibility.
 
@@ -144,17 +151,18 @@ def _prove(active: Any) -> None:
         active.weight[i] = max(0.0, -active.share[i])
 
 
-@compiled
+@compiled_inside
 def _split(active: Any) -> None:
     """Split ``normal`` into its parts inside and outside the span; done twice for numerical accuracy."""
     n = active.count[0]
-    active.outside[:] = active.normal
+    for j in range(len(active.normal)):
+        active.outside[j] = active.normal[j]
     active.inside[:n] = 0.0
     for _ in range(2):
         for i in range(n):
             part = dot(active.basis[i], active.outside)
             active.inside[i] += part
-            active.outside[:] -= part * active.basis[i]
+            add_scaled(active.outside, active.basis[i], -part)
     for i in range(n - 1, -1, -1):
         rest = active.inside[i]
         for j in range(i + 1, n):
@@ -162,7 +170,7 @@ def _split(active: Any) -> None:
         active.share[i] = rest / active.upper[i, i]
 
 
-@compiled
+@compiled_inside
 def _first_to_go(active: Any) -> Any:
     """Find the active constraint whose multiplier reaches 0 first, and the step at which it does."""
     place, most = -1, np.inf
@@ -174,23 +182,26 @@ def _first_to_go(active: Any) -> Any:
     return place, most
 
 
-@compiled
+@compiled_inside
 def _grow(active: Any, length: float) -> None:
     n = active.count[0]
-    active.basis[n] = active.outside / length
-    active.upper[:n, n] = active.inside[:n]
+    for j in range(len(active.outside)):
+        active.basis[n, j] = active.outside[j] / length
+    for i in range(n):
+        active.upper[i, n] = active.inside[i]
     active.upper[n, : n + 1] = 0.0
     active.upper[n, n] = length
 
 
-@compiled
+@compiled_inside
 def _let_go(active: Any, place: int) -> None:
     """Drop a constraint, and make ``upper`` triangular again by Givens rotations."""
     last = active.count[0] - 1
     for j in range(place, last):
         active.row[j], active.above[j], active.below[j] = active.row[j + 1], active.above[j + 1], active.below[j + 1]
         active.weight[j] = active.weight[j + 1]
-        active.upper[:, j] = active.upper[:, j + 1]
+        for i in range(len(active.upper)):
+            active.upper[i, j] = active.upper[i, j + 1]
     for j in range(place, last):
         long = np.hypot(active.upper[j, j], active.upper[j + 1, j])
         cosine, sine = active.upper[j, j] / long, active.upper[j + 1, j] / long
@@ -199,7 +210,7 @@ def _let_go(active: Any, place: int) -> None:
     active.count[0] = last
 
 
-@compiled
+@compiled_inside
 def _turn(a: Any, b: Any, cosine: float, sine: float) -> None:
     for i in range(len(a)):
         a[i], b[i] = cosine * a[i] + sine * b[i], cosine * b[i] - sine * a[i]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
+from recprism._compile import compiled_inside, compiled_loosely
 
 NO_ROW = -1
 SMALLEST_PIVOT = 1e-9
@@ -47,7 +47,7 @@ class Tableau(NamedTuple):
     basic: Any
 
 
-@compiled
+@compiled_inside
 def new_tableau(most: int) -> Any:
     return Tableau(
         np.zeros(2, np.int64),
@@ -63,12 +63,12 @@ def new_tableau(most: int) -> Any:
     )
 
 
-@compiled
+@compiled_inside
 def clear(tableau: Any) -> None:
     tableau.size[:] = 0
 
 
-@compiled
+@compiled_inside
 def add_variable(tableau: Any, cost: float) -> int:
     """Add a variable that is 0 and occurs in no row so far; return its number."""
     new: int = tableau.size[0]
@@ -81,12 +81,12 @@ def add_variable(tableau: Any, cost: float) -> int:
     return new
 
 
-@compiled
+@compiled_inside
 def clear_row(tableau: Any) -> None:
     tableau.row[: tableau.size[0]] = 0.0
 
 
-@compiled
+@compiled_inside
 def add_to_row(tableau: Any, variable: int, factor: float) -> None:
     """Add factor * x[variable] to the row."""
     column = tableau.column[variable]
@@ -102,7 +102,7 @@ def _add(to: Any, what: Any, factor: float, n: int) -> None:
         to[i] += factor * what[i]
 
 
-@compiled
+@compiled_inside
 def most_negative(tableau: Any, tolerance: float) -> int:
     """Return the variable that is furthest below 0, or -1."""
     found, least = -1, -tolerance
@@ -113,7 +113,7 @@ def most_negative(tableau: Any, tolerance: float) -> int:
     return found
 
 
-@compiled
+@compiled_inside
 def entering(tableau: Any, careful: bool) -> int:
     """Return the column to exchange for the row, or -1 where no column can repair it.
 
@@ -133,7 +133,7 @@ def entering(tableau: Any, careful: bool) -> int:
     return found
 
 
-@compiled
+@compiled_inside
 def exchange(tableau: Any, column: int, variable: int, above: int, below: int, value: float) -> None:
     """Exchange a column for the row, so that the row's slack is 0.
 
@@ -171,7 +171,7 @@ def exchange(tableau: Any, column: int, variable: int, above: int, below: int, v
         _make_column(tableau, variable, column)
 
 
-@compiled
+@compiled_inside
 def _make_column(tableau: Any, variable: int, column: int) -> None:
     tableau.column[variable], tableau.x[variable] = column, 0.0
     last = tableau.size[1] - 1

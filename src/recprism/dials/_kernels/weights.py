@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
-from recprism.dials._kernels.active_set import ADDED, dot, meet
+from recprism._compile import compiled, compiled_inside, compiled_loosely
+from recprism.dials._kernels.active_set import ADDED, add_scaled, dot, meet
 from recprism.dials._kernels.tableau import (
     NO_ROW,
     add_to_row,
@@ -51,7 +51,7 @@ def find_weights(first: int, last: int, rows: Any, users: Any, least: bool, foun
         found.same[user] = _count_same(rows, state, places)
         tableau = state.tableau
         _set_costs(tableau, users.cost[user], 1.0)
-        outcome = _solve(rows, state, tableau, places, False)
+        outcome = _solve(rows, state, tableau, places)
         found.status[user] = outcome
         if outcome == SOLVED:
             if least:
@@ -61,14 +61,14 @@ def find_weights(first: int, last: int, rows: Any, users: Any, least: bool, foun
                 _write_proof(state, found, user)
             tableau = state.excusing
             _set_costs(tableau, users.cost[user], COST_OF_WEIGHTS)
-            _solve(rows, state, tableau, places, True)
+            _solve(rows, state, tableau, places)
             _forget_excuses(state, rows.concepts.shape[0])
         for j in range(rows.concepts.shape[0]):
             weight = tableau.x[j]
             found.weights[user, j] = weight * users.spread[user] if weight > TOLERANCE else 0.0
 
 
-@compiled
+@compiled_inside
 def _start(rows: Any, users: Any, state: Any, user: int) -> int:
     """Read the scores of a user; return the number of wanted items."""
     scores, unit, places = users.scores[user], 1.0 / users.spread[user], 0
@@ -89,7 +89,7 @@ def _start(rows: Any, users: Any, state: Any, user: int) -> int:
     return places
 
 
-@compiled
+@compiled_inside
 def _count_same(rows: Any, state: Any, places: int) -> int:
     """Count the wanted items whose base score is not enough against the best item with equal concepts."""
     count = 0
@@ -99,17 +99,22 @@ def _count_same(rows: Any, state: Any, places: int) -> int:
     return count
 
 
-@compiled
+@compiled_inside
 def _set_costs(tableau: Any, cost: Any, factor: float) -> None:
     clear(tableau)
     for j in range(len(cost)):
         add_variable(tableau, factor * cost[j])
 
 
-@compiled
-def _solve(rows: Any, state: Any, tableau: Any, places: int, excusing: bool) -> int:
-    """Add violated rows until none is left."""
+@compiled_inside
+def _solve(rows: Any, state: Any, tableau: Any, places: int) -> int:
+    """Add violated rows until none is left.
+
+    Whether violations have a price is read from the size of the tableau. As an argument, the constants True and False
+    would compile this function twice.
+    """
     m = rows.concepts.shape[0]
+    excusing = len(tableau.x) > m
     patience = 40 * (m + places) + 400
     for turn in range(patience):
         variable = most_negative(tableau, TOLERANCE)
@@ -119,7 +124,7 @@ def _solve(rows: Any, state: Any, tableau: Any, places: int, excusing: bool) -> 
             value = tableau.x[variable]
             add_to_row(tableau, variable, 1.0)
         else:
-            if _most_violated(rows, state, tableau.x, places, excusing) <= TOLERANCE:
+            if _most_violated(rows, state, tableau.x, places) <= TOLERANCE:
                 return SOLVED
             above, below = state.found[0], state.found[1]
             value = _slack(rows, state, tableau.x, above, below)
@@ -128,7 +133,7 @@ def _solve(rows: Any, state: Any, tableau: Any, places: int, excusing: bool) -> 
                     return LOST
                 state.excuse[above, below] = add_variable(tableau, 1.0)
                 tableau.row[tableau.size[0] - 1] = 0.0
-            _express(rows, state, tableau, above, below, excusing)
+            _express(rows, state, tableau, above, below)
         column = entering(tableau, turn > patience // 2)
         if column < 0:
             state.found[0], state.found[1] = above, below
@@ -137,34 +142,35 @@ def _solve(rows: Any, state: Any, tableau: Any, places: int, excusing: bool) -> 
     return LOST
 
 
-@compiled
-def _express(rows: Any, state: Any, tableau: Any, place: int, rival: int, excusing: bool) -> None:
+@compiled_inside
+def _express(rows: Any, state: Any, tableau: Any, place: int, rival: int) -> None:
     """Write the row of a pair in terms of the columns."""
     above, below = rows.of_group[state.group[place]], rows.of_group[_group_of(rows, state, rival)]
     for j in range(len(above)):
         difference = above[j] - below[j]
         if difference != 0.0:
             add_to_row(tableau, j, difference)
-    if excusing:
+    if state.excuse[place, rival] >= 0:
         add_to_row(tableau, state.excuse[place, rival], 1.0)
 
 
-@compiled
+@compiled_inside
 def _group_of(rows: Any, state: Any, rival: int) -> int:
     n_groups = rows.concepts.shape[1]
     group: int = rival if rival < n_groups else state.group[rival - n_groups]
     return group
 
 
-@compiled
+@compiled_inside
 def _most_violated(  # noqa: PLR0912 - in one piece: a call in the inner loop would count references to all arrays
-    rows: Any, state: Any, x: Any, places: int, excusing: bool
+    rows: Any, state: Any, x: Any, places: int
 ) -> float:
     """Return the largest violation of a pair at any scale; ``state.found`` receives the pair."""
     added, best, group, found = state.added, state.best, state.group, state.found
     distance, of_group, excuse = rows.distance, rows.of_group, state.excuse
     margin, rounding, own, n_groups = rows.margin, rows.rounding, state.own, len(state.best)
     far, tabled = rows.rounding * rows.reach, len(rows.distance) > 0
+    excusing = len(x) > rows.concepts.shape[0]
     _add_weights(rows.concepts, x, added)
     worst = 0.0
     for scale in rows.scales:
@@ -208,7 +214,7 @@ def _add_weights(concepts: Any, x: Any, added: Any) -> None:
                 added[group] += x[j] * concepts[j, group]
 
 
-@compiled
+@compiled_inside
 def _slack(rows: Any, state: Any, x: Any, place: int, rival: int) -> float:
     """Return weights . difference - requirement / scale, at the scale that requires most."""
     n_groups = len(state.best)
@@ -222,7 +228,7 @@ def _slack(rows: Any, state: Any, x: Any, place: int, rival: int) -> float:
     return slack
 
 
-@compiled
+@compiled_inside
 def _l1(a: Any, b: Any) -> float:
     total = 0.0
     for j in range(len(a)):
@@ -230,37 +236,37 @@ def _l1(a: Any, b: Any) -> float:
     return total
 
 
-@compiled
+@compiled_inside
 def _write_proof(state: Any, found: Any, user: int) -> None:
     """Write multipliers under which the rows add up to a contradiction.
 
     ``tableau.row`` has no entry above 0: the slack of the last row is its value, below 0, plus entries times columns.
     """
-    tableau, n = state.tableau, 0
+    tableau = state.tableau
+    found.count[user] = 0
     if state.found[0] >= 0:
-        n = _write_pair(state, found, user, n, state.found[0], state.found[1], 1.0)
+        _write_pair(state, found, user, state.found[0], state.found[1], 1.0)
     for column in range(tableau.size[0]):
         if tableau.variable[column] < 0 and tableau.row[column] < -SMALLEST_MULTIPLIER:
-            n = _write_pair(state, found, user, n, tableau.above[column], tableau.below[column], -tableau.row[column])
-    found.count[user] = n
+            _write_pair(state, found, user, tableau.above[column], tableau.below[column], -tableau.row[column])
 
 
-@compiled
-def _write_pair(state: Any, found: Any, user: int, n: int, place: int, rival: int, weight: float) -> int:
-    n_groups = len(state.best)
+@compiled_inside
+def _write_pair(state: Any, found: Any, user: int, place: int, rival: int, weight: float) -> None:
+    n_groups, n = len(state.best), found.count[user]
     found.above[user, n] = state.item[place]
     found.below[user, n] = state.best_item[rival] if rival < n_groups else state.item[rival - n_groups]
     found.weight[user, n] = weight
-    return n + 1
+    found.count[user] = n + 1
 
 
-@compiled
+@compiled_inside
 def _forget_excuses(state: Any, m: int) -> None:
     if state.excusing.size[0] > m:
         state.excuse[:] = -1
 
 
-@compiled
+@compiled_inside
 def _move_to_least(rows: Any, state: Any, places: int) -> None:
     """Move to the least-L2 point of the cheapest weights, if they are not unique.
 
@@ -273,7 +279,7 @@ def _move_to_least(rows: Any, state: Any, places: int) -> None:
     m = rows.concepts.shape[0]
     x = tableau.x[:m].copy()
     for at in range(n):
-        x -= dot(state.face[at], x) * state.face[at]
+        add_scaled(x, state.face[at], -dot(state.face[at], x))
     active.count[0] = 0
     for _ in range(40 * (m + places)):
         variable, low = -1, -TOLERANCE
@@ -284,21 +290,23 @@ def _move_to_least(rows: Any, state: Any, places: int) -> None:
         if variable >= 0:
             violation = -low
             for at in range(n):
-                normal += state.face[at, variable] * state.face[at]
+                add_scaled(normal, state.face[at], state.face[at, variable])
         else:
-            if _most_violated(rows, state, x, places, False) <= TOLERANCE:
-                tableau.x[:m] = x
+            if _most_violated(rows, state, x, places) <= TOLERANCE:
+                for j in range(m):
+                    tableau.x[j] = x[j]
                 return
             violation = -_slack(rows, state, x, state.found[0], state.found[1])
             group = _group_of(rows, state, state.found[1])
-            difference = rows.of_group[state.group[state.found[0]]] - rows.of_group[group]
+            difference = rows.of_group[state.group[state.found[0]]].copy()
+            add_scaled(difference, rows.of_group[group], -1.0)
             for at in range(n):
-                normal += dot(state.face[at], difference) * state.face[at]
+                add_scaled(normal, state.face[at], dot(state.face[at], difference))
         if meet(active, x, 0, 0, 0, violation) != ADDED:
             return  # by rounding errors alone; the vertex is as cheap
 
 
-@compiled
+@compiled_inside
 def _span_face(state: Any) -> int:
     """Fill ``state.face`` with orthonormal directions of the free columns; return their number."""
     tableau, face, n = state.tableau, state.face, 0
@@ -313,7 +321,9 @@ def _span_face(state: Any) -> int:
             direction[tableau.basic[at]] = tableau.table[tableau.basic[at], column]
         for _ in range(2):  # twice, for numerical accuracy
             for at in range(n):
-                direction -= dot(face[at], direction) * face[at]
-        direction /= np.sqrt(dot(direction, direction))
+                add_scaled(direction, face[at], -dot(face[at], direction))
+        length = np.sqrt(dot(direction, direction))
+        for j in range(len(direction)):
+            direction[j] /= length
         n += 1
     return n

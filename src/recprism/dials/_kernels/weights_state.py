@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recprism._compile import compiled
+from recprism._compile import compiled_inside
 from recprism.dials._kernels.active_set import no_constraints
 from recprism.dials._kernels.tableau import new_tableau
 
@@ -111,7 +111,7 @@ class State(NamedTuple):
     face: Any
 
 
-@compiled
+@compiled_inside
 def new_state(rows: Any, k: int) -> Any:
     m, n_groups = rows.concepts.shape
     return State(
