@@ -52,7 +52,7 @@ def claims_of(name: str, trade_off: float, base: float, found: Stability) -> lis
     """Return the rows of one comparison, in per cent."""
     figures = {
         "places of base lists that changed": base,
-        "places of the rule's lists that changed": found.churn,
+        "places of the rule's lists that changed": found.rule_churn,
         f"same reason, {found.kept_items:,} items that stayed": found.same_reason,
         "same reason by chance": found.same_reason_by_chance,
         f"same dials within 25 %, of {found.dials:,}": found.same_dials,

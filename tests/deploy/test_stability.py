@@ -36,7 +36,7 @@ def compared(old: tuple[Scenario, Served], new: tuple[Scenario, Served], **optio
 
 def test_the_same_result_is_all_the_same(world: Any) -> None:
     found = compared(world, world, sample=20)
-    assert (found.churn, found.same_reason, found.same_dials, found.common_dials) == (0, 1, 1, 1)
+    assert (found.rule_churn, found.same_reason, found.same_dials, found.common_dials) == (0, 1, 1, 1)
     assert found.kept_items == 200
     assert found.same_reason_by_chance < 1
     assert found.same_dials_by_chance < 0.5
@@ -56,7 +56,7 @@ def test_users_and_items_are_matched_by_id_and_scores_may_have_another_unit(worl
         "test",
     )
     found = compared(world, (moved, serve(moved, GOAL, 0.1, "dials")), sample=20)
-    assert found.churn < 1e-3
+    assert found.rule_churn < 1e-3
     assert found.same_reason > 0.99
     assert found.same_dials > 0.99
     assert found.common_dials > 0.99
@@ -68,7 +68,7 @@ def test_churn_counts_the_lists_of_the_rules(world: Any) -> None:
     found = compared(world, (scenario, later), sample=20)
     before, now = (scenario.rank(it.rule)[0] for it in (world[1], later))
     kept = sum(len(set(a) & set(b)) for a, b in zip(before.tolist(), now.tolist(), strict=True))
-    assert found.churn == pytest.approx(1 - kept / before.size)
+    assert found.rule_churn == pytest.approx(1 - kept / before.size)
     assert 0 < found.same_reason < 1
     assert found.same_dials < 1
 
@@ -96,7 +96,7 @@ def test_results_without_dials_or_with_lifts(world: Any) -> None:
     assert len(found.sentences()) == 1
     lifts = serve(scenario, "shown_often", 0.05, "lifts")
     found = compared((scenario, lifts), (scenario, lifts))
-    assert (found.churn, found.same_reason, found.compared_users, found.sentences()) == (0, None, 0, [])
+    assert (found.rule_churn, found.same_reason, found.compared_users, found.sentences()) == (0, None, 0, [])
 
 
 def test_mistakes(world: Any, small: Dataset) -> None:

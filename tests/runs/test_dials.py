@@ -91,7 +91,7 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     settings = run.folder / "steering.json"
     kept = settings.read_bytes()
     settings.unlink()
-    with pytest.raises(InputError, match=r"steering\.json: is missing, and holds the dials that users set"):
+    with pytest.raises(InputError, match=r"steering\.json: is missing, and holds dials that users set"):
         run.diversified()
     settings.write_text('{"settings": []}')
     assert run.diversified().steering == {}
@@ -116,6 +116,20 @@ def test_a_setting_deletes_what_was_made_without_it(trained_run: Callable[..., R
         assert it.measured() is None, "the settings count for all results"
         assert not it.report_path.exists()
         assert not it.file("recommendations.parquet").exists()
+
+
+def test_settings_count_in_results_that_have_the_dial(trained_run: Callable[..., Run]) -> None:
+    run = trained_run(3, 16)
+    diversify_within(run, ASKED)
+    steer_run(run, 1, {"Animation": 0.3}, keep=True)
+    other = Run(run.path, "clusters")
+    diversify_within(other, ASKED.model_copy(update={"concepts": ["clusters=5"], "into": "dials"}))
+    assert other.diversified().steering == {}
+    cluster = other.diversified().dials.names[0]
+    steer_run(other, 1, {cluster: 0.1}, keep=True)
+    assert run.steering() == {1: {"Animation": 0.3, cluster: 0.1}}
+    assert run.diversified().steering == {1: {"Animation": 0.3}}
+    assert other.diversified().steering == {1: {cluster: 0.1}}
 
 
 def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Run]) -> None:

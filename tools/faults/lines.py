@@ -111,7 +111,9 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("budget", "floor", "max_ndcg_loss", "held_out_users", "set_aside", "show", "relevance"), SHARES),
     **dict.fromkeys(("guard", "max_loss", "min_gain"), ("ndcg@10=30%", "recall@20=0.5", "recall@10=0.9")),
     **dict.fromkeys(("goal", "metric", "accuracy"), METRICS),
-    **dict.fromkeys(("min_user", "min_item", "top", "clusters", "min_mentions", "shards"), ("1", "2", "3")),
+    **dict.fromkeys(
+        ("min_user", "min_item", "min_support", "top", "clusters", "min_mentions", "shards"), ("1", "2", "3")
+    ),
     **dict.fromkeys(("k", "hidden", "subtopic_level"), ("1", "5", "10", "20")),
     **dict.fromkeys(("held_out", "train", "interactions"), ("a.csv", "clicks.csv")),
     **dict.fromkeys(("name", "against_name", "like_name"), (NAMED, "third")),
@@ -160,6 +162,8 @@ GOOD: dict[str, tuple[str, ...]] = {
     "item": ("1", "5"),
     "axes": ("varimax", "canonical"),
     "into": ("rule", "dials", "lifts", "user-vectors", "item-vectors"),
+    "rest": ("user-vectors", "none"),
+    "concepts": ("categories", "popularity", "clusters=3", "kind", "items.csv", "kind,popularity"),
     "why_not": ("1", "5"),
     "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5"),
     "ban": ("1", "1,2", "'3'"),

@@ -194,7 +194,7 @@ class Served:
         rule: What makes the lists.
         into: The form.
         base: The model that the rule re-ranks.
-        dials: Named weights that hold the lists; also next to a rule, where there are categories.
+        dials: Named weights that hold the lists; also next to a rule, where there are concepts.
         compiled: How vectors hold the lists; None for a rule and dials.
 
     Stability: provisional.

@@ -137,7 +137,8 @@ class Refit:
         churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
         stickiness: The bonus for old items that keeps the limit on churn.
         judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
-        stability: How many reasons and dials stay the same; None if nothing was certified, or only models are compared.
+        stability: How many reasons and dials stay the same; None if nothing was certified, if a
+            bonus kept old items, or if only models are compared.
 
     Stability: provisional.
     """

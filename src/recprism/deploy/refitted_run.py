@@ -58,7 +58,11 @@ def refit_run(
         )
     run.require_only_result()
     constraints = _still_known(wanted.constraints, run)
-    asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
+    # Under a limit on churn user vectors serve by default, and they always keep the order.
+    with_dials = max_churn is None or wanted.into is not None or wanted.rest or bool(wanted.concepts)
+    ordered = wanted.ordered and with_dials
+    changes = {"certify_on": certify_on or wanted.certify_on, "constraints": constraints, "ordered": ordered}
+    asked = wanted.model_copy(update=changes)
     before, now = scenario_of(old), scenario_of(run, constraints=asked.constraints)
     now = now.with_concepts(carried_concepts(old, run, wanted, now))
     previous = PreviousDeployment(
@@ -71,7 +75,7 @@ def refit_run(
         asked.budgets,
         trade_off=certified["trade_off"],
         into=asked.into,
-        ordered=asked.ordered and max_churn is None,
+        ordered=asked.ordered,
         rest=asked.rest,
         confidence=asked.confidence,
         max_churn=max_churn,
@@ -79,7 +83,7 @@ def refit_run(
         on_step=on_step,
     )
     was = old.diversified()
-    if was.rule is not None and found.kept.rule is not None:
+    if was.rule is not None and found.kept.rule is not None and not found.stickiness:
         figures = stability_of(before, (was.rule, was.dials), now, (found.kept.rule, found.kept.dials))
         found = replace(found, stability=figures)
     keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
@@ -96,8 +100,9 @@ def _carry_settings(old: Run, run: Run, names: set[str]) -> None:
         for user, own in old.steering().items()
         if str(user) in users
     }
+    settings = {user: own for user, own in settings.items() if own}
     if settings:
-        run.save_steering({**settings, **run.steering()})
+        run.save_steering({**settings, **run.steering()}, users=len(settings), like=str(old.path))
 
 
 def _still_known(asked: ConstraintsConfig, run: Run) -> ConstraintsConfig:

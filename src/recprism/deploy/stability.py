@@ -31,7 +31,7 @@ class Stability(Displayed):
 
     Attributes:
         users: Users that both results have.
-        churn: Share of the places of the old lists of the rule whose item is not in the new list.
+        rule_churn: Share of the places of the old lists of the rule whose item is not in the new list.
         compared_users: Users whose reasons were compared.
         kept_items: Items of these users that are in both lists.
         same_reason: Share of the kept items whose strongest reason code is the same; None if there are no reasons.
@@ -47,7 +47,7 @@ class Stability(Displayed):
     """
 
     users: int
-    churn: float
+    rule_churn: float
     compared_users: int
     kept_items: int
     same_reason: float | None

@@ -162,7 +162,7 @@ class Dials(Displayed):
         if self.rest is None:
             return text
         whole = f"{self.lists_held_with_rest:.1%} of the changed lists come back"
-        return f"{text} {_counted(len(self.rest.users))} also needed a change of the user's vector; with it, {whole}."
+        return f"{text} The vectors of {_counted(len(self.rest.users))} change, too; then {whole}."
 
     def proof_sentence(self, user: int) -> str:
         """Say in words why no weights meet all constraints of a user, given by number."""

@@ -44,3 +44,12 @@ def read_events(path: Path, without: Sequence[str] = ()) -> list[dict[str, Any]]
         if isinstance(event, dict) and event.get("event") not in without:
             found.append(event)
     return found
+
+
+def has_event(path: Path, kind: str) -> bool:
+    """Whether an event of this kind was noted. Most logs do not have its name, and are not parsed."""
+    return (
+        path.exists()
+        and kind.encode() in path.read_bytes()
+        and any(it.get("event") == kind for it in read_events(path))
+    )

@@ -20,13 +20,16 @@ def dials(
     run_directory: DiversifiedRun,
     user: Annotated[str | None, typer.Option(help="Show the dials of one user.", show_default=False)] = None,
     ordered: Annotated[
-        bool, typer.Option("--ordered", help="Solve again so that the order of the lists is kept, too.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--ordered/--no-ordered", help="Whether the order of the lists is kept, too.", show_default="as in the run"
+        ),
+    ] = None,
     rest: Annotated[
         str | None,
         typer.Option(
-            help="Solve again; user-vectors also changes the vector of users whose list weights do not return.",
-            show_default=False,
+            help="user-vectors also changes the vector of users whose list weights do not return; none does not.",
+            show_default="as in the run",
         ),
     ] = None,
     concepts: ConceptWords = None,
@@ -41,9 +44,9 @@ def dials(
 ) -> None:
     """Show the dials: a few named weights per user that make an inner product return the lists.
 
-    score = user . item + weights . categories. The command prints how many lists come back from the weights alone, and
-    how much of the gain. Weights are shares of the user's score range. With --ordered, --rest or --concepts, dials are
-    solved again for this report, and the run stays as it is.
+    score = user . item + weights . concepts. The concepts are categories by default. The command prints how many lists
+    come back from the weights alone, and how much of the gain. Weights are shares of the user's score range. With
+    --ordered, --rest or --concepts, dials are solved again for this report, and the run stays as it is.
 
     Examples:
 
@@ -62,8 +65,8 @@ def dials(
     found = dials_of(
         run,
         part=part_named(part),
-        ordered=ordered or None,
-        rest=with_rest(rest) or None,
+        ordered=ordered,
+        rest=with_rest(rest),
         **concepts_config(concepts, min_support),
     )
     frame = found.dials.to_frame()

@@ -181,7 +181,7 @@ def diversify(
         budgets=limits(budget, "--budget", guard, "--guard", tested=True),
         into=None if into is None else as_into(into),
         ordered=ordered,
-        rest=with_rest(rest),
+        rest=bool(with_rest(rest)),
         **concepts_config(concepts, min_support),
         confidence=confidence,
         certify_on=None if certify_on is None else part_named(certify_on),

@@ -26,7 +26,11 @@ def steer(
         ),
     ],
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the setting: all later lists of the user use it. 0 removes it.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Keep the setting: later lists of the user use it, in each result with this dial. 0 removes it.",
+        ),
     ] = False,
     name: ResultName = None,
     as_json: AsJson = False,

@@ -14,6 +14,7 @@ from recprism.data._files import readable, require_rights, write_text
 from recprism.data.concepts import Concepts
 from recprism.errors import InputError
 from recprism.models import Factors
+from recprism.runs._event_log import has_event
 from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
@@ -22,6 +23,7 @@ from recprism.runs._run_parts.result_files import read_result, write_result
 from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config, write_config
 
 STEERING, DIALS_SET = "steering.json", "dials set"
+NO_SETTINGS = 'put it back, or go on without them by writing {"settings": []} into it'
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
     *("certificate.json", "explanation.json", "factors_explanation.json", "report.html"),
@@ -94,8 +96,12 @@ class RunResults(RunData, RunLists):
             raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
         found = read_result(self.file("delta.safetensors").parent, self.folder, self.certificate())
-        steering = self.steering() if found.dials is not None else {}
-        return replace(found, constraints=numbered(self.constraints, found.base), steering=steering)
+        found = replace(found, constraints=numbered(self.constraints, found.base))
+        if found.dials is None:
+            return found
+        names, known = found.dials.names, self.steering()  # another result may have other dials
+        own = {user: {name: it for name, it in mine.items() if name in names} for user, mine in known.items()}
+        return replace(found, steering={user: mine for user, mine in own.items() if mine})
 
     def steering(self) -> dict[Any, dict[str, float]]:
         """Return the dials that users set for themselves: user id -> concept -> share of the user's score range.
@@ -105,25 +111,27 @@ class RunResults(RunData, RunLists):
         """
         path, log = self.folder / STEERING, self.folder / "events.jsonl"
         if not path.exists():
-            if log.exists() and DIALS_SET.encode() in log.read_bytes():
-                raise InputError(
-                    f"{path}: is missing, and holds the dials that users set for themselves; put it back, or go on "
-                    'without them by writing {"settings": []} into it'
-                )
+            if has_event(log, DIALS_SET):
+                raise InputError(f"{path}: is missing, and holds dials that users set for themselves; {NO_SETTINGS}")
             return {}
-        with readable(path, "not settings of dials written by recprism", "set the dials again with `recprism steer`"):
+        with readable(path, "not settings of dials written by recprism", NO_SETTINGS):
             return {user: dict(own) for user, own in json.loads(path.read_text(encoding="utf-8"))["settings"]}
 
-    def save_steering(self, settings: dict[Any, dict[str, float]]) -> None:
-        """Write the dials that users set for themselves; what was made with other settings is deleted."""
-        facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
-        write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))
-        self.event(DIALS_SET, settings=facts["settings"])
+    def save_steering(self, settings: dict[Any, dict[str, float]], **changed: Any) -> None:
+        """Write the dials that users set for themselves; what was made with other settings is deleted before.
+
+        Args:
+            settings: User id -> concept -> share of the user's score range, for all users.
+            **changed: What the event says about the change.
+        """
         for result in (None, *self.results()):
             of = type(self)(self.path, result, folder=self.folder)
             stale = OF_SETTINGS if of.measured() == TRAINED else (*OF_SETTINGS, "metrics.parquet")
             for name in stale:
                 of.file(name).unlink(missing_ok=True)
+        facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
+        write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))
+        self.event(DIALS_SET, **changed)
 
     @property
     def constraints(self) -> ConstraintsConfig:

@@ -78,7 +78,7 @@ def carried_concepts(old: Run, run: Run, asked: BudgetConfig, scenario: Scenario
     parts = [(word, _of_word(run, word, scenario, shown, asked.min_support)) for word in fresh]
     if kept:
         parts.append(("of the old run", stored.of_columns(kept).of_items(at)))
-    return _joined(parts, shown, asked.min_support)
+    return _joined(parts, shown, asked.min_support, needed=False)
 
 
 def as_subtopics(concepts: Concepts) -> Subtopics:
@@ -90,12 +90,14 @@ def as_subtopics(concepts: Concepts) -> Subtopics:
     return Subtopics.from_pairs(item, names[column], len(values), values[item, column])
 
 
-def _joined(parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_support: int) -> Concepts:
-    """Join the concepts of all words, without those of too little support."""
+def _joined(
+    parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_support: int, *, needed: bool = True
+) -> Concepts:
+    """Join the concepts of all words, without those of too little support; each word is needed, or one of them."""
     found = []
     for word, concepts in parts:
         kept = concepts.supported(shown, min_support)
-        if not len(kept):
+        if not len(kept) and (needed or len(parts) == 1):
             raise InputError(
                 f"--concepts {word}: no concept of it tells at least {min_support} candidate items from the others; "
                 "lower --min-support, or name other concepts"
@@ -113,6 +115,8 @@ def _joined(parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_suppor
 
 def _of_word(run: Run, word: str, scenario: Scenario, shown: np.ndarray, min_support: int) -> Concepts:
     items = run.items()
+    if word in (CATEGORIES, POPULARITY, CLUSTERS) and word in items.columns:
+        log.warning("--concepts %s: the items have a column of this name, which is not used; rename it to use it", word)
     if word == CATEGORIES:
         if not len(scenario.subtopics):
             raise InputError("--concepts categories: the items of this run have no categories; name other concepts")

@@ -149,5 +149,9 @@ def steer_run(run: Run, user: Any, settings: Mapping[str, float], *, keep: bool 
 
 @writing
 def _keep(run: Run, found: Steered) -> None:
-    known = {it: own for it, own in run.steering().items() if str(it) != str(found.user)}
-    run.save_steering({**known, **({found.user: dict(found.settings)} if found.settings else {})})
+    known, dials = run.steering(), run.diversified().dials
+    names = set() if dials is None else set(dials.names)
+    mine = next((own for it, own in known.items() if str(it) == str(found.user)), {})
+    now = {**{name: it for name, it in mine.items() if name not in names}, **found.settings}
+    others = {it: own for it, own in known.items() if str(it) != str(found.user)}
+    run.save_steering({**others, **({found.user: now} if now else {})}, user=found.user, dials=now)
