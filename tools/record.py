@@ -47,7 +47,7 @@ ORDER = {
     ),
     "segments": (
         "Players on categories for segments of users",
-        "python benchmarks/segments.py runs/ml1m --seeds 3 --segments 3",
+        "python benchmarks/segments.py runs/ml1m --seeds 3 --segments 3 9",
     ),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
     "platforms": (
