@@ -130,7 +130,7 @@ class BudgetConfig(_Strict):
     rest: bool = False
     """Whether dials also change the vectors of users whose list weights do not return."""
     concepts: list[str] = Field(default_factory=list)
-    """What dials have weights for: categories, popularity, clusters=N, columns of items, files. Unset, categories."""
+    """Words for what dials have weights for, as of ``--concepts``. Unset, these are the categories."""
     min_support: int = Field(default=2, ge=1)
     """The fewest candidate items that a concept must tell from the others; without ``concepts`` it is not used."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
