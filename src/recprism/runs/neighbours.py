@@ -58,7 +58,7 @@ class NeighbourOverlap:
     def sentence(self) -> str:
         """Return the overlap in words."""
         if not self.moved:
-            return f"Item vectors stay as they are, so every item keeps its {self.k} nearest items: overlap exactly 1."
+            return f"Trained item vectors stay, so items keep their {self.k} nearest items by them: overlap exactly 1."
         whose = "items keep" if self.asked == self.items else f"{self.asked:,} items drawn from {self.items:,} keep"
         cosine, product, whole = (percent(it, ".1f") for it in (self.cosine, self.inner_product, self.whole_by_cosine))
         return (
