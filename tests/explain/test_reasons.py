@@ -42,6 +42,16 @@ def by_hand(**constraints: Any) -> Scenario:
     return Scenario(factors, split, Subtopics.from_pairs(np.arange(5), genres, 5), "test", 2, constraints=constraints)
 
 
+def by_hand_with_two_newcomers(noise: float) -> Scenario:
+    """One user, lists of three: dramas a, b and c are the best; d is a comedy, e a war film, f a bad drama."""
+    item = np.array([[1.0], [0.9 + noise], [0.8 - noise], [0.5], [0.4 + noise], [0.0]], np.float32)
+    factors = Factors.from_arrays([[1.0]], item, user_ids=np.array(["u"]), item_ids=np.array(list("abcdef")))
+    nothing = Incidence.empty((1, 6))
+    split = Split(nothing, nothing, nothing, factors.user_ids, factors.item_ids)
+    genres = np.array(["drama", "drama", "drama", "comedy", "war", "drama"])
+    return Scenario(factors, split, Subtopics.from_pairs(np.arange(6), genres, 6), "test", 3)
+
+
 def world(seed: int, k: int = 5, **constraints: Any) -> Scenario:
     generator = np.random.default_rng(seed)
     user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
@@ -80,6 +90,15 @@ def naive_value(scenario: Scenario, rule: Rule, user: int, lists: Any) -> Any:
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", np.linspace(-1e-3, 1e-3, 9))
+def test_equal_matches_of_newcomers_and_items_that_left_do_not_depend_on_rounding(noise: float) -> None:
+    """Whichever of d and e gives its place back, b and c are worth the same: the first newcomer replaced the best."""
+    scenario = by_hand_with_two_newcomers(noise)
+    reasons = {it.item: it.replaced for it in why_list(scenario, rule_at(scenario, "sc", 0.5), "u")}
+    assert set(reasons) == {"a", "d", "e"}
+    assert {item: it.item for item, it in reasons.items() if it is not None} == {"d": "b", "e": "c"}
 
 
 def test_an_item_that_comes_for_its_category() -> None:

@@ -24,6 +24,7 @@ CODE_OF_PART = {
     "history": "history",
 }
 PINNED = ("pinned",)
+ORDER = 1e-9  # above rounding errors of equal matches, below any other difference
 TIED = 1e-10  # differences of the objective that do not count, relative to 1
 
 
@@ -133,7 +134,8 @@ def _comparison(page: Page, other_list: NDArray[np.int64], other: int) -> Compar
 def replaced_by(page: Page, place: int) -> Comparison | None:
     """Match the items that left the base list with the newcomers, and compare the one at a place with its match.
 
-    All pairs together keep the largest value if every newcomer gives its place back.
+    All pairs together keep the largest value if every newcomer gives its place back. Many matches may be worth the
+    same; then the first newcomers replaced the most relevant items.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -146,7 +148,8 @@ def replaced_by(page: Page, place: int) -> Comparison | None:
         return None
     lists = page.exchanged(np.repeat(new, len(left)), np.tile(left, len(new)))
     worth = page.parts(lists).total.reshape(len(new), len(left))
-    rows, columns = linear_sum_assignment(-worth)
+    apart = np.subtract.outer(np.arange(len(new)), np.arange(len(left)))
+    rows, columns = linear_sum_assignment(ORDER * apart**2 - worth)
     match = dict(zip(new[rows].tolist(), columns.tolist(), strict=True))
     if place not in match:
         return None
