@@ -20,8 +20,8 @@ from recprism.budget.diversified import serve
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence, Split, load_dataset
 from recprism.deploy.stability import Stability, churn, stability_of
-from recprism.models import BPRMF, Factors
 from recprism.runs import Run, scenario_of
+from retrain import trained
 
 GOAL, PART = "subtopic_coverage", "validation"
 LAST = 0.01
@@ -36,16 +36,6 @@ def without_the_last(split: Split) -> Split:
     own = np.isin(found.user * split.n_items + found.item, split.train.keys)
     there = own & (found.timestamp < np.quantile(found.timestamp[own], 1 - LAST))
     return replace(split, train=Incidence.from_pairs(found.user[there], found.item[there], split.train.shape))
-
-
-def trained(split: Split, seed: int, kept: Path | None) -> Factors:
-    """Train a model, or load the one that an earlier call kept."""
-    if kept is not None and kept.exists():
-        return Factors.load(kept)
-    factors = BPRMF().fit(split, seed=seed, device="cpu")
-    if kept is not None:
-        factors.save(kept)
-    return factors
 
 
 def claims_of(name: str, trade_off: float, base: float, found: Stability) -> list[Claim]:
