@@ -89,12 +89,7 @@ def _objectives(found: dict[str, dict[str, Any]]) -> str:
             (
                 TITLES[goal],
                 ", ".join(entry["feature"] for entry in row["top"]),
-                f"{row['before']:.4f}",
-                f"**{row['after']:.4f}**",
-                f"{row['shuffled_within_items']:.4f} ({row['shuffled_best']:.4f})",
-                f"{row['p']:.3f}",
-                f"{row['bias_part']:.4f}",
-                f"{row['ndcg_before']:.4f} → {row['ndcg_after']:.4f}",
+                *_judged(row),
                 ", ".join(f"{value:.2f}" for value in row["rank_correlation_over_seeds"]),
                 f"{row['rank_correlation_with_user_weights']:.2f}",
                 f"{row['first_over_median']:.2f}",
@@ -132,6 +127,18 @@ def _paper_parts(found: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _judged(row: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of an objective against its controls."""
+    return (
+        f"{row['before']:.4f}",
+        f"**{row['after']:.4f}**",
+        f"{row['shuffled_within_items']:.4f} ({row['shuffled_best']:.4f})",
+        f"{row['p']:.3f}",
+        f"{row['bias_part']:.4f}",
+        f"{row['ndcg_before']:.4f} → {row['ndcg_after']:.4f}",
+    )
+
+
 def _named(row: dict[str, Any]) -> str:
     return f"{TITLES[row['goal']]}-{ACCURACY[row['accuracy']]}"
 
@@ -154,12 +161,7 @@ def _paper_controls(rows: list[dict[str, Any]]) -> str:
         table.append(
             (
                 _named(row),
-                f"{row['before']:.4f}",
-                f"**{row['after']:.4f}**",
-                f"{row['shuffled_within_items']:.4f} ({row['shuffled_best']:.4f})",
-                f"{row['p']:.3f}",
-                f"{row['bias_part']:.4f}",
-                f"{row['ndcg_before']:.4f} → {row['ndcg_after']:.4f}",
+                *_judged(row),
                 f"{min(seeds):+.2f} to {max(seeds):+.2f}",
                 f"{row['first_over_median']:.2f}",
             )
