@@ -15,7 +15,6 @@ from recprism.data import Dataset, Incidence
 from recprism.dials.lifts import lifted
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.paper.tuning import RIVALS, TuningObjective, best_within, planned, tune
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +53,9 @@ def test_lifts_of_a_path_serve_its_lists(scenario: Scenario) -> None:
     served, _ = lifted(scenario.factors, lift).rank(10, exclude=scenario.seen)
     lists = lists_at(scenario, "shown_often", 0.2)
     assert (np.sort(served, 1) == np.sort(lists, 1)).all(1).mean() > 0.99
+    assert not np.array_equal(served, lists), "the rule sorts by the scores without lifts"
+    scores = scenario.base.scores_of(lists)
+    assert (np.diff(scores, axis=1) <= 0).all()
     assert rule_at(scenario, "subtopic_coverage", 0.2).lifts is None
 
 
@@ -97,7 +99,7 @@ def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, into: str) -> None:
     assert last is not None
     check = kept.certificate.points[last].checks[0]
     assert check.new == pytest.approx(np.nanmean(after["ndcg@10"]))
-    assert check.upper <= 0.1
+    assert (check.passed, check.budget, check.upper) == (True, 0.1, None)
     assert np.nanmean(after["subtopic_coverage@10"]) > 1.05 * np.nanmean(before["subtopic_coverage@10"])
     assert kept.to_dict()["certificate"]["last"] == last
 
@@ -145,7 +147,7 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
     assert reach.measured is not None
     assert reach.certified.trade_off <= reach.measured.trade_off
     plain = found.to_dict()
-    assert len(plain["fronts"]["subtopic_coverage"]["points"]) == 8
+    assert len(plain["fronts"]["subtopic_coverage"]["points"]) == len(steps_towards("subtopic_coverage"))
     assert any("certified" in words for words in found.sentences())
 
 
@@ -168,28 +170,6 @@ def test_without_labels_nothing_is_certified(small: Dataset, scenario: Scenario)
     assert "not known here" in found.sentences()[-1]
     with pytest.raises(InputError, match="a certified budget needs held-out interactions and the test part has none"):
         within_budget(blind, "subtopic_coverage", {"ndcg@10": 0.01})
-
-
-def test_tuning_uses_up_the_budget_and_no_more(small: Dataset, factors: Factors) -> None:
-    assert small.subtopics is not None
-    validation = Scenario(factors, small.split(seed=0), small.subtopics, "validation")
-    for method in (
-        replace(RIVALS["xquad_uniform"], choices=RIVALS["xquad_uniform"].choices[1:2]),
-        planned("subtopic_coverage"),
-    ):
-        few = replace(method, choices=method.choices[:1])
-        tried = tune(few, validation, (0.05,))
-        best = best_within(tried, 0.05, "subtopic_coverage@10")
-        assert best is not None
-        assert best.gains["subtopic_coverage@10"] > 0
-        assert best.loss <= 0.05
-        # Judged again it is what was noted.
-        means = TuningObjective().means(validation, few(validation, best.trade_off, best.choice))
-        base = TuningObjective().means(validation, validation.base_lists)
-        assert means["subtopic_coverage@10"] / base["subtopic_coverage@10"] - 1 == pytest.approx(
-            best.gains["subtopic_coverage@10"]
-        )
-    assert best_within(tried, -1.0, "subtopic_coverage@10") is None
 
 
 def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:

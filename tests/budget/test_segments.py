@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -143,3 +144,115 @@ def test_bad_input_is_named() -> None:
 def test_without_training_interactions_there_are_no_segments_of_items() -> None:
     assert item_segments(Incidence.empty((2, 3))) == {}
     assert exposure_by_segment([[0]], [[1]], {}).rows == ()
+
+
+# -- who pays more ----------------------------------------------------------------------------------------------------
+
+
+def shop(generator: np.random.Generator, n: int, harm: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Values before and after, as NDCG is: most users have 0 and do not change, a few lose everything."""
+    before = np.where(generator.random(n) < 0.5, 0.0, generator.beta(1, 3, n))
+    change = np.where(generator.random(n) < 0.7, 1.0, generator.uniform(0.6, 1.2, n))
+    lost = generator.random(n) < 0.02 + harm
+    return before, np.where(lost, 0.0, before * change)
+
+
+def groups(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    """Three pairs of outer thirds, as the real segments are, and a group of a few users."""
+    masks = {f"{trait} {end}": mask for trait in range(3) for end, mask in enumerate(outer_thirds(generator.random(n)))}
+    return {**masks, "few": np.arange(n) < 8}
+
+
+@pytest.mark.parametrize("n", [40, 200])
+def test_without_a_difference_a_group_is_named_in_at_most_a_twentieth_of_draws(n: int) -> None:
+    generator, draws = np.random.default_rng(n), 300
+    named = sum(len(by_segment(*shop(generator, n), groups(generator, n)).paying) > 0 for _ in range(draws))
+    assert named <= stats.binom.ppf(0.999, draws, 0.05)
+
+
+def test_an_uncorrected_test_would_name_groups_by_chance() -> None:
+    """The control of the test above: the same draws, each group tested alone by a t test."""
+    generator, draws, named = np.random.default_rng(200), 200, 0
+    for _ in range(draws):
+        before, after = shop(generator, 200)
+        masks, loss = groups(generator, 200), after - before
+        tests = (
+            stats.ttest_ind(loss[mask], loss[~mask], equal_var=False, alternative="less") for mask in masks.values()
+        )
+        named += min(it.pvalue for it in tests) <= 0.05
+    assert named > stats.binom.ppf(0.999, draws, 0.05)
+
+
+def test_a_planted_group_is_named_and_no_other() -> None:
+    generator, right = np.random.default_rng(5), 0
+    for _ in range(20):
+        masks = groups(generator, 900)
+        table = by_segment(*shop(generator, 900, 0.15 * masks["1 0"]), masks)
+        right += [row.segment for row in table.paying][:1] == ["1 0"]
+        assert "1 1" not in [row.segment for row in table.paying], "the other end of the same trait pays less"
+    assert right >= 19
+    row = table["1 0"]
+    assert table.sentence().startswith("Who pays more than the others, beyond chance: 1 0 users (-")
+    assert f"{100 * row.low:+.1f} .. {100 * row.high:+.1f} NDCG@10" in table.sentence()
+    assert table.to_dict()["paying"][0] == "1 0"
+
+
+def test_a_larger_base_is_no_larger_loss() -> None:
+    """All users lose a tenth of their own value: the loss in points differs, the relative loss does not."""
+    generator = np.random.default_rng(2)
+    before = generator.beta(2, 5, 300) * np.where(np.arange(300) < 100, 2.0, 0.5)
+    table = by_segment(before, before * generator.uniform(0.8, 1.0, 300), {"rich": np.arange(300) < 100})
+    assert table.paying == ()
+    assert table.sentence() == "Who pays: no group clearly pays more than the others."
+    assert by_segment(before, before * 0.9, {"rich": np.arange(300) < 100})["rich"].p_loses_more == 1.0
+
+
+def test_the_p_value_is_that_of_all_permutations() -> None:
+    """Small enough to try every way of choosing the group; the statistic is written down independently."""
+    before = np.array([0.9, 0.1, 0.4, 0.5, 0.8, 0.3, 0.6, 0.2])
+    after = np.array([0.3, 0.1, 0.1, 0.5, 0.9, 0.3, 0.55, 0.2])
+    loss = after.sum() / before.sum()
+
+    def statistic(chosen: tuple[int, ...]) -> float:
+        inside = np.isin(np.arange(8), chosen)
+        old = [before[side].mean() for side in (inside, ~inside)]
+        apart = [(after - loss * before)[side] for side in (inside, ~inside)]
+        errors = [side.var(ddof=1) / len(side) for side in apart]
+        new = [after[side].mean() for side in (inside, ~inside)]
+        return (old[1] * new[0] - old[0] * new[1]) / np.sqrt(old[1] ** 2 * errors[0] + old[0] ** 2 * errors[1])
+
+    ways = [statistic(chosen) for chosen in combinations(range(8), 3)]
+    exact = np.mean([it <= statistic((0, 1, 2)) + 1e-10 for it in ways])
+    found = by_segment(before, after, {"first": np.isin(np.arange(8), (0, 1, 2))})["first"].p_loses_more
+    assert found == pytest.approx(exact, abs=4 * np.sqrt(exact / 1999))
+
+
+def test_groups_that_cannot_be_tested_do_not_count() -> None:
+    generator = np.random.default_rng(1)
+    before, after = shop(generator, 60, 0.3 * (np.arange(60) < 25))
+    masks = {"some": np.arange(60) < 25}
+    more = {**masks, "none": np.zeros(60, bool), "one": np.arange(60) == 4, "all": np.ones(60, bool)}
+    table = by_segment(before, after, more)
+    assert [table[name].p_loses_more for name in ("none", "one", "all", "everyone")] == [None] * 4
+    assert table["some"].p_loses_more == by_segment(before, after, masks)["some"].p_loses_more
+    same = by_segment(before, before, masks)
+    assert (same["some"].p_loses_more, same.paying) == (1.0, ())
+
+
+def test_many_users_are_tested_without_permutations() -> None:
+    generator = np.random.default_rng(3)
+    masks = {"first": np.arange(30_000) < 10_000, "second": np.arange(30_000) >= 20_000}
+    table = by_segment(*shop(generator, 30_000, 0.05 * masks["first"]), masks)
+    assert [row.segment for row in table.paying] == ["first"]
+
+
+def test_exposure_has_an_interval_over_users() -> None:
+    """Lists of equal length: the share is a mean over users, so the interval is that of by_segment."""
+    generator = np.random.default_rng(7)
+    lists = [np.array([generator.choice(9, 4, replace=False) for _ in range(80)]) for _ in range(2)]
+    mask = np.arange(9) < 3
+    row = exposure_by_segment(*lists, {"head": mask})["head"]
+    same = by_segment(*(mask[it].mean(axis=1) for it in lists), {})["everyone"]
+    assert (row.relative, row.low, row.high) == pytest.approx((same.relative, same.low, same.high))
+    with pytest.raises(InputError, match="80 lists before and 79 after"):
+        exposure_by_segment(lists[0], lists[1][1:], {"head": mask})

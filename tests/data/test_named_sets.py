@@ -12,6 +12,7 @@ import pytest
 
 from recprism.data import Dataset, load_dataset
 from recprism.data._readers.amazon import frequent_categories
+from recprism.data._readers.lastfm import frequent_tags
 from recprism.data.datasets import NAMED, data_roots
 from recprism.errors import InputError
 
@@ -164,6 +165,61 @@ def test_amazon_without_a_clear_category(tmp_path: Path) -> None:
         load_dataset("amazon:Books", data_root=tmp_path)
 
 
+@pytest.fixture
+def lastfm(tmp_path: Path) -> Path:
+    """Three users, four artists and three tags; the tag names are in Latin-1."""
+    folder = tmp_path / "hetrec2011-lastfm-2k"
+    folder.mkdir()
+    (folder / "user_artists.dat").write_text(
+        "userID\tartistID\tweight\n2\t51\t13883\n2\t52\t1\n3\t51\t5\n4\t53\t9\n4\t54\t1\n"
+    )
+    (folder / "artists.dat").write_text(
+        'id\tname\turl\tpictureURL\n51\tDuran "D" Duran\tu\tp\n52\tMorcheeba\tu\tp\n53\tAir\tu\t\n54\tSigur Rós\tu\tp\n'
+    )
+    (folder / "tags.dat").write_bytes("tagID\ttagValue\n1\tchanson française\n2\tpop\n3\trare\n".encode("latin-1"))
+    given = ["2\t51\t2", "3\t51\t2", "2\t52\t2", "4\t52\t2", "2\t53\t1", "3\t53\t1", "4\t51\t3", "4\t54\t3"]
+    lines = "".join(f"{line}\t1\t4\t2009\n" for line in given)
+    (folder / "user_taggedartists.dat").write_text("userID\tartistID\ttagID\tday\tmonth\tyear\n" + lines)
+    return tmp_path
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_lastfm_with_tags_that_two_users_gave(zipped: bool, lastfm: Path) -> None:
+    root = lastfm
+    if zipped:
+        root = lastfm / "zipped"
+        root.mkdir()
+        zip_folder(lastfm / "hetrec2011-lastfm-2k", root / "hetrec2011-lastfm-2k.zip")
+    data = load_dataset("hetrec2011-lastfm-2k", data_root=root, **EVERYTHING)
+    assert data.interactions.item_ids.tolist() == [51, 52, 53, 54]
+    assert len(data.interactions) == 5
+    assert data.interactions.rating is None, "plays are no ratings"
+    assert data.subtopics.names == ("chanson française", "pop"), "one user alone gave the tag 'rare'"
+    assert data.subtopics.items.dense().tolist() == [[False, True], [False, True], [True, False], [False, False]]
+    assert data.attributes["title"].to_list() == ['Duran "D" Duran', "Morcheeba", "Air", "Sigur Rós"]
+    for method in ("leave-last", "user-temporal", "temporal"):
+        with pytest.raises(InputError, match="there are no timestamps; map a timestamp column or split at random"):
+            data.split(method)
+
+
+def test_the_most_frequent_tags_become_subtopics() -> None:
+    rows = [(user, f"a{artist}", f"t{tag:02}") for tag in range(5) for artist in range(5 - tag) for user in (1, 2)]
+    given = pl.DataFrame(rows, schema=["userID", "artistID", "tagID"], orient="row")
+    names = pl.DataFrame({"tagID": [f"t{tag:02}" for tag in range(5)], "tagValue": list("edcba")})
+    assert frequent_tags(given, names, n=3)["subtopic"].unique().sort().to_list() == ["c", "d", "e"]
+    tied = frequent_tags(given.filter(pl.col("artistID") == "a0"), names, n=2)
+    assert tied["subtopic"].unique().sort().to_list() == ["a", "b"], "of equally frequent tags, the first by name"
+
+
+def test_bad_lastfm_files(lastfm: Path) -> None:
+    (lastfm / "hetrec2011-lastfm-2k" / "tags.dat").write_text("tagID\tname\n1\tpop\n")
+    with pytest.raises(InputError, match=r"tags\.dat: no column 'tagValue'; get the data set again"):
+        load_dataset("hetrec2011-lastfm-2k", data_root=lastfm)
+    (lastfm / "hetrec2011-lastfm-2k" / "user_artists.dat").unlink()
+    with pytest.raises(InputError, match=r"holds no user_artists\.dat"):
+        load_dataset("hetrec2011-lastfm-2k", data_root=lastfm)
+
+
 def test_unknown_and_missing_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RECPRISM_DATA", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -217,6 +273,13 @@ def test_real_amazon_files(real_data: Path) -> None:
     assert (raw.interactions.n_users, raw.interactions.n_items, len(raw.interactions)) == (1429, 900, 10_261)
     cds = load_dataset("amazon-cds-2014", data_root=real_data, preset="paper").stats()
     assert (cds["users"], cds["items"], cds["interactions"], cds["subtopics"]) == (5821, 10_818, 151_583, 30)
+
+
+def test_real_lastfm(real_data: Path) -> None:
+    raw = load_dataset("hetrec2011-lastfm-2k", data_root=real_data, **EVERYTHING)
+    assert (raw.interactions.n_users, raw.interactions.n_items, len(raw.interactions)) == (1892, 17_632, 92_834)
+    stats = load_dataset("hetrec2011-lastfm-2k", data_root=real_data).stats()
+    assert (stats["users"], stats["items"], stats["interactions"], stats["subtopics"]) == (1859, 2823, 71_355, 100)
 
 
 def test_every_named_set_says_what_it_is() -> None:

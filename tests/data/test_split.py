@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.data import Dataset, Interactions, Split, split_interactions
-from recprism.data.split import METHODS
+from recprism.data.split import BY_TIME, METHODS, Part
 from recprism.errors import InputError
+
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
 def sizes(split: Split) -> list[tuple[int, int, int]]:
@@ -36,6 +38,8 @@ def test_the_stated_rule_for_small_users(toy_interactions: Interactions) -> None
         (8, 1, 1),
         (18, 1, 1),
     ]
+    in_time = split_interactions(toy_interactions, "user-temporal")
+    assert sizes(in_time) == sizes(split_interactions(toy_interactions)), "the numbers per user are those of random"
     paper = [(1, 0, 0), (1, 0, 1), (2, 0, 1), (4, 0, 1), (8, 0, 2), (16, 0, 4)]
     assert sizes(split_interactions(toy_interactions, "paper")) == paper
 
@@ -73,6 +77,58 @@ def test_leave_last_and_temporal_follow_timestamps(toy_interactions: Interaction
     assert clock[temporal.validation.dense()].max() < clock[temporal.test.dense()].min()
 
 
+def timed(seed: int, times: int) -> Interactions:
+    """25 interactions of 5 users at random times, of which few are distinct if ``times`` is small."""
+    generator = np.random.default_rng(seed)
+    keys = generator.choice(40, size=25, replace=False)
+    return Interactions(keys // 8, keys % 8, np.arange(5), np.arange(8), None, generator.integers(times, size=25))
+
+
+def clock_of(interactions: Interactions) -> np.ndarray:
+    assert interactions.timestamp is not None
+    clock = np.full((interactions.n_users, interactions.n_items), -1, np.int64)
+    clock[interactions.user, interactions.item] = interactions.timestamp
+    return clock
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 6, 1000]), st.sampled_from([(0.1, 0.1), (0.3, 0.2), (0.0, 0.4)]))
+def test_user_temporal_trains_on_nothing_later_than_what_it_holds_out(
+    seed: int, times: int, shares: tuple[float, float]
+) -> None:
+    interactions = timed(seed, times)
+    clock = clock_of(interactions)
+    options = {"validation": shares[0], "test": shares[1]}
+    split = split_interactions(interactions, "user-temporal", seed=seed, **options)
+    assert sizes(split) == sizes(split_interactions(interactions, "random", seed=seed, **options))
+    for user in range(5):
+        train, validation, test = (clock[user][split.part(part).row(user)] for part in PARTS)
+        assert train.max(initial=-1) <= min(validation.min(initial=2000), test.min(initial=2000))
+        assert validation.max(initial=-1) <= test.min(initial=2000)
+
+
+@pytest.mark.parametrize("method", ["leave-last", "user-temporal", "temporal"])
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 6, 1000]))
+def test_splits_by_time_know_the_order_of_training(method: str, seed: int, times: int) -> None:
+    interactions = timed(seed, times)
+    clock = clock_of(interactions)
+    split = split_interactions(interactions, method, seed=seed)
+    users = np.array([3, 0, 3])
+    for part, rows in ((split, np.arange(5)), (split.of_users(users), users)):
+        assert part.train_order is not None
+        assert len(part.train_order) == len(part.train)
+        for place, user in enumerate(rows):
+            entries = slice(part.train.indptr[place], part.train.indptr[place + 1])
+            order = part.train_order[entries]
+            assert sorted(order.tolist()) == list(range(len(order)))
+            assert (np.diff(clock[user][part.train.indices[entries][np.argsort(order)]]) >= 0).all()
+
+
+def test_splits_without_time_have_no_order(toy_interactions: Interactions) -> None:
+    for method in ("random", "paper"):
+        assert split_interactions(toy_interactions, method).train_order is None
+    assert split_interactions(toy_interactions, "leave-last").refit().train_order is None
+
+
 def test_seeds_differ_and_repeat(small: Dataset) -> None:
     first, again, other = (small.split(seed=seed).test.indices for seed in (1, 1, 2))
     assert (first == again).all()
@@ -95,7 +151,7 @@ def test_bad_splits_are_refused(toy_interactions: Interactions) -> None:
     with pytest.raises(InputError, match="leave nothing to train on"):
         split_interactions(toy_interactions, validation=0.6, test=0.6)
     untimed = Interactions(toy_interactions.user, toy_interactions.item, np.arange(6), np.arange(20))
-    for method in ("leave-last", "temporal"):
+    for method in BY_TIME:
         with pytest.raises(InputError, match="no timestamps"):
             split_interactions(untimed, method)
 

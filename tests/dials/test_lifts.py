@@ -163,6 +163,17 @@ def test_an_inner_product_serves_the_lifted_lists():
     assert np.allclose(again.item_bias, 2 * found.lift)
 
 
+def test_chosen_items_are_in_the_order_of_their_own_scores():
+    items, raised = (
+        np.array([[2, 0, 1, 3], [4, 2, -1, -1]]),
+        np.array([[5.0, 4.0, 3.0, 2.0], [3.0, 1.0, -np.inf, -np.inf]]),
+    )
+    lift = np.array([0.0, 0.0, 4.0, 0.0, 2.5])
+    found = module.first_in_own_order(items, raised, lift, 2)
+    assert found.tolist() == [[0, 2, 1, 3], [4, 2, -1, -1]], "4 has 0.5 of its own, and 2 has -3"
+    assert module.first_in_own_order(items, raised, lift, 3)[1].tolist() == [4, 2, -1, -1]
+
+
 def test_a_rule_runs_on_lifted_scores():
     generator = np.random.default_rng(5)
     items, scores = world(5, 60, 40)
@@ -225,3 +236,38 @@ def test_mistakes(change, words):
     with pytest.raises(InputError, match="lifts for 9 items"):
         found = find_lifts(items, scores, 3, goal="gini", trade_off=0.2, n_items=9)
         found.applied_to(Factors.from_arrays(np.ones((2, 2)), np.ones((3, 2))))
+
+
+@pytest.mark.parametrize("goal", ["shown_2_times", "gini"])
+def test_greedy_lists_are_those_of_a_naive_loop(goal):
+    k, n_items = 3, 9
+    for seed in range(5):
+        items, scores = world(seed)
+        for trade_off in (0.1, 0.4, 0.7):
+            search = module.LiftSearch(items, scores, k, goal=goal, n_items=n_items)
+            found = search.greedy_lists(trade_off)
+            market = search._market
+            before = exposure_of(items[:, :k], n_items)
+            worth = market.worth(search._goal, search._wanted, before, trade_off / (1 - trade_off))
+            shown = np.zeros(n_items, np.int64)
+            padded = np.append(worth, np.zeros(len(items)))
+            for user in range(len(items)):
+                value = scores[user] + padded[np.minimum(shown[items[user]], len(worth))]
+                own = items[user][np.argsort(-value, kind="stable")[:k]]
+                np.testing.assert_array_equal(found[user], own)
+                shown[own] += 1
+
+
+def test_greedy_lists_never_beat_the_linear_program():
+    k, n_items, trade_off = 3, 9, 0.4
+    for seed in range(5):
+        items, scores = world(seed)
+        search = module.LiftSearch(items, scores, k, goal="gini", n_items=n_items)
+        before = exposure_of(items[:, :k], n_items)
+        worth = search._market.worth("gini", None, before, trade_off / (1 - trade_off))
+        lists = search.greedy_lists(trade_off)
+        total = np.take_along_axis(scores, (items[:, None, :] == lists[:, :, None]).argmax(2), 1).sum()
+        earned = np.concatenate([[0.0], np.cumsum(worth)])
+        total += earned[np.minimum(exposure_of(lists, n_items), len(worth))].sum()
+        best = best_sum(items, scores, k, worth, n_items)
+        assert 0.9 * best < total <= best + 1e-9

@@ -62,6 +62,18 @@ def test_the_parts_of_categories_are_the_gain_of_the_metrics(seed: int, goal: st
             assert found.base_goals[name] + price.gains[name] == pytest.approx(price.goals[name])
 
 
+@pytest.mark.parametrize("goal", ["alpha_ndcg_relevant", "err_ia"])
+def test_gains_by_scores_add_up_and_rise_without_labels(goal: str) -> None:
+    """The goal is counted by scores, so that its gain is known where no user has held-out items."""
+    scenario = world(2)
+    rule = rule_at(scenario, goal, 0.6)
+    found = account(scenario, rule)
+    for at, price in enumerate(found.prices):
+        assert sum(row.gain[goal][at] for row in found.categories) == pytest.approx(price.gains[goal], abs=1e-13)
+    gains = [price.gains[goal] for price in found.prices]
+    assert gains == sorted(gains) and gains[-1] > 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_figures_of_categories_by_plain_loops(seed: int) -> None:
     scenario = world(seed)

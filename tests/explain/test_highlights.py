@@ -83,7 +83,7 @@ def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
 def test_who_pays_adds_up(run: Run) -> None:
     result = run.diversified()
     scenario = Scenario(result.base, run.split(), run.subtopics(), "test")
-    users, items = who_pays(scenario, result.model)
+    users, items = who_pays(scenario, scenario.rank(result.model)[0])
     assert users is not None
     means = [
         float(np.nanmean(scenario.judge(it.rank(10, exclude=scenario.seen)[0], ("ndcg@10",))["ndcg@10"]))

@@ -263,7 +263,12 @@ def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
-    goal=st.sampled_from(["sc", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage", "sc+catalogue_coverage"]),
+    goal=st.sampled_from(
+        [
+            *("sc", "alpha_ndcg", "alpha_ndcg_relevant", "err_ia", "sc+err_ia", "ilad_subtopics", "ilad"),
+            *("catalogue_coverage", "sc+catalogue_coverage"),
+        ]
+    ),
     trade_off=st.sampled_from([0.0, 0.05, 0.2, 0.6, 1.0]),
     limits=st.sampled_from(["", "banned", "pinned", "max_share", "tail_floor", "per_user_diversity"]),
 )

@@ -186,7 +186,7 @@ def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
         shown,
         terms.prices,
         terms.discount,
-        terms.worth,
+        terms.fading,
         no_intents,
         terms.filling,
     )
@@ -199,18 +199,18 @@ def test_the_search_for_optimal_lists(world: World) -> None:
     n_items = len(world.member)
     k = min(world.items.shape[1], n_items)
     chosen = np.random.default_rng(n_items).permutation(n_items)[:k]
-    goals, seen = search_terms(world.member, k), np.zeros(world.member.shape[1], np.int64)
+    goals, left = search_terms(world.member, k), np.ones(world.member.shape[1])
     items, relevance, price = np.arange(n_items), np.zeros(n_items), goals[5][worth.ALPHA_DCG]
     expected = gains(chosen.tolist(), world.member, optimal_module.ALPHA)
-    found = worth.ordered_worth(chosen, 0, k, items, relevance, goals, seen)
+    found = worth.ordered_worth(chosen, items, relevance, goals, left)
     assert found == pytest.approx(price * dcg(expected)[-1])
-    assert not seen.any(), "the counts are the same again afterwards"
+    left[:] = 1.0
     for place, item in enumerate(chosen.tolist()):
-        assert worth.freshness(item, goals[0], goals[1], seen, goals[7]) == pytest.approx(expected[place])
-        at_place = exchange._worth_at(place, item, items, relevance, goals, seen, np.zeros_like(seen))
+        assert worth.freshness(item, goals[0], goals[1], left) == pytest.approx(expected[place])
+        at_place = exchange._worth_at(place, item, items, relevance, goals, left, np.ones_like(left))
         assert at_place == pytest.approx(price * expected[place] / np.log2(place + 2))
-        seen += world.member[item]
-    before, own, later = np.zeros((k + 1, len(seen)), np.int64), np.zeros(k + 1), np.zeros(k + 1)
+        left *= np.where(world.member[item], 1 - optimal_module.ALPHA, 1.0)
+    before, own, later = np.ones((k + 1, len(left))), np.zeros(k + 1), np.zeros(k + 1)
     exchange._stand_in_order(items, relevance, chosen, goals, before, own, later)
     np.testing.assert_allclose(own[1:], price * dcg(expected), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(later[1:k], price * dcg(np.insert(expected, 0, 0.0))[1:k], rtol=1e-9, atol=1e-12)

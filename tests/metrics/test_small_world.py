@@ -16,6 +16,7 @@ from recprism.metrics._operations import PLAIN, Kernels
 NAN = math.nan
 SECOND, FOURTH = 1 / math.log2(3), 1 / math.log2(5)
 IDEAL = 2 + SECOND + 0.5 / 2 + 0.5 * FOURTH  # items 2, 4, 0, 3 gain 2, 1, 1/2, 1/2
+ALL_RELEVANT = 1 + 0.5 / 2 + 0.25 / 3 + 0.125 / 4  # ERR of four places that are all relevant to a subtopic
 DIAGONAL = 1 - math.sqrt(0.5)  # distance between (1, 0) and (1, 1)
 EVEN_PAIR = math.log(2) / math.log(3)  # two of three subtopics, alike
 
@@ -46,6 +47,11 @@ PER_USER = {
         1,
         (SECOND + 1.5 / 2 + 0.5 * FOURTH) / (2 + 0.5 * SECOND + 0.5 / 2),
     ],
+    # user 0 takes items 0 (A) and 3 (B), at places 1 and 3; user 1 takes item 4 (C), at place 2
+    "alpha_ndcg_relevant@4": [1.5 / (1 + SECOND), SECOND, NAN],
+    "alpha_ndcg_relevant@1": [1, 0, NAN],
+    "err_ia@4": [(1 + 1 / 3) / (2 * ALL_RELEVANT), 1 / 2 / ALL_RELEVANT, NAN],
+    "err_ia@1": [1 / 2, 0, NAN],
     "subtopic_coverage@4": [1, 1, 2 / 3],
     "subtopic_coverage@1": [1 / 3, 2 / 3, 0],
     "subtopic_coverage_shared@4": [1, 2 / 3, 2 / 3],

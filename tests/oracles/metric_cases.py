@@ -79,13 +79,17 @@ def own_subtopics(case: Case) -> list[set[int]]:
 
 def fingerprint(case: Case) -> str:
     """A hash of all that ndeval's answers depend on."""
-    told = [case.lists, [sorted(own) for own in case.subtopics], [sorted(own) for own in own_subtopics(case)]]
+    told = [
+        case.lists,
+        *([sorted(own) for own in sets] for sets in (case.subtopics, own_subtopics(case), case.relevant)),
+    ]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 # Powers of these are exact: elsewhere ndeval's rounding, not its rule, decides between equal gains.
 ALPHAS = (0.5, 0.25, 0.75)
 CUTS = (5, 10, 20)
+RELEVANCE_AWARE = {"alpha_ndcg_relevant": "alpha-nDCG", "err_ia": "ERR-IA"}
 
 
 def ask_ndeval(case: Case) -> dict[str, list[float | None]]:
@@ -94,7 +98,8 @@ def ask_ndeval(case: Case) -> dict[str, list[float | None]]:
     Returns:
         One value per user under each name: ``alpha_ndcg A@K`` with the ideal of the whole catalogue,
         ``subtopic_coverage@K`` (ndeval's strec), and ``alpha_ndcg_gated@10``,
-        where only the user's own subtopics are judged (None: nothing to judge).
+        where only the user's own subtopics are judged (None: nothing to judge). ``alpha_ndcg_relevant@K`` and
+        ``err_ia@K``, where only the user's held-out items are judged.
     """
     answers: dict[str, list[float | None]] = {}
     for alpha in ALPHAS:
@@ -106,7 +111,17 @@ def ask_ndeval(case: Case) -> dict[str, list[float | None]]:
     for gate, items in zip(own_subtopics(case), case.lists, strict=True):
         judged = [subtopics & gate for subtopics in case.subtopics]
         gated.append(_ndeval(["alpha-nDCG@10"], 0.5, judged, [items])["alpha-nDCG@10"][0] if any(judged) else None)
+    for name, measure in RELEVANCE_AWARE.items():
+        answers |= {f"{name}@{k}": _of_relevant(f"{measure}@{k}", case) for k in CUTS}
     return answers
+
+
+def _of_relevant(measure: str, case: Case) -> list[float | None]:
+    def of_user(relevant: set[int], items: list[int]) -> float | None:
+        judged = [own if item in relevant else set() for item, own in enumerate(case.subtopics)]
+        return _ndeval([measure], 0.5, judged, [items])[measure][0] if any(judged) else None
+
+    return [of_user(*pair) for pair in zip(case.relevant, case.lists, strict=True)]
 
 
 def _ndeval(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from metric_cases import ALPHAS, CASES, CUTS, DEPTH, Case, ask_ndeval, fingerprint, own_subtopics
+from metric_cases import ALPHAS, CASES, CUTS, DEPTH, RELEVANCE_AWARE, Case, ask_ndeval, fingerprint, own_subtopics
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.stats import entropy
@@ -137,6 +137,16 @@ def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_subtopics(
             assert math.isnan(ours) and theirs is None
         else:
             assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+@pytest.mark.parametrize("name_of_metric", RELEVANCE_AWARE)
+def test_relevance_aware_metrics_agree_with_ndeval(
+    case: Case, ndeval: dict[str, list[float | None]], name_of_metric: str
+) -> None:
+    result = values(case, *(f"{name_of_metric}@{k}" for k in CUTS))
+    for k in CUTS:
+        theirs = np.array(ndeval[f"{name_of_metric}@{k}"], float)  # None, nothing to judge, becomes NaN
+        np.testing.assert_allclose(result.values[f"{name_of_metric}@{k}"], theirs, rtol=0, atol=1e-6)
 
 
 # SciPy: distances and entropies

@@ -151,7 +151,10 @@ class TestErrors:
             (lambda: reranker("optimal", goals={"ilad": 1, "ilad_subtopics": 1}), "two ways to measure one goal"),
             (lambda: reranker("dpp", theta=1), "re-ranker 'dpp': .*unexpected keyword argument 'theta'"),
             (lambda: reranker("x quad uniform "), "unknown re-ranker 'x quad uniform '; did you mean 'xquad_uniform'"),
-            (lambda: reranker("zzz"), "unknown re-ranker 'zzz'; there are calibrated, dpp, dpp_window, exposure, mmr"),
+            (
+                lambda: reranker("zzz"),
+                "unknown re-ranker 'zzz'; there are calibrated, calibrated_flow, dpp",
+            ),
         ],
     )
     def test_settings(self, make: Any, message: str) -> None:

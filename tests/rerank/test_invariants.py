@@ -16,7 +16,8 @@ from recprism.testing import check_reranker
 
 NAMES = sorted(RERANKERS)
 TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_catalogue_coverage")  # lists depend on other users' lists
-PLAIN = [name for name in NAMES if not name.startswith("optimal")]  # the others need numba
+COMPILED_ONLY = ("optimal", "greedy", "calibrated_flow")
+PLAIN = [name for name in NAMES if not name.startswith(COMPILED_ONLY)]
 
 trade_offs = st.sampled_from([0.0, 0.01, 0.2, 0.5, 0.77, 1.0])
 worlds = st.fixed_dictionaries(

@@ -16,11 +16,14 @@ from recprism.rerank._kernels.optimal import _stand
 from recprism.rerank._kernels.worth import DISTANCE, ordered_worth, set_worth
 from recprism.rerank._pool import Pool
 from recprism.rerank.objective import PARTS
+from recprism.rerank.optimal import IN_ORDER, goal_units
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
 GOALS: tuple[dict[str, float], ...] = (
     {"subtopic_coverage": 1.0},
     {"alpha_ndcg": 1.0},
+    {"alpha_ndcg_relevant": 1.0},
+    {"err_ia": 1.0},
     {"ilad_subtopics": 1.0},
     {"ilad": 1.0},
     {"catalogue_coverage": 1.0},
@@ -32,9 +35,9 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
     """``ordered_worth + set_worth``, with the state that the search keeps."""
     terms, n = objective.terms, len(items)
     indptr, indices, n_subtopics = terms.subtopics
-    shown, counts = np.zeros(len(indptr), np.int64), np.zeros((3, n_subtopics), np.int64)
+    shown, counts = np.zeros(len(indptr), np.int64), np.zeros((2, n_subtopics), np.int64)
     intents = terms.intents[user]
-    goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.worth, intents)
+    goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.fading, intents)
     goals = (*goals, terms.filling)
     depth = n if terms.prices[DISTANCE] > 0 else 0
     state = (
@@ -45,10 +48,10 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
         counts,
         np.empty(n, np.bool_),
         np.zeros((2, n_subtopics)),
-        (np.zeros((1, n_subtopics), np.int64), np.zeros(1), np.zeros(1)),
+        (np.ones((1, n_subtopics)), np.zeros(1), np.zeros(1), np.ones(n_subtopics)),
     )
     _stand(items, chosen, goals, state)
-    in_order = ordered_worth(chosen, 0, len(chosen), items, relevance, goals, counts[0])
+    in_order = ordered_worth(chosen, items, relevance, goals, np.ones(n_subtopics))
     return float(in_order + set_worth(items, chosen, goals, state))
 
 
@@ -113,6 +116,41 @@ def test_goals_alone_are_the_metrics(goal: str) -> None:
     np.testing.assert_allclose(objective.parts(lists, np.zeros(lists.shape)).total, values, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("goal", ["alpha_ndcg_relevant", "err_ia"])
+def test_goals_by_relevance_are_the_metrics_if_scores_are_labels(goal: str) -> None:
+    """Scores of 1 for held-out items and 0 for others: the objective is the metric, up to what it is divided by."""
+    generator, k = np.random.default_rng(3), 6
+    labels = generator.random((30, 20)) < 0.4
+    labels[:, 0], labels[:, 1] = True, False  # scores of both kinds, so that they are scaled to 0 and 1
+    subtopics = (generator.random((20, 5)) < 0.4).astype(np.float32)
+    lists = np.array([generator.permutation(20)[:k] for _ in labels])
+    features = Features(subtopics=subtopics)
+    pool = Pool.of(np.tile(np.arange(20), (30, 1)), labels.astype(float), features.device, features.n_items)
+    objective = Objective.of(Optimal(trade_off=1.0, goals={goal: 1.0}), pool, k, features)
+    totals = objective.parts(lists, np.take_along_axis(labels, lists, 1).astype(float)).total
+    context = Context(relevant=labels.astype(int), subtopics=subtopics)
+    values = evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
+    if goal == "err_ia":
+        of_user = np.array([(subtopics[own] > 0).any(0).sum() for own in labels])
+        divisor = of_user / (subtopics > 0).any(0).sum()
+    else:
+        divisor = ideals(labels, subtopics > 0, k) * goal_units({goal: 1.0}, features, k, 30, 20)[goal]
+    np.testing.assert_allclose(totals, values * divisor, rtol=1e-6, atol=1e-9)
+
+
+def ideals(labels: Any, member: Any, k: int) -> Any:
+    """Return the alpha-DCG of each user's held-out items in greedy order, (n_users,)."""
+    found = np.zeros(len(labels))
+    for user, own in enumerate(labels):
+        left, worth = np.flatnonzero(own).tolist(), np.ones(member.shape[1])
+        for place in range(min(k, len(left))):
+            best = max(left, key=lambda item: worth[member[item]].sum())
+            found[user] += worth[member[best]].sum() / np.log2(place + 2)
+            worth[member[best]] /= 2
+            left.remove(best)
+    return found
+
+
 def test_distances_split_by_subtopic() -> None:
     world, k = make_candidates(6, n_users=20, n_candidates=12, n_items=24), 6
     objective = objective_of(world, Optimal(trade_off=0.7, goals={"ilad_subtopics": 1.0}), k)
@@ -123,7 +161,7 @@ def test_distances_split_by_subtopic() -> None:
     np.testing.assert_allclose(split.sum(1), objective.parts(lists, np.zeros(lists.shape)).of("distance"), atol=1e-14)
 
 
-@pytest.mark.parametrize("goals", GOALS[:4], ids="+".join)
+@pytest.mark.parametrize("goals", GOALS[:6], ids="+".join)
 def test_the_search_finds_the_largest_total_nearly_always(goals: dict[str, float]) -> None:
     """The objective over all lists, by brute force, has its largest value where the search ends."""
     world, k = make_candidates(9, n_users=12, n_candidates=7, n_items=24), 3
@@ -131,7 +169,7 @@ def test_the_search_finds_the_largest_total_nearly_always(goals: dict[str, float
     objective, features = objective_of(world, method, k), world.features
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
     found = method.choose(pool, k, features).numpy()
-    ways = permutations(range(7), k) if "alpha_ndcg" in goals else combinations(range(7), k)
+    ways = permutations(range(7), k) if set(IN_ORDER) & set(goals) else combinations(range(7), k)
     all_lists, hits = np.array(list(ways)), 0
     for user in range(pool.n_users):
         items, relevance = pool.items[user].numpy(), pool.relevance[user].numpy()

@@ -3,11 +3,14 @@ from recprism.budget.audit import cost_of_diversity as cost_of_diversity
 from recprism.budget.certificate import Certificate as Certificate
 from recprism.budget.certificate import Check as Check
 from recprism.budget.certificate import Point as Point
-from recprism.budget.certificate import certify as certify
+from recprism.budget.certifying import Question as Question
+from recprism.budget.certifying import certify as certify
+from recprism.budget.certifying import certify_together as certify_together
 from recprism.budget.diversified import Diversified as Diversified
 from recprism.budget.diversified import Served as Served
 from recprism.budget.diversified import serve as serve
 from recprism.budget.diversified import within_budget as within_budget
+from recprism.budget.evidence import possible_losses as possible_losses
 from recprism.budget.path import Path as Path
 from recprism.budget.path import PathPoint as PathPoint
 from recprism.budget.path import rule_at as rule_at

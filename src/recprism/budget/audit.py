@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import Certificate
+from recprism.budget.certifying import certify_together
 from recprism.budget.path import (
     Path,
     PathPoint,
     check_goal,
     deciding_part,
     require_certifiable,
+    require_labels,
     require_possible,
     steps_towards,
     walk,
@@ -37,8 +39,7 @@ if TYPE_CHECKING:
 
 COST = "ndcg@10"
 GUARDS = ("recall@20", "hit_rate@5")
-BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
-SHOWN_BUDGETS = (0.01, 0.05)
+BUDGETS = (0.01, 0.05)
 GOALS = ("subtopic_coverage", "ilad_subtopics", "catalogue_coverage")
 
 
@@ -71,7 +72,7 @@ class Audit(Displayed):
         payers: Changes of NDCG@10 by segments of users.
         exposure: Changes of exposure by segments of items.
         certified: Whether there are labels to certify by.
-        confidence: Of the certificates.
+        confidence: Of all certificates together.
 
     Stability: provisional.
     """
@@ -121,21 +122,26 @@ class Audit(Displayed):
         return said if self.certified else dict.fromkeys(self.paths, "no labels to certify by")
 
     def sentences(self) -> list[str]:
-        """Return the audit in words: what the budgets of 1 % and 5 % achieve, and who pays."""
+        """Return the audit in words: what each budget achieves, and who pays."""
         said = []
         for goal, path in self.paths.items():
             metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
             stops = self.stops[goal]
-            said += [_in_words(path, metric, stop, stops) for stop in stops if stop.budget in SHOWN_BUDGETS]
+            said += [_in_words(path, metric, stop, stops) for stop in stops]
+        said += self._together()
         if self.payers is not None:
-            changes = {row.segment: row.relative for row in self.payers.rows if row.segment != "everyone"}
-            known = {segment: change for segment, change in changes.items() if change is not None}
-            worst = min(known, key=lambda segment: known[segment], default=None)
-            if worst is not None:
-                said.append(f"Who pays most: {worst} users, {100 * known[worst]:+.1f} % NDCG@10.")
+            said.append(self.payers.sentence())
         if not self.certified:
             said.append("There are no held-out interactions: what diversity costs in accuracy is not known here.")
         return said
+
+    def _together(self) -> list[str]:
+        """Say what the confidence is about, if several questions share it."""
+        certificates = [it.certificate for of in self.stops.values() for it in of if it.certificate is not None]
+        if len(certificates) < 2 or not any(it.last is not None for it in certificates):
+            return []
+        sure = f"{100 * self.confidence:g} % confidence"
+        return [f"The {len(certificates)} questions of this audit (goals and budgets) are answered together: {sure}."]
 
     def decided_on(self, goal: str) -> str | None:
         """Return the part whose labels certify the points of a path; None without labels."""
@@ -175,10 +181,11 @@ class Audit(Displayed):
 def cost_of_diversity(
     scenario: Scenario,
     goals: Sequence[str] | None = None,
-    budgets: Sequence[Share] = BUDGETS,
+    budgets: Sequence[Share] | Mapping[Share, float] = BUDGETS,
     *,
     guards: Mapping[str, Share] | None = None,
     confidence: Share = 0.95,
+    method: Literal["betting", "t"] = "betting",
     show: Share = 0.01,
     executor: Executor | None = None,
     certify_on: Part | None = None,
@@ -192,9 +199,11 @@ def cost_of_diversity(
     Args:
         scenario: What is served.
         goals: What to raise; by default three goals, or two if the items have no categories.
-        budgets: Shares of NDCG@10 that may be lost.
+        budgets: Shares of NDCG@10 that may be lost. All goals and budgets share the confidence; a mapping of budgets
+            to weights says how the allowed error is split over them.
         guards: Further metrics, and the share of each that may be lost at any budget.
-        confidence: Of the certificates.
+        confidence: Of all certificates together.
+        method: The test of a point; see :func:`recprism.budget.certify`.
         show: The budget whose point (of the first goal) is broken down by segments.
         executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
             default.
@@ -209,7 +218,9 @@ def cost_of_diversity(
     goals = [check_goal(goal) for goal in goals or default_goals(scenario.subtopics)]
     for goal in goals:
         require_possible(goal, scenario.subtopics)
-    allowed = sorted(share(budget, "budget", ends=False) for budget in budgets)
+        require_labels(goal, scenario)
+    weights = _weights(budgets)
+    allowed = sorted(weights)
     named = {require_certifiable(metric_name(name)): it for name, it in (guards or {}).items()}
     guards = shares(named, "guard", ends=False)
     if COST in guards:
@@ -230,10 +241,10 @@ def cost_of_diversity(
             earlier = scenario.on(part)
             deciding = {goal: walk(earlier, goal, labelled, executor=workers, on_point=step) for goal in goals}
     with phase("certifying", __name__):
+        asked = [(goal, budget) for goal in goals for budget in allowed] if has_labels else []
+        certificates = _certified(deciding, asked, weights, guards, confidence, method)
         stops = {
-            goal: tuple(_stop(paths[goal], deciding[goal], budget, guards, confidence) for budget in allowed)
-            if has_labels
-            else ()
+            goal: tuple(_stop(paths[goal], budgets, it) for of, budgets, it in certificates if of == goal)
             for goal in goals
         }
     shown = _shown(stops[goals[0]], show) if has_labels else None
@@ -272,15 +283,43 @@ def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
     return GOALS if len(subtopics) else WITHOUT_SUBTOPICS
 
 
-def _stop(path: Path, deciding: Path, budget: float, guards: Mapping[str, float], confidence: float) -> BudgetStop:
-    """Find how far a budget reaches; ``deciding`` is the same path on the part whose labels certify."""
-    budgets = {COST: budget, **guards}
-    certificate = deciding.certificate(budgets, confidence=confidence)
+def _weights(budgets: Sequence[Share] | Mapping[Share, float]) -> dict[float, float]:
+    """Return budget -> weight; equal weights by default."""
+    given = budgets if isinstance(budgets, Mapping) else dict.fromkeys(budgets, 1.0)
+    if any(not weight > 0 for weight in given.values()):
+        raise InputError("a budget has a weight that is not above 0; leave out budgets that are not asked for")
+    return {share(budget, "budget", ends=False): weight for budget, weight in given.items()}
+
+
+Answer = tuple[str, Mapping[str, float], Certificate]
+
+
+def _certified(
+    deciding: Mapping[str, Path],
+    asked: Sequence[tuple[str, float]],
+    weights: Mapping[float, float],
+    guards: Mapping[str, float],
+    confidence: float,
+    method: Literal["betting", "t"],
+) -> list[Answer]:
+    """Return goal, budgets and certificate of each question; ``deciding`` are the paths of the certifying part."""
+    if not asked:
+        return []
+    budgets = [{COST: budget, **guards} for _, budget in asked]
+    questions = [
+        deciding[goal].question(of, weights[budget]) for (goal, budget), of in zip(asked, budgets, strict=True)
+    ]
+    found = certify_together(questions, confidence=confidence, method=method, part=deciding[asked[0][0]].part)
+    return [(goal, of, it) for (goal, _), of, it in zip(asked, budgets, found, strict=True)]
+
+
+def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) -> BudgetStop:
+    """Find how far a budget reaches."""
     kept = [
         point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
     ]
-    last = certificate.last
-    return BudgetStop(budget, kept[-1] if kept else None, None if last is None else path.points[last], certificate)
+    certified = None if certificate.last is None else path.points[certificate.last]
+    return BudgetStop(budgets[COST], kept[-1] if kept else None, certified, certificate)
 
 
 def _shown(stops: Sequence[BudgetStop], budget: float) -> PathPoint | None:

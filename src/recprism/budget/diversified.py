@@ -11,7 +11,9 @@ import numpy as np
 
 from recprism._display import Displayed
 from recprism._log import phase
-from recprism.budget.certificate import Certificate, certify
+from recprism.budget.certificate import Certificate
+from recprism.budget.certifying import certify
+from recprism.budget.evidence import possible_losses
 from recprism.budget.path import (
     Values,
     check_goal,
@@ -36,13 +38,12 @@ from recprism.models import COSINE, Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.perturbation import Perturbation
 from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.optimal import WITHOUT_SUBTOPICS
+from recprism.rerank.optimal import IN_ORDER, WITHOUT_SUBTOPICS
 from recprism.rerank.rule import Rule, is_exposure_goal
 
 Into = Literal["rule", "dials", "lifts", "user-vectors", "item-vectors"]
 """What serves the lists: the rule itself at request time, or what it was compiled into."""
 RULE = "rule"
-ORDERED = "alpha_ndcg"  # the goal that looks at the order inside a list
 SIDES: dict[str, Literal["user", "item"]] = {"user-vectors": "user", "item-vectors": "item"}
 WITHIN = {"method": "budget"}
 DEFAULT_OBJECTIVE = "subtopic_coverage@10"
@@ -70,6 +71,7 @@ class Diversified(Displayed):
         steering: Weights that users set for themselves: user id -> concept -> share of the user's score range.
         search: The players' search that found the change; None if it was found within a budget.
         provenance: How the change was found, in plain values.
+        asked_before: A sentence about other certificates that the same labels of a run decided; None if there are none.
 
     Stability: provisional.
     """
@@ -88,6 +90,7 @@ class Diversified(Displayed):
     steering: Mapping[str, Any] = field(default_factory=dict)
     search: CMB | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    asked_before: str | None = None
 
     @classmethod
     def of_search(cls, search: CMB) -> Diversified:
@@ -167,7 +170,8 @@ class Diversified(Displayed):
         violations = None if self.violations is None else self.violations.to_dict()
         certificate = None if self.certificate is None else self.certificate.to_dict()
         costs = {"constraint_costs": dict(self.constraint_costs)} if self.constraint_costs else {}
-        return {**about, "compiled": words, "violations": violations, **costs, "certificate": certificate}
+        before = {"asked_before": self.asked_before} if self.asked_before else {}
+        return {**about, "compiled": words, "violations": violations, **costs, "certificate": certificate, **before}
 
     def _facts(self) -> dict[str, Any]:
         return {"goal": self.goal, "into": self.into, "trade_off": self.trade_off, "changed": self.is_changed}
@@ -295,7 +299,7 @@ def dials_at(
         # What is served without weights: the base lists of a scenario may have other candidates, and no lifts.
         base_lists=scenario.rank(lifted_base)[0],
         exclude=scenario.hidden,
-        ordered=ordered or ORDERED in check_goal(goal).split("+"),
+        ordered=ordered or not set(IN_ORDER).isdisjoint(check_goal(goal).split("+")),
         demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
         rest=rest,
     )
@@ -343,6 +347,7 @@ def within_budget(
     ordered: bool = False,
     rest: bool = False,
     confidence: Share = 0.95,
+    method: Literal["betting", "t"] = "betting",
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
@@ -362,6 +367,7 @@ def within_budget(
         ordered: Dials keep the order of the lists, too.
         rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
         confidence: Of the certificate.
+        method: The test of a point; see :func:`recprism.budget.certify`.
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
             then stays unread.
@@ -381,18 +387,21 @@ def within_budget(
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")
     judge, names = scenario.on(part), tuple(budgets)
-    base = _values(judge, judge.base, names)
+    base, base_lists = _judged(judge, judge.base, names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
-    tested: list[Values] = []
-    certificate: Certificate | None = None
+    certificates: list[Certificate] = []
     for trade_off in steps:
-        tested.append(_served_values(judge, goal, trade_off, form, names, ordered, rest))
-        certificate = certify(base, tested, budgets, confidence=confidence, part=part)
+        values, lists = _served_values(judge, goal, trade_off, form, names, ordered, rest)
+        possible = {name: possible_losses(base_lists[name], lists[name], name) for name in names}
+        certificates.append(
+            certify(base, [values], budgets, possible=[possible], confidence=confidence, method=method, part=part)
+        )
         step()
-        if certificate.last != len(tested) - 1:
+        if certificates[-1].last is None:
             break
-    assert certificate is not None
+    # Each step is tested at the full level, and the first failure ends the walk: a test in a fixed sequence.
+    certificate = replace(certificates[0], points=tuple(it.points[0] for it in certificates))
     found = None
     if certificate.last is not None:
         found = serve(scenario, goal, steps[certificate.last], form, ordered=ordered, rest=rest)
@@ -417,15 +426,22 @@ def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
     return {score.name: found.values[score.name] for score in found.scores}
 
 
+def _judged(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> tuple[Values, dict[str, Lists]]:
+    """Return metric -> values of the lists that are served, and metric -> these lists, as long as its cut."""
+    cuts = {name: int(name.partition("@")[2]) for name in names}
+    by_cut = {cut: judge.rank(model, cut)[0] for cut in set(cuts.values())}
+    return _values(judge, model, names), {name: by_cut[cut] for name, cut in cuts.items()}
+
+
 def _served_values(
     judge: Scenario, goal: str, trade_off: float, into: Into, names: tuple[str, ...], ordered: bool, rest: bool
-) -> Values:
-    """Return the values of the lists that are served at a path's point; known lists are not made again."""
+) -> tuple[Values, dict[str, Lists]]:
+    """Return the same of the lists that are served at a path's point; known lists are not made again."""
     if judge.constraints:
-        return _values(judge, _served(judge, goal, trade_off, into, ordered, rest).model, names)
+        return _judged(judge, _served(judge, goal, trade_off, into, ordered, rest).model, names)
     depth = max(int(name.partition("@")[2]) for name in names)
     served = served_lists(judge, goal, trade_off, into=into, depth=depth, ordered=ordered, rest=rest)
-    return judge.judge(served, names)
+    return judge.judge(served, names), dict.fromkeys(names, served)
 
 
 def _require_dials(scenario: Scenario, into: Into, ordered: bool, rest: bool) -> None:

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism._log import phase
-from recprism.budget.certificate import Certificate, certify
+from recprism.budget.certificate import Certificate
+from recprism.budget.certifying import Question, certify_together
+from recprism.budget.evidence import possible_losses
 from recprism.budget.scenario import DEPTH, Lists, Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
@@ -24,14 +26,18 @@ from recprism.dials.lifts import LiftSearch, require_combinable
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
-from recprism.rerank.optimal import GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, goal_units
+from recprism.rerank.optimal import BY_RELEVANCE, GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, goal_units
 from recprism.rerank.rule import EXPOSURE_GOALS, Rule, is_exposure_goal
 
-TRADE_OFFS = (0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
-SMALL_STEPS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4)
-LARGE_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-STEPS_TOWARDS = {"catalogue_coverage": SMALL_STEPS, "gini": LARGE_STEPS, "exposure_entropy": LARGE_STEPS}
-"""Trade-offs of goals that need others: an item in no list costs little to show once; Gini moves slowly."""
+TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4
+SMALL_STEPS = tuple(round(0.01 * 40 ** (step / 32), 3) for step in range(33))  # 0.01 to 0.4, each 1.12 times the last
+LARGE_STEPS = tuple(round(step / 40, 3) for step in range(1, 33))  # 0.025 to 0.8
+STEPS_TOWARDS = {
+    "catalogue_coverage": SMALL_STEPS,
+    **dict.fromkeys(("gini", "exposure_entropy", "alpha_ndcg_relevant", "err_ia"), LARGE_STEPS),
+}
+"""Trade-offs of goals that need others: an item in no list costs little to show once; Gini moves slowly, and goals that
+count relevance themselves hardly cost any."""
 
 HISTORY_WEIGHT = 0.2
 """Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,
@@ -84,6 +90,16 @@ class Path:
         before = self.base.mean(metric)
         return point.mean(metric) / before - 1 if before else None
 
+    def question(self, budgets: Mapping[str, Share], weight: float = 1.0) -> Question:
+        """Return the question which points keep all budgets.
+
+        Args:
+            budgets: Metric -> the share of it that may be lost.
+            weight: Its share of the allowed error, relative to other questions on the same labels.
+        """
+        possible = [{name: possible_losses(self.base.lists, it.lists, name) for name in budgets} for it in self.points]
+        return Question(self.base.values, [it.values for it in self.points], budgets, possible, weight)
+
     def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
         """Test which points keep all budgets.
 
@@ -91,8 +107,7 @@ class Path:
             budgets: Metric -> the share of it that may be lost.
             confidence: For all points together.
         """
-        base, *values = ({name: it.values[name] for name in budgets} for it in (self.base, *self.points))
-        return certify(base, values, budgets, confidence=confidence, part=self.part)
+        return certify_together([self.question(budgets)], confidence=confidence, part=self.part)[0]
 
 
 def check_goal(goal: str) -> str:
@@ -132,6 +147,16 @@ def require_possible(goal: str, subtopics: Subtopics) -> None:
         raise InputError(
             f"the goal {needing[0]} needs categories of the items and there are none; choose "
             f"{' or '.join(WITHOUT_SUBTOPICS)}, or make the run again with --items FILE --subtopic-column NAME"
+        )
+
+
+def require_labels(goal: str, scenario: Scenario) -> None:
+    """Refuse a goal whose metric counts held-out items if the scenario has none."""
+    needing = [name for name in check_goal(goal).split("+") if name in BY_RELEVANCE]
+    if needing and not len(scenario.split.part(scenario.part)):
+        raise InputError(
+            f"the goal {needing[0]} is measured by held-out interactions and there are none; choose another goal, such "
+            "as alpha_ndcg or subtopic_coverage"
         )
 
 

@@ -18,7 +18,7 @@ from recprism.data.concepts import Concepts, shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.lifts import ranked_with_lifts
+from recprism.dials.lifts import first_in_own_order, ranked_with_lifts
 from recprism.errors import InputError
 from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
 from recprism.metrics.evaluation import joined
@@ -223,6 +223,8 @@ class Scenario(Displayed):
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
             pool, scores = self.candidates_after(pages, rule.candidates, users, rule.lifts)
+            if rule.lifts is not None and rule.for_exposure_alone:
+                pool = first_in_own_order(pool, scores, rule.lifts, page)
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else page)
             features = self.features if users is None else self.features.of_users(users)
             pages.append(np.asarray(method(pool, scores, page, features=features), np.int64))

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from recprism.data._readers import amazon, movielens
+from recprism.data._readers import amazon, lastfm, movielens
 from recprism.data._readers.categories import CategoryColumns, Level, long_categories, read_categories
 from recprism.data._readers.sources import Source
 from recprism.data._readers.tables import TableReader
@@ -23,6 +23,7 @@ GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 GROUPLENS_LICENCE = (
     "GroupLens usage licence: research use, no redistribution of ml-1m and ml-10m; see the README inside"
 )
+HETREC = "https://files.grouplens.org/datasets/hetrec2011/"
 AMAZON_2014 = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/"
 AMAZON_LICENCE = "Published by UCSD (J. McAuley) for research; no licence file is given"
 
@@ -98,6 +99,14 @@ NAMED: dict[str, NamedSet] = {
         POSITIVES,
         AMAZON_LICENCE,
         "amazon-cds-2014",
+    ),
+    "hetrec2011-lastfm-2k": NamedSet(
+        "Last.FM of HetRec 2011: 92,834 user-artist pairs, 1,892 users; 100 tags as subtopics",
+        lambda source, _: lastfm.load_hetrec(source),
+        POSITIVES,
+        "Published by GroupLens and Last.fm for research use, no redistribution; see the README of HetRec 2011",
+        "hetrec2011-lastfm-2k",
+        downloads=((f"{HETREC}hetrec2011-lastfm-2k.zip", None),),
     ),
 }
 

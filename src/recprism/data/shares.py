@@ -73,6 +73,15 @@ def percent(share: float | None, form: str = ".3g", unit: str = " %") -> str:
     return "" if share is None else f"{100 * share:{form}}{unit}"
 
 
+def percent_interval(low: float | None, high: float | None) -> str:
+    """Write the ends of an interval of shares in percent; an empty text if there is none.
+
+    >>> percent_interval(-0.05, 0.012)
+    '-5.0 .. +1.2'
+    """
+    return "" if low is None or high is None else f"{percent(low, '+z.1f', '')} .. {percent(high, '+z.1f', '')}"
+
+
 def _number(text: str, unit: int) -> float:
     """Divide as a decimal, so that 0.1 % is exactly the number 0.001."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ class Split(Displayed):
         user_ids: ``(n_users,)`` ids of the rows.
         item_ids: ``(n_items,)`` ids of the columns.
         settings: How the split was made.
+        train_order: ``(len(train),)`` place of each training interaction in its user's history, from 0, in the order of
+            ``train``. Only splits by time have it; splits derived from them, except :meth:`of_users`, do not.
 
     Stability: stable.
     """
@@ -42,6 +44,7 @@ class Split(Displayed):
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    train_order: NDArray[np.int32] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes of the parts and the settings, in plain values."""
@@ -111,7 +114,10 @@ class Split(Displayed):
     def of_users(self, rows: NDArray[np.int64]) -> Split:
         """Return the same split for some users, given by their row numbers."""
         train, validation, test = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
-        return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings)
+        order = self.train_order
+        if order is not None:  # places travel like the entries they belong to
+            order = replace(self.train, indices=order).take_rows(rows).indices
+        return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings, order)
 
     def of_items(self, columns: NDArray[np.int64]) -> Split:
         """Return the same split for some items, given by their column numbers; other interactions are dropped."""
@@ -139,9 +145,11 @@ def split_interactions(
 
     Args:
         interactions: The interactions, one per pair of user and item.
-        method: "random" (8:1:1 per user), "paper" (80/20 per user), "leave-last" or "temporal".
+        method: "random" (8:1:1 per user), "paper" (80/20 per user), "leave-last" (each user's last interaction),
+            "user-temporal" (8:1:1 per user in time) or "temporal" (8:1:1 at two points in time for all users).
         seed: Seed of the random choices.
-        **options: Options of the method: ``validation`` and ``test`` shares for "random" and "temporal".
+        **options: Options of the method: ``validation`` and ``test`` shares for "random", "user-temporal" and
+            "temporal".
 
     Returns:
         The split.
@@ -161,7 +169,8 @@ def split_interactions(
         Incidence.from_pairs(ordered.user[parts == part], ordered.item[parts == part], shape) for part in range(3)
     )
     settings = {"method": method, "seed": seed if isinstance(seed, int) else None, **options}
-    return Split(train, validation, test, ordered.user_ids, ordered.item_ids, settings)
+    order = _train_order(ordered.take(parts == TRAIN), generator) if method in BY_TIME else None
+    return Split(train, validation, test, ordered.user_ids, ordered.item_ids, settings, order)
 
 
 def per_user_random(
@@ -194,6 +203,18 @@ def leave_last(interactions: Interactions, generator: np.random.Generator) -> ND
     return _cut_from_the_end(rank, size, (size >= 3).astype(np.int64), (size >= 2).astype(np.int64))
 
 
+def user_temporal(
+    interactions: Interactions, generator: np.random.Generator, *, validation: Share = 0.1, test: Share = 0.1
+) -> NDArray[np.int8]:
+    """Divide each user's interactions in time: the last share is for the test, the share before it for validation.
+
+    The numbers per user are those of "random". Equal times are in random order.
+    """
+    validation, test = _held_out_shares(validation, test)
+    rank, size = rank_in_user(interactions, positions_in_time(interactions, generator))
+    return _cut_from_the_end(rank, size, held_out_counts(size, validation), held_out_counts(size, test))
+
+
 def temporal(
     interactions: Interactions, generator: np.random.Generator, *, validation: Share = 0.1, test: Share = 0.1
 ) -> NDArray[np.int8]:
@@ -215,8 +236,12 @@ METHODS: dict[str, Callable[..., NDArray[np.int8]]] = {
     "random": per_user_random,
     "paper": paper,
     "leave-last": leave_last,
+    "user-temporal": user_temporal,
     "temporal": temporal,
 }
+BY_TIME = ("leave-last", "user-temporal", "temporal")
+WITH_SHARES = ("random", "user-temporal", "temporal")
+"""The methods whose held-out shares can be chosen."""
 
 
 def in_canonical_order(interactions: Interactions) -> Interactions:
@@ -246,6 +271,11 @@ def rank_in_user(
     rank = np.empty(len(interactions), np.int64)
     rank[order] = np.arange(len(interactions)) - np.repeat(starts, sizes)
     return rank, sizes[interactions.user]
+
+
+def _train_order(train: Interactions, generator: np.random.Generator) -> NDArray[np.int32]:
+    rank, _ = rank_in_user(train, positions_in_time(train, generator))
+    return rank.astype(np.int32)
 
 
 def _held_out_shares(validation: Share, test: Share) -> tuple[float, float]:

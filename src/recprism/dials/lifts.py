@@ -33,7 +33,7 @@ from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, shown_ofte
 from recprism.metrics.registry import canonical, number_in
 from recprism.models import COSINE, Factors
 from recprism.ranking._threads import share_work
-from recprism.rerank._kernels.lifts import margins, respond, serve, touch
+from recprism.rerank._kernels.lifts import margins, respond, serve, serve_in_turn, touch
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
 from recprism.rerank.optimal import Optimal, Terms
@@ -108,6 +108,21 @@ def ranked_with_lifts(items: NDArray[np.int64], scores: Floats, lift: Floats) ->
     raised = np.where(items >= 0, scores + lift[items], -np.inf)
     order = np.argsort(-raised, axis=1, kind="stable")
     return np.take_along_axis(items, order, 1), np.take_along_axis(raised, order, 1)
+
+
+def first_in_own_order(items: NDArray[np.int64], raised: Floats, lift: Floats, k: int) -> NDArray[np.int64]:
+    """Put the first k candidates in the order of their scores without lifts: exposure does not depend on the order.
+
+    Args:
+        items: ``(n_users, n)`` candidates, the largest lifted score first.
+        raised: ``(n_users, n)`` their lifted scores.
+        lift: ``(n_items,)`` the lifts.
+        k: Length of the lists.
+    """
+    chosen = items[:, :k]
+    own = np.where(chosen >= 0, raised[:, :k] - lift[chosen], -np.inf)
+    order = np.argsort(-own, axis=1, kind="stable")
+    return np.concatenate([np.take_along_axis(chosen, order, 1), items[:, k:]], 1)
 
 
 def lifted(base: Factors, lift: Floats) -> Factors:
@@ -202,11 +217,26 @@ class LiftSearch:
 
     def at(self, trade_off: float, rule: Optimal | None = None, features: Features | None = None) -> Lifts:
         """Find the lifts at a trade-off; see :func:`find_lifts`."""
-        WEIGHT.read("trade_off", trade_off)
-        price = min(self._weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
+        price = self._price(trade_off)
         if rule is None:
             return self._for_scores(price)
         return self._for_rule(price, rule, Features() if features is None else features)
+
+    def greedy_lists(self, trade_off: float) -> Counts:
+        """Return ``(n_users, k)`` greedy lists for the same objective: users are served one after another.
+
+        A list has the candidates with the largest score plus what one more showing is worth. Nothing is revised.
+        """
+        market = self._market
+        no_lifts = np.zeros(market.n_items)
+        worth = market.worth(self._goal, self._wanted, market.serve(no_lifts), self._price(trade_off))
+        touched, lift = np.ones(len(market.items), np.bool_), np.full(market.n_items, worth[0])
+        serve_in_turn(market.items, market.scores, worth, lift, touched, market.lists, market.bars)
+        return market.lists.copy()
+
+    def _price(self, trade_off: float) -> float:
+        WEIGHT.read("trade_off", trade_off)
+        return min(self._weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
 
     def _for_scores(self, price: float) -> Lifts:
         """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one.
@@ -391,7 +421,7 @@ def _run(market: _Market, lift: Floats, rule: Optimal, features: Features) -> tu
     found = np.full(items.shape, -np.inf)
     terms = Terms.of(rule, pool, market.k, features)
     lengths = (items >= 0).sum(1)
-    more = (*terms.subtopics, *terms.directions, shown, terms.prices, terms.discount, terms.worth)
+    more = (*terms.subtopics, *terms.directions, shown, terms.prices, terms.discount, terms.fading)
 
     def work(first: int, last: int) -> None:
         args = items, relevance, lengths, positions, *more, terms.intents, terms.filling

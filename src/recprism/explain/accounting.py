@@ -30,7 +30,7 @@ from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
 from recprism.rerank import Objective, Optimal, Parts, Rule
 from recprism.rerank._pool import Pool
-from recprism.rerank.optimal import TIED_TOGETHER, goal_units
+from recprism.rerank.optimal import IN_ORDER, TIED_TOGETHER, goal_units
 
 NO_CATEGORY = "(no category)"
 """The row of what has no category: items without one, and distances between vectors."""
@@ -296,14 +296,16 @@ class _Measure:
 
     def lists(self, lists: Lists) -> _Measured:
         """Measure lists, (n_users, k)."""
-        none = np.zeros(lists.shape)
-        parts = {goal: objective.parts(lists, none) for goal, objective in self.goals.items()}
+        relevance = self._relevance(lists)
+        parts = {goal: objective.parts(lists, relevance) for goal, objective in self.goals.items()}
         shown = np.bincount(lists[lists >= 0], minlength=len(self.member))
         showing = np.zeros(len(self.names))
         if self.coverage is not None:
-            showing[:-1] = self.coverage.parts(lists, none).by_subtopic("coverage", len(self.names) - 1) / len(lists)
+            showing[:-1] = self.coverage.parts(lists, relevance).by_subtopic("coverage", len(self.names) - 1) / len(
+                lists
+            )
         showing[-1] = np.append(self.member[:, -1] > 0, False)[lists].any(1).mean()
-        relevance = self.accuracy.parts(lists, self._relevance(lists)).of("relevance").mean()
+        accuracy = self.accuracy.parts(lists, relevance).of("relevance").mean()
         return _Measured(
             lists,
             shown,
@@ -311,7 +313,7 @@ class _Measure:
             {goal: self._by_category(goal, it, lists, shown) for goal, it in parts.items()},
             shown @ self.member / len(lists),
             showing,
-            float(relevance),
+            float(accuracy),
         )
 
     def candidate_shares(self) -> Array:
@@ -325,7 +327,7 @@ class _Measure:
         found, n = np.zeros(len(self.names)), len(lists)
         if goal == "subtopic_coverage":
             found[:-1] = parts.by_subtopic("coverage", len(self.names) - 1) / n
-        elif goal == "alpha_ndcg":
+        elif goal in IN_ORDER:
             found[:-1] = parts.by_subtopic("alpha_dcg", len(self.names) - 1) / n
         elif goal == "ilad_subtopics":
             found[:-1] = self.goals[goal].distance_by_subtopic(lists).sum(0) / n

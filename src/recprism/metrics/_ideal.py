@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from recprism.metrics._operations import MAX_CELLS, TIE, discounts
-from recprism.metrics._tables import Topics
+from recprism.metrics._tables import Rows, Topics
 
 
 class Patterns(NamedTuple):
@@ -46,6 +46,49 @@ def catalogue_alpha_dcg(topics: Topics, alpha: float, depth: int, gates: Tensor 
     some = (gates[start : start + step].to(torch.float64) for start in range(0, max(len(gates), 1), step))
     parts = [_greedy(patterns, alpha, block, topics.n_items) for block in some]
     return (torch.cat(parts) * discounts(depth, gates.device)).cumsum(1)
+
+
+def relevant_alpha_dcg(topics: Topics, relevant: Rows, alpha: float, depth: int) -> Tensor:
+    """Return the alpha-DCG of each user's held-out items in greedy order; of equal gains the lowest item comes first.
+
+    Args:
+        topics: Subtopics of the catalogue.
+        relevant: Users x items.
+        alpha: The loss of worth of a repeated subtopic.
+        depth: Length of the list.
+
+    Returns:
+        ``(depth, n_users)`` float64.
+    """
+    gains = torch.zeros((relevant.n_rows, depth), dtype=torch.float64, device=topics.weights.device)
+    order = torch.argsort(relevant.counts)  # users with about as many items share a block, so that little is padded
+    start = 0
+    while start < len(order):
+        largest = int(relevant.counts[order[start : start + 1024]].max())
+        users = order[start : start + max(1, min(1024, MAX_CELLS // max(1, largest * topics.n_cols)))]
+        gains[users] = _greedy_of_items(topics, relevant.take(users), alpha, depth)
+        start += len(users)
+    return (gains * discounts(depth, gains.device)).cumsum(1).T
+
+
+def _greedy_of_items(topics: Topics, rows: Rows, alpha: float, depth: int) -> Tensor:
+    """Return the ``(n_rows, depth)`` gains."""
+    width = max(1, int(rows.counts.max()))
+    place = torch.arange(len(rows.indices), device=rows.indices.device) - rows.indptr[rows.row_of_entry]
+    items = torch.full((rows.n_rows, width), -1, device=rows.indices.device)
+    items[rows.row_of_entry, place] = rows.indices.long()
+    member = topics.member[items].to(torch.float64)  # the blank row for places without an item
+    worth = torch.ones((rows.n_rows, topics.n_cols), dtype=torch.float64, device=member.device)
+    gains = worth.new_zeros(rows.n_rows, depth)
+    for step in range(min(depth, width)):
+        offers = torch.bmm(member, worth[:, :, None]).squeeze(2)
+        best = offers.amax(1)
+        gains[:, step] = best
+        chosen = (offers >= best[:, None] * (1 - TIE)).to(torch.int8).argmax(1)[:, None, None]
+        picked = chosen.expand(-1, 1, member.shape[2])
+        worth *= torch.where(member.gather(1, picked).squeeze(1) > 0, 1 - alpha, 1.0)
+        member.scatter_(1, picked, 0.0)  # an item has one place
+    return gains
 
 
 def _patterns(topics: Topics, depth: int) -> Patterns:

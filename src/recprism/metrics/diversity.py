@@ -1,8 +1,9 @@
 """Diversity of a list: by the subtopics of its items, or by the distances between their vectors.
 
-alpha-nDCG and coverage ignore weights of subtopics. In ``subtopic_coverage_shared`` and ``subtopic_entropy``, each item
-counts 1, and weights divide it among its subtopics. Weights also give the direction of subtopic vectors. The functions
-take and return ``(n_users,)`` arrays.
+``alpha_ndcg`` takes every item as relevant, so it is rank-discounted coverage. The version in which only relevant items
+gain is ``alpha_ndcg_relevant``, in ``_intents.py``. alpha-nDCG and coverage ignore weights of subtopics. In
+``subtopic_coverage_shared`` and ``subtopic_entropy``, each item counts 1, and weights divide it among its subtopics.
+Weights also give the direction of subtopic vectors. The functions take and return ``(n_users,)`` arrays.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ ALPHA_NDCG = register(
     Metric(
         "alpha_ndcg",
         _alpha_ndcg,
-        summary="New subtopics early in the list, repeated ones discounted, over the greedy ideal of the catalogue.",
+        summary="Rank-discounted coverage: new subtopics early, over a greedy ideal list; relevance does not count.",
         bounds=(0.0, math.inf),  # a list can be better than the greedy ideal
         needs=("subtopics",),
         empties=_BY_SUBTOPIC,
@@ -124,7 +125,7 @@ ALPHA_NDCG_GATED = register(
         {"gated": True},
         needs=("subtopics", "user_subtopics"),
         empties=_BY_SUBTOPIC + _GATED,
-        summary="alpha-nDCG where only subtopics of the user's own interactions count.",
+        summary="Rank-discounted coverage of the subtopics of the user's own interactions; any item counts.",
     )
 )
 register(

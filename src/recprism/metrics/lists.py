@@ -151,6 +151,15 @@ class Lists:
         """``(n_users,)`` float64: alpha-DCG, where a subtopic is worth less each time it is repeated."""
         return self._at_cut(self._alpha_dcg(alpha, gated))
 
+    def relevant_alpha_dcg(self, alpha: float) -> Tensor:
+        """``(depth, n_users)`` float64: alpha-DCG up to each place, where only held-out items gain and repeat."""
+
+        def compute() -> Tensor:
+            relevant = torch.where(are_entries(self._full, self.context.relevant), self._full, -1)
+            return self._kernels.alpha_dcg(relevant, self.context.topics, alpha, None)
+
+        return self._keep(("relevant_alpha_dcg", alpha), compute)
+
     def best_alpha_dcg(self, alpha: float, *, gated: bool, depth: int) -> Tensor:
         """``(n_users,)`` float64: alpha-DCG of the first ``depth`` places of the uncut lists in greedy order."""
         if depth > self.depth:

@@ -197,4 +197,4 @@ def _plain(name: str) -> str:
 
 
 # Metrics register themselves when their module is imported. A new metric needs a file and its name here.
-from recprism.metrics import accuracy, calibration, catalogue, diversity, strata  # noqa: E402, F401
+from recprism.metrics import _intents, accuracy, calibration, catalogue, diversity, strata  # noqa: E402, F401

@@ -11,9 +11,11 @@ from recprism.rerank.registry import RERANKERS as RERANKERS
 from recprism.rerank.registry import register as register
 from recprism.rerank.registry import reranker as reranker
 from recprism.rerank.rivals.calibrated import Calibrated as Calibrated
+from recprism.rerank.rivals.calibrated_flow import CalibratedFlow as CalibratedFlow
 from recprism.rerank.rivals.dpp import DPP as DPP
 from recprism.rerank.rivals.dpp_window import SlidingDPP as SlidingDPP
 from recprism.rerank.rivals.exposure import ExposureAware as ExposureAware
+from recprism.rerank.rivals.greedy import Greedy as Greedy
 from recprism.rerank.rivals.mmr import MMR as MMR
 from recprism.rerank.rivals.msd import MSD as MSD
 from recprism.rerank.rivals.pm2 import PM2 as PM2

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.rerank._kernels.worth import ACCURACY, ALPHA_DCG, DISTANCE, HISTORY_WEIGHT, SHOWN, SUBTOPIC
+from recprism.rerank._kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    BY_RELEVANCE,
+    DISTANCE,
+    HISTORY_WEIGHT,
+    REPEATS,
+    SHOWN,
+    SUBTOPIC,
+)
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
 from recprism.rerank.optimal import Optimal, Terms
@@ -35,7 +44,7 @@ class Parts:
         place: Its place, (m,), from 0.
         subtopic: Its subtopic, (m,).
         coverage: Value of a subtopic that no earlier place has, (m,).
-        alpha_dcg: Value of the entry in alpha-DCG, (m,).
+        alpha_dcg: Value of the entry in alpha-DCG or ERR-IA, (m,).
         history: Value of the entry for the user's history, (m,).
 
     Stability: provisional.
@@ -105,9 +114,11 @@ class Objective:
         users = np.arange(len(items)) if users is None else users
         prices, discount = self.terms.prices, self.terms.discount[: items.shape[1]]
         alone = real if shown is None else real & (shown[items] == 0)
-        row, place, subtopic, earlier = self._entries(items)
+        row, place, subtopic, earlier, order = self._entries(items)
         coverage = prices[SUBTOPIC] * (earlier == 0)
-        alpha_dcg = prices[ALPHA_DCG] * self.terms.worth[earlier] * discount[place]
+        gain = 1 - prices[BY_RELEVANCE] * (1 - np.where(real, relevance, 0.0)[row, place])
+        left = _left(1 - prices[REPEATS] * gain, earlier, order)
+        alpha_dcg = prices[ALPHA_DCG] * gain * left * self.terms.fading[place]
         history = np.zeros(len(row))
         if prices[HISTORY_WEIGHT] > 0:
             step = self.terms.filling[earlier + 1] - self.terms.filling[earlier]
@@ -141,8 +152,13 @@ class Objective:
             found[rows] = (use.sum(1)[:, None] * (vectors**2).sum(1) - vectors.sum(1) ** 2) / 2
         return np.asarray(self.terms.prices[DISTANCE] * found)
 
-    def _entries(self, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return list, place and subtopic of each entry, and how often the list has the subtopic before, (m,) each."""
+    def _entries(self, items: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Describe the entries, (m,) each.
+
+        Returns:
+            List, place and subtopic of each entry; how often the list has the subtopic before; and the entries in the
+            order of list, subtopic and place.
+        """
         indptr, indices, n_subtopics = self.terms.subtopics
         first = np.where(items >= 0, indptr[items], 0).ravel()
         count = np.where(items >= 0, indptr[items + 1] - indptr[items], 0).ravel()
@@ -157,7 +173,7 @@ class Objective:
         at = np.arange(len(key))
         earlier = np.empty(len(key), np.int64)
         earlier[order] = at - np.maximum.accumulate(np.where(new, at, 0))
-        return row, place, subtopic, earlier
+        return row, place, subtopic, earlier, order
 
     def _distances(self, items: Ints, real: NDArray[np.bool_]) -> Array:
         """Return half the sum of distances of each item to the others of its list, (n, k)."""
@@ -170,6 +186,18 @@ class Objective:
             apart[:, np.arange(items.shape[1]), np.arange(items.shape[1])] = 0.0
             found[rows] = apart.sum(2) / 2
         return found
+
+
+def _left(factors: Array, earlier: Ints, order: Ints) -> Array:
+    """Return what earlier entries of the same list and subtopic leave of it, (m,): the product of their factors."""
+    left = np.ones(len(factors))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    for times in range(1, int(earlier.max(initial=0)) + 1):
+        entries = np.flatnonzero(earlier == times)
+        before = order[position[entries] - 1]
+        left[entries] = left[before] * factors[before]
+    return left
 
 
 def _blocks(n: int, cells: int) -> list[slice]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from recprism.data._checks import AMOUNT, Rule
 from recprism.errors import InputError
 from recprism.metrics._ideal import catalogue_alpha_dcg
-from recprism.metrics._operations import discounts, worth_of_repeats
+from recprism.metrics._operations import discounts
 from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._choices import TIE
@@ -25,12 +25,18 @@ from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
 
-GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage")
+GOALS = (
+    *("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage"),
+    *("alpha_ndcg_relevant", "err_ia"),
+)
 WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
 """Goals that need no subtopics."""
 TIED_TOGETHER = "catalogue_coverage"  # the goal under which one user's list depends on the lists of others
 ALPHA = 0.5
-SUMMED = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage")  # goals that a list's items or subtopics add to
+BY_RELEVANCE = ("alpha_ndcg_relevant", "err_ia")
+"""Goals for which an item gains as much as its relevance: its score, scaled to 0 .. 1 among the user's candidates."""
+IN_ORDER = ("alpha_ndcg", *BY_RELEVANCE)
+"""Goals that look at the order inside a list: three ways to count one thing."""
 USERS_AT_ONCE = 64
 STAGES = 8  # of a rising price for catalogue coverage, so that the user who loses least shows a new item
 
@@ -44,12 +50,15 @@ class Optimal(Reranker):
     point of diversity, so the lists of all users together are optimal for what they cost.
 
     The search starts from the most relevant list, and again from a greedy one. It makes the best exchange of a listed
-    item for another candidate until no exchange helps, and keeps the better list. For "alpha_ndcg", items also move
-    within the list.
+    item for another candidate until no exchange helps, and keeps the better list. For goals that look at the order
+    (alpha_ndcg, alpha_ndcg_relevant, err_ia), items also move within the list.
+
+    alpha_ndcg_relevant and err_ia use no labels here: the relevance of an item is its score, scaled to 0 .. 1 among the
+    user's candidates. An item gains this share of each of its subtopics, and leaves 1 - relevance / 2 to later items.
 
     Attributes:
-        goals: Weights by name, among subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad (on
-            ``Features(vectors=...)``) and catalogue_coverage. Aliases such as "sc" are allowed. Only
+        goals: Weights by name, among subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad
+            (on ``Features(vectors=...)``) and catalogue_coverage. Aliases such as "sc" are allowed. Only
             "catalogue_coverage" connects users: an item counts in the first list that shows it. Its price rises in
             stages and users are served one after another, so that cheap exchanges come first; there is no greedy start.
         history_weight: Weight, as part of accuracy, of how well the list matches the subtopics of the user's history
@@ -77,13 +86,16 @@ class Optimal(Reranker):
             AMOUNT.read(f"the weight of goal {name!r}", weight)
         for name, unit in self.units.items():
             AMOUNT.read(f"the unit of goal {name!r}", unit)
+        in_order = [name for name in IN_ORDER if name in self.goals]
+        if len(in_order) > 1:
+            raise InputError(f"{in_order[0]} and {in_order[1]} are two ways to measure one goal; choose one of them")
         if {"ilad", "ilad_subtopics"} <= set(self.goals):
             raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
-            return _most_relevant(pool, k)
-        return _search(pool.to("cpu"), k, Terms.of(self, pool, k, features)).to(pool.device)
+            return most_relevant(pool, k)
+        return search(pool.to("cpu"), k, Terms.of(self, pool, k, features)).to(pool.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +105,11 @@ class Terms:
     Attributes:
         subtopics: Subtopics of the items in compressed rows, and their number.
         directions: Unit vectors, (n_items, d) float64, and which are not zero, (n_items,) bool.
-        prices: Value of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown, and the
-            match with a user's history, (6,).
-        discount: Discount of each place, (k,).
-        worth: Value of a subtopic by how often it occurred before, (k + 1,).
+        prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more item, and
+            the match with a user's history, (8,). The seventh is the share of a subtopic that one item takes away from
+            later ones. The last is 1 if an item gains as much as its relevance, else 0.
+        discount: Discount of each place for accuracy, (k,).
+        fading: The same for alpha-DCG or ERR-IA, (k,).
         intents: A user's weights of subtopics, (n_users, n_subtopics) float64.
         filling: How far n items fill a subtopic, (k + 2,).
     """
@@ -105,35 +118,41 @@ class Terms:
     directions: tuple[NDArray[np.float64], NDArray[np.bool_]]
     prices: NDArray[np.float64]
     discount: NDArray[np.float64]
-    worth: NDArray[np.float64]
+    fading: NDArray[np.float64]
     intents: NDArray[np.float64]
     filling: NDArray[np.float64]
 
     @classmethod
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k)
-        by_subtopic = bool({"subtopic_coverage", "alpha_ndcg"} & set(goals)) or method.history_weight > 0
+        by_subtopic = bool({"subtopic_coverage", *IN_ORDER} & set(goals)) or method.history_weight > 0
         unknown = {name: weight for name, weight in goals.items() if name not in method.units}
         units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
-        weights = [goals.get(name, 0.0) * units.get(name, 0.0) for name in SUMMED]
-        distance = sum(goals.get(name, 0.0) * units.get(name, 0.0) for name in ("ilad", "ilad_subtopics"))
-        prices = [(1 - t) / float(discount.sum()), t * weights[0], t * weights[1], t * distance, t * weights[2]]
-        prices += [(1 - t) * method.history_weight]
+        kinds = (("subtopic_coverage",), IN_ORDER, ("ilad", "ilad_subtopics"), (TIED_TOGETHER,))
+        prices = [t * sum(goals.get(name, 0.0) * units.get(name, 0.0) for name in names) for names in kinds]
+        by_relevance = float(bool(set(BY_RELEVANCE) & set(goals)))
+        prices = [(1 - t) / float(discount.sum()), *prices, (1 - t) * method.history_weight, ALPHA, by_relevance]
         return cls(
             _subtopics(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
             _directions(goals, features),
             np.array(prices),
             discount.numpy(),
-            worth_of_repeats(ALPHA, k).numpy(),
+            1 / np.arange(1.0, k + 1) if "err_ia" in goals else discount.numpy(),
             features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
             np.log1p(np.arange(k + 2.0)) / math.log1p(k),
         )
+
+    def arrays(self, shown: NDArray[np.int64], prices: NDArray[np.float64] | None = None) -> tuple[Any, ...]:
+        """Return what the kernels take after the lists: ``shown`` is (n_items,); other ``prices`` may be given."""
+        prices = self.prices if prices is None else prices
+        goals = (*self.subtopics, *self.directions, shown, prices, self.discount, self.fading)
+        return (*goals, self.intents, self.filling)
 
 
 def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: int, n_items: int) -> dict[str, float]:
     """Return the value of one unit of each goal in terms of its metric.
 
-    A unit is one more subtopic, one of alpha-DCG, the distance of one pair of items, or one more item shown.
+    A unit is one more subtopic, one of alpha-DCG or ERR-IA, the distance of one pair of items, or one more item shown.
 
     Args:
         goals: Weights by name.
@@ -146,6 +165,8 @@ def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: 
     find = {
         "subtopic_coverage": lambda: 1 / max(features.topics.n_present, 1),
         "alpha_ndcg": lambda: _per_alpha_dcg(features, k),
+        "alpha_ndcg_relevant": lambda: _per_alpha_dcg(features, k),
+        "err_ia": lambda: _per_err(features, k),
         "ilad_subtopics": lambda: pair,
         "ilad": lambda: pair,
         "catalogue_coverage": lambda: n_users / max(n_items, 1),
@@ -153,26 +174,26 @@ def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: 
     return {name: float(find[name]()) for name in goals}
 
 
-def _search(pool: Pool, k: int, terms: Terms) -> Tensor:
-    """Return positions, (n_users, k); the pool must be on the CPU."""
-    positions = _most_relevant(pool, k)
+def search(pool: Pool, k: int, terms: Terms) -> Tensor:
+    """Return positions of the best lists found, (n_users, k); the pool must be on the CPU."""
+    positions = most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)
     arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]
 
     def improve(step: int, prices: NDArray[np.float64]) -> None:
-        more = (*terms.subtopics, *terms.directions, shown.numpy(), prices, terms.discount, terms.worth)
-        wants = (terms.intents, terms.filling)
-        share_work(lambda first, last: optimal(first, last, *arrays, *more, *wants, TIE), pool.n_users, step)
+        more = terms.arrays(shown.numpy(), prices)
+        share_work(lambda first, last: optimal(first, last, *arrays, *more, TIE), pool.n_users, step)
 
     if terms.prices[4] == 0:
         improve(USERS_AT_ONCE, terms.prices)
         return positions
     for stage in range(1, STAGES + 1):  # on one thread, because each user's list affects the next one's
-        improve(pool.n_users, terms.prices * np.array([1, 1, 1, 1, stage / STAGES, 1]))
+        improve(pool.n_users, terms.prices * np.array([1, 1, 1, 1, stage / STAGES, 1, 1, 1]))
     return positions
 
 
-def _most_relevant(pool: Pool, k: int) -> Tensor:
+def most_relevant(pool: Pool, k: int) -> Tensor:
+    """Return the positions of the best ranks, (n_users, k)."""
     ranks = torch.arange(k, device=pool.device).expand(pool.n_users, k)
     return torch.where(ranks < pool.lengths[:, None], ranks, -1).contiguous()
 
@@ -188,6 +209,12 @@ def _per_alpha_dcg(features: Features, k: int) -> float:
     """Return alpha-nDCG per unit of alpha-DCG: 1 / the greedy ideal of the catalogue."""
     ideal = float(catalogue_alpha_dcg(features.topics, ALPHA, k)[0, k - 1])
     return 1 / ideal if ideal > 0 else 0.0
+
+
+def _per_err(features: Features, k: int) -> float:
+    """Return ERR-IA per unit of gain over place: 1 / that of a list whose items are relevant to every subtopic."""
+    places = np.arange(1, k + 1)
+    return 1 / float((ALPHA ** (places - 1) / places).sum() * max(features.topics.n_present, 1))
 
 
 def _subtopics(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:

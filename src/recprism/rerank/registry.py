@@ -12,9 +12,11 @@ from recprism.errors import InputError
 from recprism.rerank.base import Reranker
 from recprism.rerank.optimal import GOALS, Optimal
 from recprism.rerank.rivals.calibrated import Calibrated
+from recprism.rerank.rivals.calibrated_flow import CalibratedFlow
 from recprism.rerank.rivals.dpp import DPP
 from recprism.rerank.rivals.dpp_window import SlidingDPP
 from recprism.rerank.rivals.exposure import ExposureAware
+from recprism.rerank.rivals.greedy import Greedy
 from recprism.rerank.rivals.mmr import MMR
 from recprism.rerank.rivals.msd import MSD
 from recprism.rerank.rivals.pm2 import PM2
@@ -25,9 +27,11 @@ from recprism.rerank.rivals.xquad import XQuAD
 
 RERANKERS: dict[str, Callable[..., Reranker]] = {
     "calibrated": Calibrated,
+    "calibrated_flow": CalibratedFlow,
     "dpp": DPP,
     "dpp_window": SlidingDPP,
     "exposure": ExposureAware,
+    "greedy": Greedy,
     "mmr": MMR,
     "msd": MSD,
     "optimal": Optimal,

@@ -65,11 +65,16 @@ class Rule(Displayed):
             Whole(1).read(name, getattr(self, name))
 
     def reranker(self) -> Optimal:
-        """Return the search for the best list. Exposure alone needs none: its lists are the largest lifted scores."""
+        """Return the search for the best list. Exposure alone needs none: the largest lifted scores are chosen."""
         goals = {name: it for name, it in self.goals.items() if not is_exposure_goal(name)}
         if not goals:
             return Optimal(trade_off=0.0)
         return Optimal(trade_off=self.trade_off, goals=goals, history_weight=self.history_weight, units=self.units)
+
+    @property
+    def for_exposure_alone(self) -> bool:
+        """Whether lifts choose the items of a list; their own scores put them in order."""
+        return all(map(is_exposure_goal, self.goals))
 
     def at(self, trade_off: float) -> Rule:
         """Return the rule at another trade-off."""

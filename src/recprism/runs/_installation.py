@@ -21,6 +21,7 @@ EXTRAS = {
     "cornac": ("cornac",),
     "export": ("faiss", "onnx"),
     "lenskit": ("lenskit",),
+    "contest": ("ortools",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "ray": ("ray",),
     "serve": ("fastapi", "uvicorn"),

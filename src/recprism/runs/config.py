@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from recprism.data._checks import LARGEST_SEED
 from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, share
+from recprism.data.split import WITH_SHARES
 from recprism.errors import InputError
 
 
@@ -76,14 +77,14 @@ class SplitConfig(_Strict):
     Stability: provisional.
     """
 
-    method: Literal["random", "paper", "leave-last", "temporal", "given", "set-aside"] = "random"
+    method: Literal["random", "paper", "leave-last", "user-temporal", "temporal", "given", "set-aside"] = "random"
     """How; "given" is a division that came with an imported model, "set-aside" labels taken out of its history."""
     validation: AnyShare = 0.1
     test: InnerShare = 0.1
 
     def options(self) -> dict[str, float]:
         """Return the shares, for the methods that use them."""
-        return {"validation": self.validation, "test": self.test} if self.method in ("random", "temporal") else {}
+        return {"validation": self.validation, "test": self.test} if self.method in WITH_SHARES else {}
 
 
 class ModelConfig(_Strict):
@@ -134,6 +135,8 @@ class BudgetConfig(_Strict):
     min_support: int = Field(default=2, ge=1)
     """The fewest candidate items that a concept must tell from the others; without ``concepts`` it is not used."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
+    method: Literal["betting", "t"] = "betting"
+    """The test behind the certificate; "t" is approximate."""
     certify_on: Literal["test", "validation"] | None = None
     """The part whose labels certify; by default validation, if the split has such labels."""
     constraints: ConstraintsConfig = ConstraintsConfig()

@@ -124,7 +124,7 @@ def _losses(certified: Mapping[str, Any] | None) -> dict[str, float]:
     found = {} if certified is None else certified["certificate"]
     if found.get("last") is None:
         return {}
-    return {check["metric"]: check["upper"] for check in found["points"][found["last"]]["checks"]}
+    return {check["metric"]: check["budget"] for check in found["points"][found["last"]]["checks"]}
 
 
 def _date(run: Run) -> str | None:

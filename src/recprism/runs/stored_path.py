@@ -9,11 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.certificate import certify
+from recprism.budget.certifying import smallest_budgets
 from recprism.budget.diversified import served_lists, usual_form
-from recprism.budget.path import PathPoint, check_goal, deciding_part, point_of, steps_towards
+from recprism.budget.path import (
+    Path,
+    PathPoint,
+    check_goal,
+    deciding_part,
+    point_of,
+    require_labels,
+    steps_towards,
+)
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -35,8 +44,8 @@ class StoredPath:
         lists: ``(n, n_users, k)`` item numbers, -1 in places without an item.
         means: Metric -> ``(n,)`` means of these lists, on the test part.
         losses: ``(n,)`` losses of NDCG@10 on the part that certifies; None without labels.
-        upper: ``(n,)`` their one-sided upper confidence bounds, each for its point alone.
-        confidence: Of the bounds.
+        certified_within: ``(n,)`` the smallest budget that certifies the point and all before it, as the only question.
+        confidence: Of a certificate.
         part: The part that certifies.
         users: How many users of it are judged.
 
@@ -48,7 +57,7 @@ class StoredPath:
     lists: NDArray[np.int32] = field(repr=False)
     means: dict[str, tuple[float, ...]]
     losses: tuple[float, ...] | None
-    upper: tuple[float, ...] | None
+    certified_within: tuple[float, ...] | None
     confidence: float
     part: str
     users: int
@@ -68,14 +77,14 @@ class StoredPath:
 
         Args:
             budget: A share of NDCG@10.
-            certified: Every point up to it must have its upper bound within the budget, as in the fixed-sequence test
-                of :func:`recprism.budget.certify`. Otherwise its own measured loss must be within it. Without labels
-                nothing is known to keep a budget, so the answer is 0.
+            certified: The budget must certify it and every point before it, as in :func:`recprism.budget.certify`.
+                Otherwise its own measured loss must be within it. Without labels nothing is known to keep a budget, so
+                the answer is 0.
         """
-        if self.upper is None or self.losses is None:
+        if self.certified_within is None or self.losses is None:
             return 0
         if certified:
-            return int(np.logical_and.accumulate(np.asarray(self.upper) <= budget).sum()) - 1
+            return int((np.asarray(self.certified_within) <= budget).sum()) - 1
         return max(at for at, loss in enumerate(self.losses) if loss <= budget)
 
 
@@ -98,6 +107,7 @@ def make_path(
         confidence: Of the bounds of the losses, which the certifying part judges.
         on_step: Receives how many points are done, and how many there are.
     """
+    require_labels(goal, scenario)
     goal, names = check_goal(goal), _metrics(scenario, goal)
     part = deciding_part(scenario.split, scenario.part)
     judge = scenario.on(part)
@@ -106,13 +116,13 @@ def make_path(
     deciding = points
     if judge is not scenario:
         deciding = _served_points(judge, goal, (COST,), step)
-    losses, upper, users = None, None, scenario.base.n_users
+    losses, within, users = None, None, scenario.base.n_users
     if COST in deciding[0].values:
-        losses, upper, users = _price(deciding, confidence)
+        losses, within, users = _price(deciding, part, confidence)
     means = {name: tuple(point.mean(name) for point in points) for name in names}
     lists = np.stack([point.lists for point in points]).astype(np.int32)
     trade_offs = tuple(point.trade_off for point in points)
-    return StoredPath(goal, trade_offs, lists, means, losses, upper, confidence, part, users)
+    return StoredPath(goal, trade_offs, lists, means, losses, within, confidence, part, users)
 
 
 def _served_points(
@@ -128,12 +138,13 @@ def _served_points(
     return points
 
 
-def _price(points: Sequence[PathPoint], confidence: float) -> tuple[tuple[float, ...], tuple[float, ...], int]:
-    """Return what every point loses, its upper bound, and how many users judge it."""
-    values = [point.values for point in points]
-    tested = certify(values[0], values, {COST: 0.5}, confidence=confidence).points
-    checks = [point.checks[0] for point in tested]
-    return tuple(check.loss for check in checks), tuple(check.upper for check in checks), checks[0].users
+def _price(
+    points: Sequence[PathPoint], part: Part, confidence: float
+) -> tuple[tuple[float, ...], tuple[float, ...], int]:
+    """Return what every point loses, the smallest budget that certifies it, and how many users judge it."""
+    question = Path("", points[0], tuple(points), part).question({COST: 0.5})
+    losses, budgets = smallest_budgets(question, COST, confidence=confidence)
+    return tuple(losses), tuple(budgets), int((~np.isnan(points[0].values[COST])).sum())
 
 
 def _metrics(scenario: Scenario, goal: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Ranker, Scenario
+from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.explain.factors.explanation import Explanation
 from recprism.metrics import parse
@@ -55,18 +55,17 @@ class HighlightedUser:
     reason: str
 
 
-def who_pays(scenario: Scenario, model: Ranker) -> tuple[SegmentTable | None, SegmentTable]:
+def who_pays(scenario: Scenario, after: NDArray[Any]) -> tuple[SegmentTable | None, SegmentTable]:
     """Measure the effect of other lists on segments of users and of items.
 
     Args:
         scenario: The base model and its labels.
-        model: The vectors or the rule that make the other lists.
+        after: (n_users, k) item numbers of the other lists.
 
     Returns:
         The change of NDCG@10 per segment of users (None without labels), and the exposure per segment of items.
     """
     before = scenario.base_lists
-    after = scenario.rank(model)[0]
     shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
     if not len(scenario.split.part(scenario.part)):
         return None, shown

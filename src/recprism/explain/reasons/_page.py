@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism.budget.path import TRADE_OFFS, steps_towards
+from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
 from recprism.rerank import Features, Objective, Optimal, Parts, Rule, subtopic_probabilities
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import whole_places
 from recprism.rerank.constraints.constrained import Constrained
-from recprism.rerank.optimal import TIED_TOGETHER, goal_units
+from recprism.rerank.optimal import IN_ORDER, TIED_TOGETHER, goal_units
 
 Ints = NDArray[np.int64]
 
-GRID = (0.0, 0.02, 0.035, *TRADE_OFFS, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
+GRID = (0.0, 0.02, 0.035, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 """Trade-offs at which an item is looked for; the crossing between two of them is bisected. At 1, where relevance does
 not count, many lists are worth the same."""
 PRECISION = 1e-3  # of a bisected trade-off
@@ -221,7 +221,7 @@ class Page:
         """
         lists = np.repeat(self.chosen[None], len(places), 0)
         lists[np.arange(len(places)), places] = arriving
-        by_rank = "alpha_ndcg" not in self.rule.goals and bool((np.diff(self.chosen) > 0).all())
+        by_rank = set(IN_ORDER).isdisjoint(self.rule.goals) and bool((np.diff(self.chosen) > 0).all())
         return np.sort(lists, 1) if by_rank else lists
 
     def within_shares(self, lists: Ints) -> NDArray[np.bool_]:
@@ -247,7 +247,7 @@ class Page:
     @property
     def grid(self) -> tuple[float, ...]:
         """Trade-offs at which an item is looked for; fewer if every run has to serve all users."""
-        return (0.0, *steps_towards("+".join(self.rule.goals))) if self.tied else GRID
+        return (0.0, *steps_towards("+".join(self.rule.goals))[::4]) if self.tied else GRID
 
     def crossing(self, item: int, present: float, absent: float) -> tuple[float, float]:
         """Bisect between a trade-off at which an item is shown and one at which it is not.

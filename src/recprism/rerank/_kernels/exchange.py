@@ -18,7 +18,10 @@ from recprism.rerank._kernels.worth import (
     SHOWN,
     brought,
     count,
+    fade,
     freshness,
+    gain_of,
+    left_by,
     taken_along,
     weigh,
 )
@@ -38,7 +41,7 @@ def best_by_set(
     """
     indptr, indices, _, _, shown, prices, discount, _, _, _ = goals
     inside, near, like, _, counts, barred, (more, fewer), _ = state
-    k, times, mark = len(chosen), counts[1], counts[2]
+    k, times, mark = len(chosen), counts[0], counts[1]
     up, down = np.zeros(k + 1), np.zeros(k + 1)  # gain of the first places if they move up or down by one
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
@@ -90,16 +93,19 @@ def best_by_order(
         The positions that arrive and leave; both are the same for a move, and -1 if nothing helps.
     """
     indptr, indices, _, _, shown, prices, _, _, _, _ = goals
-    (more, fewer), (before, own, later) = state[6], state[7]
-    _, elsewhere, differs = state[4]  # counts without the item that leaves, and differences from ``before``
+    (more, fewer), (before, own, later, differs) = state[6], state[7]
+    elsewhere = state[4][0]  # counts without the item that leaves
     k, arriving, leaving, best = len(chosen), -1, -1, tie
     _stand_in_order(items, relevance, chosen, goals, before, own, later)
-    elsewhere[:] = before[k]
+    elsewhere[:] = 0
+    differs[:] = 1.0
+    for place in range(k):
+        count(items[chosen[place]], indptr, indices, elsewhere, 1)
     for place in range(k):
         gone = chosen[place]
         out = items[gone]
         count(out, indptr, indices, elsewhere, -1)
-        count(out, indptr, indices, differs, -1)
+        fade(out, indptr, indices, differs, 1 / left_by(relevance[gone], prices))
         weigh(elsewhere, goals, more, fewer)
         lost = brought(out, indptr, indices, more) + prices[SHOWN] * int(shown[out] == 1) + own[k] - own[place]
         best, newcomer = _best_newcomer(place, lost, items, relevance, chosen, goals, state, best)
@@ -112,7 +118,7 @@ def best_by_order(
             arriving, leaving = chosen[moving], chosen[moving]
             _moved(chosen, moving, to, best_list)
         count(out, indptr, indices, elsewhere, 1)
-        count(out, indptr, indices, differs, 1)
+        differs[:] = 1.0  # rounding does not add up
     return arriving, leaving
 
 
@@ -125,21 +131,22 @@ def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before:
         relevance: Their relevance.
         chosen: Positions of the list, (k,).
         goals: Data and prices of the goals.
-        before: Receives how often each subtopic occurs before a place, (k + 1, n_subtopics).
+        before: Receives what is left of each subtopic at a place, (k + 1, n_subtopics).
         own: Receives the value of the places before each place, (k + 1,).
         later: Receives the same if each item were one place further down, (k + 1,).
     """
-    indptr, indices, prices, discount, worth = goals[0], goals[1], goals[5], goals[6], goals[7]
-    before[0] = 0
+    indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
+    before[0] = 1.0
     own[0] = later[0] = 0.0
     for place in range(len(chosen)):
-        item = items[chosen[place]]
-        value = prices[ACCURACY] * relevance[chosen[place]]
-        value += prices[ALPHA_DCG] * freshness(item, indptr, indices, before[place], worth)
-        own[place + 1] = own[place] + discount[place] * value
-        later[place + 1] = later[place] + (discount[place + 1] * value if place + 1 < len(chosen) else 0.0)
+        item, of_item = items[chosen[place]], relevance[chosen[place]]
+        fresh = prices[ALPHA_DCG] * gain_of(of_item, prices) * freshness(item, indptr, indices, before[place])
+        value = prices[ACCURACY] * of_item
+        own[place + 1] = own[place] + discount[place] * value + fading[place] * fresh
+        further = discount[place + 1] * value + fading[place + 1] * fresh if place + 1 < len(chosen) else 0.0
+        later[place + 1] = later[place] + further
         before[place + 1] = before[place]
-        count(item, indptr, indices, before[place + 1], 1)
+        fade(item, indptr, indices, before[place + 1], left_by(of_item, prices))
 
 
 @compiled
@@ -151,23 +158,24 @@ def _best_newcomer(
     Returns:
         The gain minus ``lost`` and the position of the new item; -1 if no gain is above ``to_beat``.
     """
-    indptr, indices, _, _, shown, prices, discount, worth, _, _ = goals
-    inside, near, like, _, (_, _, differs), _, (more, _), (before, _, _) = state
+    indptr, indices, _, _, shown, prices, discount, fading, _, _ = goals
+    inside, near, like, _, _, _, (more, _), (before, _, _, differs) = state
     gone, best = chosen[place], -1
     behind = _behind(place, items, relevance, chosen, goals, before, differs)  # with an empty place
     for c in range(len(items)):
         if inside[c]:
             continue
-        fresh = freshness(items[c], indptr, indices, before[place], worth)
-        gain = discount[place] * (prices[ACCURACY] * relevance[c] + prices[ALPHA_DCG] * fresh) - lost
+        fresh = gain_of(relevance[c], prices) * freshness(items[c], indptr, indices, before[place])
+        gain = discount[place] * prices[ACCURACY] * relevance[c] + fading[place] * prices[ALPHA_DCG] * fresh - lost
         gain += prices[SHOWN] * int(shown[items[c]] == 0) + brought(items[c], indptr, indices, more)
         if prices[DISTANCE] > 0:
             gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
         if gain + behind <= to_beat:  # a new item can only lower the value of later places
             continue
-        count(items[c], indptr, indices, differs, 1)
+        leaves = left_by(relevance[c], prices)
+        fade(items[c], indptr, indices, differs, leaves)
         gain += _behind(place, items, relevance, chosen, goals, before, differs)
-        count(items[c], indptr, indices, differs, -1)
+        fade(items[c], indptr, indices, differs, 1 / leaves)
         if gain > to_beat:
             to_beat, best = gain, c
     return to_beat, best
@@ -184,9 +192,10 @@ def _best_move(
     Returns:
         The gain, and the places from and to which an item moves; -1 and -1 if no gain is above ``to_beat``.
     """
-    indptr, indices = goals[0], goals[1]
-    differs, (before, own, later) = state[4][2], state[7]
+    indptr, indices, prices = goals[0], goals[1], goals[5]
+    before, own, later, differs = state[7]
     gone = chosen[place]
+    leaves = left_by(relevance[gone], prices)
     moving, target = -1, -1
     passed = 0.0  # value of the items that it passes on its way down
     for to in range(place + 1, len(chosen)):
@@ -196,16 +205,17 @@ def _best_move(
         if down > to_beat:
             to_beat, moving, target = down, place, to
         riser = items[chosen[to]]
-        count(items[gone], indptr, indices, differs, 1)  # for a move up, no item is missing
+        fade(items[gone], indptr, indices, differs, leaves)  # for a move up, no item is missing
         up = _worth_at(place, chosen[to], items, relevance, goals, before[place], differs) - now
         if up + later[to] - later[place] > to_beat:  # otherwise not even this bound suffices
-            count(riser, indptr, indices, differs, 1)
+            leaves_of_riser = left_by(relevance[chosen[to]], prices)
+            fade(riser, indptr, indices, differs, leaves_of_riser)
             for at in range(place, to):
                 up += _worth_at(at + 1, chosen[at], items, relevance, goals, before[at], differs)
-            count(riser, indptr, indices, differs, -1)
+            fade(riser, indptr, indices, differs, 1 / leaves_of_riser)
             if up > to_beat:
                 to_beat, moving, target = up, to, place
-        count(items[gone], indptr, indices, differs, -1)
+        fade(items[gone], indptr, indices, differs, 1 / leaves)
     return to_beat, moving, target
 
 
@@ -220,12 +230,14 @@ def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, bef
 
 @compiled
 def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
-    """Return the value of a candidate at a place; ``before`` + ``differs`` counts the subtopics before it."""
-    indptr, indices, prices, discount, worth = goals[0], goals[1], goals[5], goals[6], goals[7]
-    item, fresh = items[position], 0.0
+    """Return the value of a candidate at a place; ``before`` * ``differs`` is left of each subtopic there."""
+    indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
+    item, fresh, own = items[position], 0.0, relevance[position]
     for at in range(indptr[item], indptr[item + 1]):
-        fresh += worth[before[indices[at]] + differs[indices[at]]]
-    value: float = discount[place] * (prices[ACCURACY] * relevance[position] + prices[ALPHA_DCG] * fresh)
+        fresh += before[indices[at]] * differs[indices[at]]
+    value: float = (
+        discount[place] * prices[ACCURACY] * own + fading[place] * prices[ALPHA_DCG] * gain_of(own, prices) * fresh
+    )
     return value
 
 

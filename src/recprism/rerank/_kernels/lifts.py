@@ -51,6 +51,29 @@ def serve(first: int, last: int, items: Any, scores: Any, lift: Any, touched: An
 
 
 @compiled
+def serve_in_turn(items: Any, scores: Any, worth: Any, lift: Any, touched: Any, lists: Any, bars: Any) -> None:
+    """List the k candidates with the largest score + worth of the item's next showing, one user after another.
+
+    Args:
+        items: See ``serve``, like the others.
+        scores: Of the candidates.
+        worth: What the m-th showing of an item is worth, falling, (m,).
+        lift: Worth of the next showing of each item, (n_items,); changed in place.
+        touched: All True, (n_users,).
+        lists: Receives the items.
+        bars: Working memory.
+    """
+    shown = np.zeros(len(lift), np.int64)
+    for u in range(len(items)):
+        serve(u, u + 1, items, scores, lift, touched, lists, bars)
+        for place in range(lists.shape[1]):
+            item = lists[u, place]
+            if item >= 0:
+                shown[item] += 1
+                lift[item] = worth[shown[item]] if shown[item] < len(worth) else 0.0
+
+
+@compiled
 def touch(
     first: int, last: int, starts: Any, users: Any, scores: Any, bars: Any, lift: Any, new: Any, touched: Any
 ) -> None:
@@ -210,7 +233,7 @@ def margins(
     shown: Any,
     prices: Any,
     discount: Any,
-    worth: Any,
+    fading: Any,
     intents: Any,
     filling: Any,
     out: Any,
@@ -232,21 +255,21 @@ def margins(
         shown: Not used: exposure has no price here.
         prices: Of the rule.
         discount: Discount of each place, (k,).
-        worth: Of repeats.
+        fading: Not used: the order has no price here.
         intents: Weights of subtopics, (n_users, n_subtopics).
         filling: How far n items fill a subtopic.
         out: Receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
     """
-    counts = np.zeros((3, n_subtopics), np.int64)
+    counts = np.zeros((2, n_subtopics), np.int64)
     depth = items.shape[1] if prices[DISTANCE] > 0 else 0
     near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
     inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
-    steps, in_order = np.zeros((2, n_subtopics)), (np.zeros((1, 1), np.int64), np.zeros(1), np.zeros(1))
+    steps, in_order = np.zeros((2, n_subtopics)), (np.ones((1, 1)), np.zeros(1), np.zeros(1), np.ones(1))
     state = (inside, near, like, compared, counts, barred, steps, in_order)
     for u in range(first, last):
         n = lengths[u]
         compared[:] = False
-        goals = (indptr, indices, unit, known, shown, prices, discount, worth, intents[u], filling)
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
         k = min(positions.shape[1], n)
         _stand(items[u, :n], positions[u, :k], goals, state)
         _margins_of(items[u, :n], relevance[u], positions[u, :k], goals, state, out[u])
@@ -257,7 +280,7 @@ def _margins_of(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any,
     """Measure one user's candidates: by the gain of the best exchange, per relevance at the place of the item."""
     indptr, indices, _, _, _, prices, discount, _, _, _ = goals
     inside, near, like, _, counts, _, (more, fewer), _ = state
-    k, times, mark = len(chosen), counts[1], counts[2]
+    k, times, mark = len(chosen), counts[0], counts[1]
     times[:] = 0
     for place in range(k):
         count(items[chosen[place]], indptr, indices, times, 1)

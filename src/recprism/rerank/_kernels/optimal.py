@@ -1,4 +1,4 @@
-"""Kernel of the search for optimal lists: exchanges of one item, the best one first, until none helps."""
+"""Kernels of the search for optimal lists (exchanges of one item until none helps), and of greedy lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from recprism.rerank._kernels.worth import (
     SHOWN,
     brought,
     count,
+    fade,
     freshness,
+    gain_of,
+    left_by,
     ordered_worth,
     set_worth,
     weigh,
@@ -41,7 +44,7 @@ def optimal(
     shown: Any,
     prices: Any,
     discount: Any,
-    worth: Any,
+    fading: Any,
     intents: Any,
     filling: Any,
     tie: float,
@@ -65,22 +68,17 @@ def optimal(
         known: Whether a vector is not zero, (n_items,); zero vectors have no distance.
         shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one thread
             must serve all users.
-        prices: Value of accuracy, one more subtopic, alpha-DCG, the distance of one pair, one more item shown, and the
-            match with the user's history, (6,).
-        discount: Discount of each place, (k,).
-        worth: Value of a subtopic by how often it occurred before, (k + 1,).
+        prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more item, and
+            the match with a user's history, (8,). The seventh is the share of a subtopic that one item takes away from
+            later ones. The last is 1 if an item gains as much as its relevance, else 0.
+        discount: Discount of each place for accuracy, (k,).
+        fading: The same for alpha-DCG or ERR-IA, (k,).
         intents: Weights of subtopics, (n_users, n_subtopics).
         filling: How far n items fill a subtopic, (k + 2,).
         tie: Gains up to this do not count.
     """
-    counts = np.zeros((3, n_subtopics), np.int64)
-    depth = items.shape[1] if prices[DISTANCE] > 0 else 0
-    near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
-    inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
-    steps = np.zeros((2, n_subtopics))  # gain of one more item of a subtopic, loss of one fewer
-    k = positions.shape[1]
-    in_order = (np.zeros((k + 1, n_subtopics), np.int64), np.zeros(k + 1), np.zeros(k + 1))  # for best_by_order
-    state = (inside, near, like, compared, counts, barred, steps, in_order)
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
+    compared = state[3]
     greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
         n = lengths[u]
@@ -88,7 +86,7 @@ def optimal(
         if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
             continue  # nothing to choose
         compared[:] = False
-        goals = (indptr, indices, unit, known, shown, prices, discount, worth, intents[u], filling)
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
         found = _improve(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
         if prices[SHOWN] == 0:
             _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
@@ -97,9 +95,57 @@ def optimal(
 
 
 @compiled
+def fill_greedily(
+    first: int,
+    last: int,
+    items: Any,
+    relevance: Any,
+    lengths: Any,
+    positions: Any,
+    indptr: Any,
+    indices: Any,
+    n_subtopics: int,
+    unit: Any,
+    known: Any,
+    shown: Any,
+    prices: Any,
+    discount: Any,
+    fading: Any,
+    intents: Any,
+    filling: Any,
+    tie: float,
+) -> None:
+    """Fill lists place by place with the item that adds most to the same value; see ``optimal`` for the arguments."""
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
+    compared = state[3]
+    for u in range(first, last):
+        n = lengths[u]
+        k = min(positions.shape[1], n)
+        if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
+            continue  # nothing to choose
+        compared[:] = False
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _start_greedily(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
+        for place in range(k):
+            shown[items[u, positions[u, place]]] += int(prices[SHOWN] > 0)
+
+
+@compiled
+def _working_memory(n_candidates: int, k: int, n_subtopics: int, prices: Any) -> Any:
+    """Return the arrays that describe a list: see ``_stand``."""
+    counts = np.zeros((2, n_subtopics), np.int64)
+    depth = n_candidates if prices[DISTANCE] > 0 else 0
+    near, like, compared = np.empty(n_candidates), np.empty((depth, depth)), np.empty(depth, np.bool_)
+    inside, barred = np.empty(n_candidates, np.bool_), np.empty(n_candidates, np.bool_)
+    steps = np.zeros((2, n_subtopics))  # gain of one more item of a subtopic, loss of one fewer
+    in_order = (np.ones((k + 1, n_subtopics)), np.zeros(k + 1), np.zeros(k + 1), np.ones(n_subtopics))
+    return inside, near, like, compared, counts, barred, steps, in_order
+
+
+@compiled
 def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> float:
     """Make exchanges until none helps; return the value of the list without the part for items shown."""
-    prices, counts = goals[5], state[4]
+    prices, left = goals[5], state[7][0][0]
     _stand(items, chosen, goals, state)
     best_list = np.empty_like(chosen)
     for _ in range(MOVES):
@@ -111,7 +157,7 @@ def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, ti
             _make(arriving, leaving, items, chosen, goals, state, best_list)
         elif prices[ALPHA_DCG] > 0 or prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
             break
-    in_order: float = ordered_worth(chosen, 0, len(chosen), items, relevance, goals, counts[0])
+    in_order: float = ordered_worth(chosen, items, relevance, goals, left)
     return in_order + float(set_worth(items, chosen, goals, state))
 
 
@@ -168,10 +214,11 @@ def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, stat
 @compiled
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
     """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank."""
-    indptr, indices, _, _, _, prices, discount, worth, _, _ = goals
-    inside, near, _, _, counts, _, (more, fewer), _ = state
-    times = counts[1]
+    indptr, indices, _, _, shown, prices, discount, fading, _, _ = goals
+    inside, near, _, _, counts, _, (more, fewer), in_order = state
+    times, left = counts[0], in_order[0][0]
     times[:] = 0
+    left[:] = 1.0
     inside[: len(items)] = False
     near[: len(items)] = 0.0
     for place in range(len(chosen)):
@@ -180,14 +227,16 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
         for c in range(len(items)):
             if not inside[c]:
                 value = prices[ACCURACY] * relevance[c] * discount[place] + prices[DISTANCE] * (place - near[c])
-                value += brought(items[c], indptr, indices, more)
+                value += brought(items[c], indptr, indices, more) + prices[SHOWN] * int(shown[items[c]] == 0)
                 if prices[ALPHA_DCG] > 0:
-                    value += prices[ALPHA_DCG] * discount[place] * freshness(items[c], indptr, indices, times, worth)
+                    fresh = gain_of(relevance[c], prices) * freshness(items[c], indptr, indices, left)
+                    value += prices[ALPHA_DCG] * fading[place] * fresh
                 if value > best + tie:
                     best, pick = value, c
         chosen[place] = pick
         inside[pick] = True
         count(items[pick], indptr, indices, times, 1)
+        fade(items[pick], indptr, indices, left, left_by(relevance[pick], prices))
         _joins(pick, 1, items, goals, state)
     if prices[ALPHA_DCG] == 0:
         chosen.sort()

@@ -7,7 +7,7 @@ from typing import Any
 from recprism._compile import compiled
 
 # Positions in ``prices``.
-ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT = range(6)
+ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE = range(8)
 
 
 @compiled
@@ -57,19 +57,40 @@ def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewe
 
 
 @compiled
-def freshness(item: int, indptr: Any, indices: Any, earlier: Any, worth: Any) -> float:
-    """Return the value of the item's subtopics, given how often each occurred earlier."""
+def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
+    """Return the value of the item's subtopics, given what earlier items left of each."""
     total = 0.0
     for at in range(indptr[item], indptr[item + 1]):
-        total += worth[earlier[indices[at]]]
+        total += left[indices[at]]
     return total
+
+
+@compiled
+def fade(item: int, indptr: Any, indices: Any, left: Any, factor: float) -> None:
+    """Multiply what is left of the item's subtopics."""
+    for at in range(indptr[item], indptr[item + 1]):
+        left[indices[at]] *= factor
+
+
+@compiled
+def gain_of(relevance: float, prices: Any) -> float:
+    """Return what an item gains of each of its subtopics: 1, or its relevance if the goal looks at it."""
+    gain: float = 1.0 - prices[BY_RELEVANCE] * (1.0 - relevance)
+    return gain
+
+
+@compiled
+def left_by(relevance: float, prices: Any) -> float:
+    """Return the share of a subtopic that an item leaves to later items; above 0."""
+    share: float = 1.0 - prices[REPEATS] * gain_of(relevance, prices)
+    return share
 
 
 @compiled
 def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     """Return the value of subtopics and distances; ``near`` must belong to this list."""
     indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
-    near, times, k = state[1], state[4][1], len(chosen)
+    near, times, k = state[1], state[4][0], len(chosen)
     times[:] = 0
     total = 0.0
     for place in range(k):
@@ -83,29 +104,23 @@ def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
 
 
 @compiled
-def ordered_worth(chosen: Any, first: int, last: int, items: Any, relevance: Any, goals: Any, seen: Any) -> float:
-    """Return discounted relevance of the places from ``first`` up to ``last``, plus alpha-DCG if it has a price.
+def ordered_worth(chosen: Any, items: Any, relevance: Any, goals: Any, left: Any) -> float:
+    """Return discounted relevance, plus alpha-DCG or ERR-IA if it has a price.
 
     Args:
         chosen: Positions of the list.
-        first: First place.
-        last: Place after the last one.
         items: Item numbers of the candidates.
         relevance: Their relevance.
         goals: Data and prices of the goals.
-        seen: How often each subtopic occurred before, (n_subtopics,); restored afterwards.
+        left: Working memory, (n_subtopics,) float64.
     """
-    indptr, indices, _, _, _, prices, discount, worth, _, _ = goals
+    indptr, indices, _, _, _, prices, discount, fading, _, _ = goals
     total = 0.0
-    for at in range(first, last):
-        total += prices[ACCURACY] * relevance[chosen[at]] * discount[at]
-    if prices[ALPHA_DCG] > 0:
-        for at in range(first, last):
-            gain, item = 0.0, items[chosen[at]]
-            for entry in range(indptr[item], indptr[item + 1]):
-                gain += worth[seen[indices[entry]]]
-                seen[indices[entry]] += 1
-            total += prices[ALPHA_DCG] * gain * discount[at]
-        for at in range(first, last):
-            count(items[chosen[at]], indptr, indices, seen, -1)
+    left[:] = 1.0
+    for at in range(len(chosen)):
+        item, own = items[chosen[at]], relevance[chosen[at]]
+        total += prices[ACCURACY] * own * discount[at]
+        if prices[ALPHA_DCG] > 0:
+            total += prices[ALPHA_DCG] * gain_of(own, prices) * freshness(item, indptr, indices, left) * fading[at]
+            fade(item, indptr, indices, left, left_by(own, prices))
     return total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recprism._log import phase
@@ -23,6 +23,7 @@ from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
 from recprism.runs.config import BudgetConfig, DiversifyConfig
+from recprism.runs.jobs._questions import note_questions
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.neighbours import overlap_of
 from recprism.runs.run import Run
@@ -172,13 +173,22 @@ def diversify_within(
         ordered=asked.ordered,
         rest=asked.rest,
         confidence=asked.confidence,
+        method=asked.method,
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    keep_result(run, asked, kept, kept.to_dict())
+    kept = replace(kept, asked_before=_noted(run, asked, kept))
     if kept.is_changed:
-        scenario.keep_path(kept.goal)
+        scenario.keep_path(kept.goal)  # first: a run that is read between the two writes has no result without its path
+    keep_result(run, asked, kept, kept.to_dict())
     return kept
+
+
+def _noted(run: Run, asked: BudgetConfig, kept: Diversified) -> str | None:
+    """Note in the run that its labels were asked for this certificate."""
+    assert kept.certificate is not None  # a budget was given
+    same_answer = asked.model_dump(mode="json", exclude={"confidence", "certify_on"}, exclude_defaults=True)
+    return note_questions(run, kept.certificate.part, asked.confidence, [{**same_answer, "into": kept.into}])
 
 
 @phase("writing the result", __name__)

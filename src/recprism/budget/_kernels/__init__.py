@@ -1,0 +1,1 @@
+"""Compiled loops of the tests of a loss."""

@@ -1,0 +1,351 @@
+"""Tests on held-out users which points of a path keep a budget.
+
+Users are the sample. A point keeps budget b of a metric if E[new - (1 - b) base] >= 0; the test is one-sided. A point
+must keep the budgets of all its metrics, so its p-value is the largest of theirs, without a correction
+(intersection-union). Over the points, the family-wise error is controlled: the chance that any certified point really
+exceeds a budget is at most 1 - confidence (learn then test: Angelopoulos et al., 2021). The labels must be new: used
+neither to fit the model nor to make the path. docs/certificate.md says what is promised, and how it was attacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.budget.certificate import SAME_LISTS, Certificate, Check, Point
+from recprism.budget.evidence import METHODS, ROUNDING, Array, PValue, upper_bound, users_needed
+from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.errors import InputError
+from recprism.metrics._statistics import holm
+
+Values = Mapping[str, ArrayLike]
+Procedure = Callable[[Array, float], NDArray[np.bool_]]
+
+
+def certify(
+    base: Values,
+    points: Sequence[Values],
+    budgets: Mapping[str, Share],
+    *,
+    possible: Sequence[Values] | None = None,
+    clusters: ArrayLike | None = None,
+    confidence: Share = 0.95,
+    method: Literal["betting", "t"] = "betting",
+    procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
+    seed: int = 0,
+    part: str | None = None,
+) -> Certificate:
+    """Test every point of a path against all budgets.
+
+    Args:
+        base: Metric -> ``(n_users,)`` values between 0 and 1 on held-out labels. NaN users are left out of that metric.
+        points: The same of each point, nearest to the base first. The order must be fixed before these labels are
+            seen. If a point is the object ``base`` itself, its lists are the same: it loses nothing and needs no test.
+        budgets: Metric -> the relative loss allowed, above 0 and below 1.
+        possible: For each point, metric -> ``(n_users,)`` the largest loss that the lists of each user allow
+            (:func:`possible_losses`), of users without labels, too. Without it, any user may lose everything.
+        clusters: ``(n_users,)`` a number or name for each user; users of one cluster, such as a household, are not
+            independent. Without it, users are taken to be independent.
+        confidence: That no certified point exceeds a budget.
+        method: "betting", which holds for any number of users, or "t", the paired t test, which is approximate: a few
+            users who lose much may be missing in the sample.
+        procedure: "fixed-sequence" walks the path and stops at the first point that fails. "holm" is for points that
+            have no order; it is at least as good as Bonferroni's correction.
+        seed: Of the order in which "betting" takes the users.
+        part: The part of the labels, which the verdict names.
+
+    Raises:
+        InputError: If values are missing, of different users, or outside 0 to 1, or if a setting is unknown.
+
+    >>> base = {"recall@10": np.tile([0.2, 0.4, 0.6], 400)}
+    >>> point = {"recall@10": base["recall@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
+    >>> certify(base, [base, point], {"recall@10": 0.01}).last
+    1
+
+    Stability: provisional.
+    """
+    asked = Question(base, points, budgets, possible)
+    if clusters is not None:
+        asked = _by_cluster(asked, np.asarray(clusters))
+    (found,) = certify_together(
+        [asked], confidence=confidence, method=method, procedure=procedure, seed=seed, part=part
+    )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One path and the budgets that it is tested against; see :func:`certify`.
+
+    Attributes:
+        base: Metric -> ``(n_users,)`` values.
+        points: The same of each point, nearest to the base first.
+        budgets: Metric -> the relative loss allowed.
+        possible: For each point, metric -> ``(n_users,)`` the largest loss that the lists of each user allow.
+        weight: Its share of the error that all questions may make, relative to the weights of the others.
+
+    Stability: provisional.
+    """
+
+    base: Values
+    points: Sequence[Values]
+    budgets: Mapping[str, Share]
+    possible: Sequence[Values] | None = None
+    weight: float = 1.0
+
+
+def certify_together(
+    questions: Sequence[Question],
+    *,
+    confidence: Share = 0.95,
+    method: Literal["betting", "t"] = "betting",
+    procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
+    seed: int = 0,
+    part: str | None = None,
+) -> list[Certificate]:
+    """Answer several questions on the same labels: with one confidence, no certified point of any exceeds a budget.
+
+    The allowed error is split over the questions by their weights. A question whose whole path is certified passes its
+    share on to the others (Bretz et al., 2009; Holm's procedure if each path has one point).
+
+    Args:
+        questions: What is asked; at least one.
+        confidence: Of all answers together.
+        method: As in :func:`certify`.
+        procedure: As in :func:`certify`, within each question.
+        seed: Of the order in which "betting" takes the users.
+        part: The part of the labels.
+
+    Stability: provisional.
+    """
+    _require_known(method, METHODS, "method")
+    _require_known(procedure, PROCEDURES, "procedure")
+    confidence = share(confidence, "confidence", *CONFIDENCE)
+    total = sum(it.weight for it in questions)
+    levels = [(1 - confidence) * it.weight / total for it in questions]
+    tests = _Tests(method, seed)
+    # Bets are sized for a level. Holm's procedure compares the smallest p-value with the level over the points.
+    shared = [len(it.points) if procedure == "holm" else 1 for it in questions]
+    checks = [_checks_of(it, level, n, tests) for it, level, n in zip(questions, levels, shared, strict=True)]
+    p_values = [np.array([max(it.p_value for it in of_point) for of_point in of]) for of in checks]
+    certified = _passed_on(p_values, levels, PROCEDURES[procedure])
+    return [
+        Certificate(tuple(map(Point, of, kept.tolist())), confidence, method, procedure, part, len(questions))
+        for of, kept in zip(checks, certified, strict=True)
+    ]
+
+
+def _by_cluster(question: Question, clusters: NDArray[Any]) -> Question:
+    """Return the question about sums over clusters, which are independent; they are scaled to stay below 1.
+
+    The mean over users is at least 0 if and only if the mean of these sums is.
+    """
+    _, rows, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    judged = {name: ~np.isnan(np.asarray(values, np.float64)) for name, values in question.base.items()}
+
+    def summed(values: Values, where: str) -> dict[str, Array]:
+        found = {name: _column(values, name, where) for name in question.budgets}
+        for name, column in found.items():
+            if len(column) != len(rows):
+                raise InputError(f"{name} of {where} has {len(column)} users, and clusters are given for {len(rows)}")
+        return {
+            name: np.bincount(rows, np.where(judged[name], np.nan_to_num(column), 0.0)) / sizes.max()
+            for name, column in found.items()
+        }
+
+    base = summed(question.base, "the base")
+    points = [base if it is question.base else summed(it, f"point {at}") for at, it in enumerate(question.points)]
+    possible = question.possible and [summed(it, "the possible losses") for it in question.possible]
+    return replace(question, base=base, points=points, possible=possible)
+
+
+def smallest_budgets(question: Question, metric: str, *, confidence: float = 0.95) -> tuple[list[float], list[float]]:
+    """Return the measured loss of each point, and the smallest budget that certifies it and all points before it.
+
+    A budget counts as the only question: who tries several has asked several.
+
+    Args:
+        question: The path; its budgets are not used.
+        metric: The metric of the budget.
+        confidence: That no certified point exceeds the budget.
+    """
+    tests, alpha, reached = _Tests("betting", 0), 1 - confidence, 0.0
+    losses, budgets = [], []
+    for at, point in enumerate(question.points):
+        limits = None if question.possible is None else question.possible[at]
+        sample = tests.of(question.base, point, at, metric, limits, alpha)
+        reached = max(reached, upper_bound(sample.p_value, alpha) if sample.largest_loss else 0.0)
+        losses.append(1 - sample.means[1] / sample.means[0])
+        budgets.append(reached)
+    return losses, budgets
+
+
+def _passed_on(p_values: Sequence[Array], levels: Sequence[float], procedure: Procedure) -> list[NDArray[np.bool_]]:
+    """Return which points pass; a question whose points all pass shares its level among those that are left."""
+    levels, open_questions = list(levels), list(range(len(levels)))
+    found = [procedure(p, level) for p, level in zip(p_values, levels, strict=True)]
+    while True:
+        done = next((at for at in open_questions if found[at].all()), None)
+        if done is None:
+            return found
+        open_questions.remove(done)
+        weight = sum(levels[at] for at in open_questions)
+        for at in open_questions:
+            levels[at] += levels[done] * levels[at] / weight
+            found[at] = procedure(p_values[at], levels[at])
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """What one metric of one point is tested on.
+
+    Attributes:
+        users: How many users are judged.
+        means: Of the base and of the point.
+        base: ``(n,)`` values of the users who take part in the test.
+        new: ``(n,)`` their values at the point.
+        largest_loss: The largest loss that any list allows; 0 if all lists are the same.
+        p_value: Of "the true loss exceeds the budget", for any budget.
+    """
+
+    users: int
+    means: tuple[float, float]
+    base: Array
+    new: Array
+    largest_loss: float
+    p_value: PValue
+
+
+class _Tests:
+    """The tests of points, remembered: several budgets of one path share them."""
+
+    def __init__(self, method: str, seed: int) -> None:
+        self.method, self.seed = method, seed
+        self._known: dict[Any, tuple[Any, _Sample]] = {}
+
+    def of(self, base: Values, point: Values, at: int, metric: str, limits: Values | None, alpha: float) -> _Sample:
+        key = (id(base), id(point), metric, alpha)
+        if key not in self._known:  # the objects are kept with it, so that no other object takes their ids
+            self._known[key] = (base, point), self._made(base, point, at, metric, limits, alpha)
+        return self._known[key][1]
+
+    def _made(self, base: Values, point: Values, at: int, metric: str, limits: Values | None, alpha: float) -> _Sample:
+        before, after, judged = _paired(base, point, metric, at)
+        old, new, largest = before[judged], after[judged], 1.0
+        users, means = len(old), (float(old.mean()), float(new.mean()))
+        if limits is not None:
+            limit = _limits(limits, metric, at, before - after)
+            largest = float(limit.max())
+            # The user who sets the limit counts with a loss only. Then users with larger limits, who happen not to be
+            # in the sample, cannot make it look better than it is.
+            sets = judged & (np.arange(len(limit)) == limit.argmax())
+            lost = np.maximum(before - after, 0.0)
+            old, new = (np.where(sets, it, of)[judged] for it, of in ((lost, before), (0.0, after)))
+        if point is base or largest <= ROUNDING:
+            return _Sample(users, means, old, new, 0.0, lambda _: 0.0)
+        return _Sample(users, means, old, new, largest, METHODS[self.method](old, new, largest, alpha, self.seed))
+
+
+def _checks_of(question: Question, alpha: float, shared: int, tests: _Tests) -> list[tuple[Check, ...]]:
+    points, possible = question.points, question.possible
+    if not points or not question.budgets:
+        raise InputError(
+            f"{len(points)} points and {len(question.budgets)} budgets; a certificate needs at least one of each"
+        )
+    if possible is not None and len(possible) != len(points):
+        raise InputError(f"{len(points)} points and possible losses of {len(possible)}; give them for every point")
+    budgets = shares(question.budgets, "budget", ends=False)
+    limits = [None] * len(points) if possible is None else possible
+    return [
+        tuple(
+            _checked(
+                tests.of(question.base, point, at, metric, limit, alpha / shared), metric, budget, alpha, tests.method
+            )
+            for metric, budget in budgets.items()
+        )
+        for at, (point, limit) in enumerate(zip(points, limits, strict=True))
+    ]
+
+
+def _checked(sample: _Sample, metric: str, budget: float, alpha: float, method: str) -> Check:
+    loss, p = 1 - sample.means[1] / sample.means[0], sample.p_value(budget)
+    about = (metric, budget, sample.users, *sample.means, loss)
+    if not sample.largest_loss:
+        return Check(*about, None, 0.0, True, SAME_LISTS, None, 0.0)
+    if p <= alpha:
+        return Check(*about, None, p, True, method, None, sample.largest_loss)
+    upper = max(budget, upper_bound(sample.p_value, alpha))
+    needed = users_needed(sample.base, sample.new, budget, alpha, method, sample.largest_loss)
+    return Check(*about, upper, p, False, method, needed, sample.largest_loss)
+
+
+def _limits(limits: Values, metric: str, at: int, losses: Array) -> Array:
+    """Return the largest possible losses of a metric, after a check against the measured ones."""
+    found = _column(limits, metric, f"the possible losses of point {at}")
+    if found.shape != losses.shape:
+        raise InputError(f"{metric} has {len(losses)} users and possible losses of {len(found)}; give the same users")
+    beyond = np.flatnonzero(losses > found + 1e-6)
+    if len(beyond):
+        raise InputError(
+            f"user row {beyond[0]} loses {losses[beyond[0]]:g} of {metric} at point {at}, more than the possible "
+            f"{found[beyond[0]]:g}; compute possible losses from the same lists"
+        )
+    return found
+
+
+def fixed_sequence(p_values: Array, alpha: float) -> NDArray[np.bool_]:
+    """Test in the given order, each at the full level, until the first failure.
+
+    >>> fixed_sequence(np.array([0.01, 0.04, 0.2, 0.001]), 0.05).tolist()
+    [True, True, False, False]
+    """
+    return np.logical_and.accumulate(p_values <= alpha)
+
+
+def step_down(p_values: Array, alpha: float) -> NDArray[np.bool_]:
+    """Test from the smallest p-value on, each at alpha over the number left, until the first failure (Holm)."""
+    return holm(p_values) <= alpha
+
+
+PROCEDURES: dict[str, Procedure] = {
+    "fixed-sequence": fixed_sequence,
+    "holm": step_down,
+}
+
+
+def _paired(base: Values, point: Values, metric: str, at: int) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Return the values of all users, and who is judged in both."""
+    before, after = _column(base, metric, "the base"), _column(point, metric, f"point {at}")
+    if before.shape != after.shape:
+        raise InputError(
+            f"{metric} has {len(before)} users in the base and {len(after)} in point {at}; give the same users"
+        )
+    judged = ~np.isnan(before - after)
+    if not judged.any():
+        raise InputError(f"{metric}: no user is judged in both the base and point {at}; all values are NaN or missing")
+    if before[judged].mean() <= ROUNDING:
+        raise InputError(f"{metric} of the base is 0 for every user; a relative loss needs a base above 0")
+    return before, after, judged
+
+
+def _column(values: Values, metric: str, where: str) -> Array:
+    if metric not in values:
+        raise InputError(f"{where} has no {metric}, which has a budget; there are {', '.join(values) or 'none'}")
+    column = np.asarray(values[metric], np.float64)
+    if column.ndim != 1:
+        raise InputError(f"{metric} of {where} has shape {column.shape}; one value per user is needed")
+    outside = np.flatnonzero((column < 0) | (column > 1 + 1e-9))
+    if len(outside):
+        raise InputError(
+            f"{metric} of {where} is {column[outside[0]]:g} for user row {outside[0]}; values must lie between 0 and 1"
+        )
+    return column
+
+
+def _require_known(name: str, known: Mapping[str, Any], what: str) -> None:
+    if name not in known:
+        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")

@@ -1,0 +1,40 @@
+"""Calibration as a flow of minimum cost (after Abdollahpouri, Nazari, Gain et al., 2023), solved exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recprism.ranking._threads import share_work
+from recprism.rerank._choices import TIE
+from recprism.rerank._kernels.flows import calibrated_flow
+from recprism.rerank._pool import Pool
+from recprism.rerank.base import Reranker
+from recprism.rerank.features import Features
+
+USERS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedFlow(Reranker):
+    """The list with the largest (1 - t) * sum of relevance + t * filled quotas, exactly; sorted by score.
+
+    t is ``trade_off``. k places flow from the subtopics of the user's history (``Features(user_subtopics=...)``) to
+    the items of the list. An item serves one of its subtopics, or none. The quota of a subtopic is k times its share of
+    the history, and items above the quota fill nothing. So the filled quotas are k * (1 - total variation distance)
+    between the history and what the list serves.
+
+    Stability: provisional.
+    """
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        wanted = features.intents(pool.n_users).cpu().numpy()
+        rows, here = features.topics.rows, pool.to("cpu")
+        places = torch.from_numpy(np.full((pool.n_users, k), -1, np.int64))
+        arrays = [tensor.numpy() for tensor in (here.items, here.relevance, here.lengths, places)]
+        terms = rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), wanted, float(self.trade_off), TIE
+        share_work(lambda first, last: calibrated_flow(first, last, *arrays, *terms), pool.n_users, USERS_AT_ONCE)
+        return places.to(pool.device)

@@ -1,0 +1,38 @@
+"""Greedy lists for the objective of optimal lists: the same value, without the search over whole lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from recprism.ranking._threads import share_work
+from recprism.rerank._choices import TIE
+from recprism.rerank._kernels.optimal import fill_greedily
+from recprism.rerank._pool import Pool
+from recprism.rerank.features import Features
+from recprism.rerank.optimal import TIED_TOGETHER, USERS_AT_ONCE, Optimal, Terms, most_relevant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(Optimal):
+    """Each place goes to the candidate that adds most to the objective of :class:`Optimal`; nothing is exchanged.
+
+    Goals, units, prices and the weight of the history are those of :class:`Optimal`, so what that class gains over
+    this one is what its search finds. If order has no value, the chosen items are sorted by score. For
+    "catalogue_coverage", users are served one after another, and an item counts in the first list that shows it.
+
+    Stability: provisional.
+    """
+
+    def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
+        positions = most_relevant(pool, k)
+        if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
+            return positions
+        here, places = pool.to("cpu"), positions.cpu()
+        terms = Terms.of(self, pool, k, features).arrays(np.zeros(pool.n_items, np.int64))
+        arrays = [tensor.numpy() for tensor in (here.items, here.relevance, here.lengths, places)]
+        step = pool.n_users if TIED_TOGETHER in self.goals else USERS_AT_ONCE  # one thread if users affect each other
+        share_work(lambda first, last: fill_greedily(first, last, *arrays, *terms, TIE), pool.n_users, step)
+        return places.to(pool.device)
