@@ -8,6 +8,7 @@ from html import escape
 
 WIDTH, HEIGHT = 760, 340
 LEFT, RIGHT, TOP, BOTTOM = 60, 200, 16, 52
+FOREST_LEFT, ROW = 300, 22
 COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#a16207", "#475569", "#0e7490", "#be185d")
 
 
@@ -28,6 +29,53 @@ class Points:
     name: str
     xy: Sequence[tuple[float, float]]
     joined: bool = False
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """One row of a forest plot: a value with its interval; rows of one group stand together under its name."""
+
+    group: str
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+def forest_chart(panels: Sequence[Sequence[Whisker]], x_axis: str) -> str:
+    """Values with intervals, one row each, with a line at 0; each panel has a number axis of its own."""
+    body: list[str] = []
+    top = 0
+    for rows in panels:
+        body += _forest_panel(rows, top)
+        top += ROW * len(rows) + 34
+    body.append(_text((FOREST_LEFT + WIDTH - 20) / 2, top + 16, x_axis, anchor="middle"))
+    return _svg(body, top + 30)
+
+
+def _forest_panel(rows: Sequence[Whisker], top: int) -> list[str]:
+    left, right = _range([x for row in rows for x in (row.value, row.low, row.high) if x is not None])
+    first, bottom = top + 20, top + 20 + ROW * len(rows)
+
+    def x_of(value: float) -> float:
+        return FOREST_LEFT + (value - left) / (right - left) * (WIDTH - 20 - FOREST_LEFT)
+
+    body = []
+    for value in _nice(left, right):
+        x, strong = x_of(value), "0.7" if value == 0 else "0.2"
+        line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{first - 12}" y2="{bottom - 8}"'
+        body.append(f'<line {line} stroke="#888" opacity="{strong}"/>')
+        body.append(_text(x, bottom + 6, f"{value:+g}" if value else "0", anchor="middle"))
+    for number, row in enumerate(rows):
+        y, colour = first + ROW * number, COLOURS[int(number > 0 and rows[number - 1].group == row.group)]
+        if number == 0 or rows[number - 1].group != row.group:
+            body.append(_text(8, y + 4, row.group))
+        body.append(_text(FOREST_LEFT - 10, y + 4, row.name, anchor="end"))
+        if row.low is not None and row.high is not None:
+            ends = f'x1="{x_of(row.low):.1f}" x2="{x_of(row.high):.1f}" y1="{y}" y2="{y}"'
+            body.append(f'<line {ends} stroke="{colour}" stroke-width="2"/>')
+        body.append(f'<circle cx="{x_of(row.value):.1f}" cy="{y}" r="4" fill="{colour}"/>')
+    return body
 
 
 def line_chart(lines: Sequence[Line], ticks: Sequence[str], x_axis: str, y_axis: str) -> str:
@@ -130,10 +178,10 @@ def _floor_log10(value: float) -> int:
     return exponent
 
 
-def _svg(body: Sequence[str]) -> str:
+def _svg(body: Sequence[str], height: float = HEIGHT) -> str:
     style = "text{font:12px system-ui,sans-serif;fill:#444}@media(prefers-color-scheme:dark){text{fill:#ccc}}"
     inner = "\n".join(body)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">'
         f"<style>{style}</style>\n{inner}\n</svg>\n"
     )

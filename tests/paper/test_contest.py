@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recprism.budget.path import lists_at, walk
+from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.metrics._statistics import holm
+from recprism.models import make_model
+from recprism.models.adapters.scores import ScoredCandidates
+from recprism.paper import ceilings, certificates, promotion, tuning, verdict
 from recprism.paper import contest as grid
-from recprism.paper import verdict
+from recprism.paper.cases import Case, World
 from recprism.paper.fronts import hypervolume
-from recprism.paper.tuning import RIVALS, planned
-from recprism.paper.verdict import MethodResult, paired, table
+from recprism.paper.methods import RIVALS
+from recprism.paper.record import contest_record
+from recprism.paper.verdict import MethodResult, effect, paired, table
 
 pytestmark = pytest.mark.slow
 
@@ -51,22 +58,50 @@ def test_pairs_are_users_or_seeds() -> None:
     assert paired([np.array([0.5])], [np.array([0.4])])[0] == 1.0, "one seed cannot be tested"
 
 
-def test_gini_is_next_to_catalogue_coverage(tmp_path: Path) -> None:
-    case = grid.ContestCase("data", "model", 0, "random")
-    folder = tmp_path / case.slug / "seed-0" / "test"
-    folder.mkdir(parents=True)
-    for name, gini in (("base", 0.8), ("rival", 0.6)):
-        values = {"ndcg@10": 0.5, "catalogue_coverage@10": 0.2, "subtopic_coverage@10": 0.3, "gini@10": gini}
-        np.savez(folder / f"{name}.npz", **{f"/{metric}": np.array([value]) for metric, value in values.items()})
-    np.savez(folder / "early.npz", **{f"/{metric}": np.array([0.5]) for metric in ("ndcg@10", "catalogue_coverage@10")})
+def test_intervals_hold_users_together() -> None:
+    """A user who is in every seed is one unit: twice the same seed gives no narrower interval."""
+    rng = np.random.default_rng(1)
+    differences = rng.normal(0.1, 1.0, 400)
+    one, two = effect([differences]), effect([differences, differences])
+    assert one == two
+    assert one.low is not None
+    assert one.high is not None
+    assert one.high - one.low == pytest.approx(2 * 1.96 * differences.std() / 20, rel=0.1)
+    gaps = np.where(np.arange(400) < 40, np.nan, differences)
+    assert effect([gaps]).mean == pytest.approx(np.nanmean(gaps))
 
-    def result(name: str, goal: str) -> MethodResult:
-        mine, base = (verdict._values([case], tmp_path, it, "", goal) for it in (name, "base"))
-        return verdict._result(name, mine, base)
 
-    assert result("rival", "catalogue_coverage@10").gini == pytest.approx(-0.25)
-    assert result("rival", "subtopic_coverage@10").gini is None
-    assert result("early", "catalogue_coverage@10").gini is None, "kept by an earlier version"
+def test_intervals_of_one_value_per_seed() -> None:
+    assert effect([np.array([0.1])]).low is None
+    found = effect([np.array([it]) for it in (0.1, 0.2, 0.3)])
+    assert found.mean == pytest.approx(0.2)
+    assert found.high == pytest.approx(0.2 + 4.303 * 0.1 / 3**0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("goal", "sign"), [("gini@10", -1), ("shown_often@10", 1)])
+def test_a_cell_of_all_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goal: str, sign: int) -> None:
+    """Ours move the goal by a tenth of the base, greedy by a twentieth, the rival by nothing."""
+    world = World("data", "model")
+    monkeypatch.setattr(verdict, "RIVALS", {"mmr": RIVALS["mmr"]})
+    label, cell = goal.partition("@")[0], grid.key(goal, 0.01)
+    for seed in range(3):
+        folder = tmp_path / world.slug / f"seed-{seed}" / "test"
+        folder.mkdir(parents=True)
+        shift = {"base": 0.0, f"ours_{label}": 0.1 + 0.001 * seed, f"greedy_{label}": 0.05, "mmr": 0.0}
+        for name, moved in shift.items():
+            at = "" if name == "base" else cell
+            values = {f"{at}/{goal}": np.array([0.5 * (1 + sign * moved)]), f"{at}/ndcg@10": np.full(9, 0.3)}
+            np.savez(folder / f"{name}.npz", **values)
+        np.savez(folder / "popularity.npz", **{f"/{goal}": np.array([0.5]), "/ndcg@10": np.full(9, 0.1)})
+    found = verdict._Cell(tmp_path, world, 3, goal, 0.01).verdict()
+    assert found.unit == "seeds"
+    assert found.ours.gain == pytest.approx(0.101)
+    assert found.greedy.effect.mean == pytest.approx(0.051)
+    assert found.best.rival.method == "greedy"
+    assert found.outcome == "won"
+    assert found.served is None
+    assert found.popularity.loss == pytest.approx(2 / 3)
+    assert [it.method for it in found.others] == ["popularity"], "what was not judged is left out"
 
 
 def test_hypervolume() -> None:
@@ -76,29 +111,106 @@ def test_hypervolume() -> None:
     assert hypervolume([(0.0, 0.1), (0.05, 0.05)], 0.1) == pytest.approx(100), "a dominated point adds nothing"
 
 
-def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("xquad_uniform", "exposure")}
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small contest: two rivals, four trials, one ceiling, two stops of a path."""
+    rivals = {name: RIVALS[name] for name in ("xquad_uniform", "exposure")}
     for module in (grid, verdict):
-        monkeypatch.setattr(module, "RIVALS", few)
-    monkeypatch.setattr(grid, "planned", lambda goal: replace(planned(goal), choices=planned(goal).choices[:1]))
-    monkeypatch.setattr("recprism.paper.tuning.TRADE_OFFS", (0.1, 0.4))
-    monkeypatch.setattr("recprism.paper.tuning.REFINEMENTS", 1)
+        monkeypatch.setattr(module, "RIVALS", rivals)
+    monkeypatch.setattr(tuning, "CHOICES", 2)
+    monkeypatch.setattr(grid, "STRENGTHS", (0.5, 2.0))
+    monkeypatch.setattr(promotion, "GOALS", ("subtopic_coverage",))
+    monkeypatch.setattr(promotion, "RELEVANCE", (0.5,))
+    monkeypatch.setattr(grid, "ceilings", lambda scenario: [ceilings.coverage_ceiling(scenario, 0.3)])
+    for name in ("TRADE_OFFS", "SMALL_STEPS"):
+        monkeypatch.setattr(f"recprism.budget.path.{name}", (0.05, 0.2))
+
+
+def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: None) -> None:
     steps: list[str] = []
-    cases = (("ml-latest-small", "bprmf"),)
-    left = grid.pieces_left(cases, tmp_path, seeds=2)
-    grid.compare(cases, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=steps.append)
+    told: list[str] = []
+    worlds = (World("ml-latest-small", "bprmf"),)
+
+    def run(note: Any, seeds: int = 2) -> None:
+        grid.compare(
+            worlds,
+            lambda _: small,
+            tmp_path,
+            seeds=seeds,
+            trials=4,
+            device="cpu",
+            on_step=note,
+            on_estimate=told.append,
+        )
+
+    left = grid.pieces_left(worlds, tmp_path, seeds=2)
+    run(steps.append)
     assert len(steps) == left, "the progress bar has the right total"
-    assert grid.pieces_left(cases, tmp_path, seeds=2) == 0
-    assert any("tuning" in step for step in steps)
-    cells = table(tmp_path, cases, seeds=2)
-    assert len(cells) == 8
+    assert grid.pieces_left(worlds, tmp_path, seeds=2) == 0
+    assert told[0].startswith("ml-latest-small-bprmf-random: about")
+    cells = table(tmp_path, worlds, seeds=2)
+    assert len(cells) == 10
     for cell in cells:
-        assert {duel.rival.method for duel in cell.duels} == set(few)
+        assert {duel.rival.method for duel in cell.duels} == {"greedy", "xquad_uniform", "exposure", "reweighted_bpr"}
         assert cell.outcome in ("won", "tied", "lost")
+        assert cell.served is not None
         assert cell.to_dict()["ours"]["gain"] == cell.ours.gain
     covered = next(cell for cell in cells if (cell.goal, cell.budget) == ("subtopic_coverage@10", 0.05))
     assert covered.ours.gain > 0.1
-    assert covered.share_of_ceiling > 0.9
+    assert covered.served.gain > 0.9 * covered.ours.gain  # type: ignore[union-attr]
+    assert covered.unit == "users"
+    kept = contest_record(tmp_path, worlds, cells, seeds=2)
+    assert len(json.loads(json.dumps(kept))["cells"]) == 10
+    assert len(kept["certificates"]) == 5 * 3
+    for row in kept["certificates"]:
+        assert row["trade_off"] is None or row["loss"] <= row["budget"]
+    assert kept["seconds"]["ml-latest-small-bprmf-random"] > 0
     again: list[str] = []
-    grid.compare(cases, lambda _: small, tmp_path, seeds=2, device="cpu", on_step=again.append)
+    run(again.append)
     assert not again, "finished pieces are not run again"
+    lost = tmp_path / "ml-latest-small-bprmf-random" / "seed-1" / "test" / "exposure.npz"
+    before = dict(np.load(lost))
+    lost.unlink()
+    run(again.append)
+    assert len(again) == 1
+    assert all(np.array_equal(array, before[name], equal_nan=True) for name, array in np.load(lost).items())
+
+
+def test_a_model_trained_elsewhere_is_used(small: Dataset, tmp_path: Path) -> None:
+    """Scores without vectors, put into the folder: nothing is trained, and dials are not judged."""
+    case = Case(World("ml-latest-small", "elsewhere"), 0, small, tmp_path)
+    items = np.argsort(np.random.default_rng(0).random((case.split.n_users, case.split.n_items)), 1)[:, :60]
+    case.folder.mkdir(parents=True)
+    np.savez(case.folder / "model.npz", items=items, scores=np.tile(-np.arange(60, dtype=np.float32), (len(items), 1)))
+    assert isinstance(case.model, ScoredCandidates)
+    assert not case.has_vectors
+    assert "promotion" not in grid.methods(case)
+    np.testing.assert_array_equal(case.model.items, items)
+
+
+def test_random_splits_have_new_seeds(small: Dataset, tmp_path: Path) -> None:
+    found = Case(World("ml-latest-small", "bprmf"), 3, small, tmp_path).split
+    assert found.settings["seed"] == 203
+    np.testing.assert_array_equal(found.test.keys, small.split("random", seed=203).test.keys)
+
+
+def test_certificates_need_no_stop_after_a_refusal(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are those of the whole path, and the test's loss is that of the certified lists."""
+    split = small.split("random", seed=0)
+    factors = make_model("bprmf", epochs=3, patience=None).fit(split, seed=0)
+    validation, test = (Scenario(factors, split, small.subtopics, part) for part in ("validation", "test"))
+    goal, metric = "subtopic_coverage", "ndcg@10"
+    monkeypatch.setattr(certificates, "AT_ONCE", 3)
+    rows = certificates.certificate_outcomes(validation, test, (f"{goal}@10",), (0.05, 0.3))
+    path = walk(validation, goal, (metric,))
+    for row in rows:
+        last = path.certificate({metric: row["budget"]}).last
+        assert row["trade_off"] == (None if last is None else path.points[last].trade_off)
+    certified = rows[-1]
+    assert certified["trade_off"] is not None
+    base, new = (
+        np.nanmean(test.judge(lists, (metric,))[metric])
+        for lists in (test.base_lists, lists_at(test, goal, certified["trade_off"]))
+    )
+    assert certified["test_loss"] == pytest.approx(1 - new / base)
+    assert certified["test_users"] == int((split.test.row_counts > 0).sum())

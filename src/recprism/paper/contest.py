@@ -1,16 +1,18 @@
-"""The contest: all methods, tuned in the same way on validation and evaluated once on the test part.
+"""The contest: all methods, tuned by the same number of trials on validation and evaluated once on the test part.
 
-A case is a data set, a model and a seed. Every method is tuned on the first seed. Its choice per goal and budget is
-used for the other seeds. Ours are optimal lists compiled into the user vectors: the plain ranking by the new vectors is
-evaluated. Every finished piece is a file, so that an interrupted contest can be resumed.
+A world is a data set, a base model and a split. Every method is tuned on the first seed. Its choice per goal and budget
+is used for all seeds. What is judged is what ships: the lists of the rule; next to them, what dials and lifts serve.
+Lifts rank the whole catalogue, so they are tuned by themselves; dials serve the lists of the rule's choice.
+Every finished piece is a file, so that an interrupted contest can be resumed.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,162 +25,140 @@ from recprism.cmb import CMB
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb.controls import control_perturbations
 from recprism.data._files import atomic_path, write_text
-from recprism.data.split import Part, Split
-from recprism.dials.solve import lists_to_vectors
-from recprism.metrics.registry import with_gini
-from recprism.models import Factors, make_model
+from recprism.dials.named import lists_to_dials
 from recprism.models._popularity import popularity
-from recprism.paper.promotion import promoted
-from recprism.paper.tuning import RIVALS, Method, Trial, TuningObjective, best_within, planned, tune
+from recprism.paper.cases import Case, World, cases
+from recprism.paper.ceilings import ceilings
+from recprism.paper.certificates import certificate_outcomes
+from recprism.paper.flow import solver
+from recprism.paper.methods import GREEDY, OURS, RIVALS, Method, greedy, lifts_in_vectors, ours, possible
+from recprism.paper.promotion import PROMOTION, promoted
+from recprism.paper.reweighted import STRENGTHS
+from recprism.paper.tuning import (
+    TRIALS,
+    Trial,
+    TuningObjective,
+    TuningUsers,
+    best_within,
+    drawn_choices,
+    next_trade_off,
+    relative_gain,
+    tune,
+)
+from recprism.rerank.rule import is_exposure_goal
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
 
 BUDGETS = (0.01, 0.05)
-TOGETHER = "subtopic_coverage+ilad_subtopics+catalogue_coverage"
-OURS, AT_ONCE, PROMOTION = "ours", "ours, all goals at once", "promotion"
+REWEIGHTED = "reweighted_bpr"
 PAPER_ROWS = ("learned", "permuted", "noise")
 OBJECTIVE = TuningObjective()
 GUARDS = ("recall@20", "hit_rate@5")
+SERVED = "served"  # what dials or lifts serve
+CONTROLLED = "bprmf"  # the model with the controls and the rival that train
+FIRST_SEED = (PROMOTION, "cmb")  # controls that are trained in every scenario, so that only the first seed has them
+CERTIFIED_SEEDS = 1  # seeds whose certificates are read on the test
+CEILINGS, CERTIFICATES = "ceilings", "certificates"
+
+Say = Callable[[str], None]
+Picks = dict[str, dict[str, Trial]]
+Make = Callable[[Scenario], dict[str, Lists]]
 
 
-@dataclass(frozen=True)
-class ContestCase:
-    """A data set, a model, and the seed of split and training."""
-
-    dataset: str
-    model: str
-    seed: int
-    split: str = "random"
-
-    @property
-    def slug(self) -> str:
-        """Name of the folder."""
-        return f"{self.dataset}-{self.model}-{self.split}"
+def methods(case: Case) -> dict[str, Method]:
+    """Return the methods that are tuned by trials: rivals, greedy and ours for each goal, and promotion."""
+    found = dict(RIVALS)
+    for metric in OBJECTIVE.goals:
+        found |= {it.name: it for it in (greedy(metric), ours(metric))}
+        if case.has_vectors and is_exposure_goal(_goal_of(metric)):
+            found[served_name(metric)] = lifts_in_vectors(metric, served_name(metric))
+    return found | ({PROMOTION: promoted()} if case.world.model == CONTROLLED else {})
 
 
-GRID = (("ml-1m", "bprmf"), ("ml-1m", "lightgcn"), ("ml-1m", "als"), ("amazon-cds-2014", "bprmf"))
+def served_name(metric: str) -> str:
+    """Return the name under which the form without a re-ranker is kept: dials, or lifts in the item vectors."""
+    return f"{OURS}:{_goal_of(metric)}:{SERVED}"
 
 
-class PreparedCase:
-    """The data, the trained model and the scenarios of a case; the model is kept in the folder.
-
-    Args:
-        case: The case.
-        dataset: Its data set.
-        folder: Folder of the contest.
-        device: Device of the training.
-    """
-
-    def __init__(self, case: ContestCase, dataset: Dataset, folder: Path, device: str = "auto") -> None:
-        self.case, self.dataset, self.device = case, dataset, device
-        self.folder = folder / case.slug / f"seed-{case.seed}"
-
-    @cached_property
-    def split(self) -> Split:
-        """The split of the case."""
-        return self.dataset.split(self.case.split, seed=self.case.seed)
-
-    @cached_property
-    def factors(self) -> Factors:
-        """The model, trained once and then read from the folder."""
-        path = self.folder / "factors.safetensors"
-        if not (path.exists() and path.with_suffix(".json").exists()):
-            model = make_model(self.case.model)
-            model.fit(self.split, seed=self.case.seed, device=self.device).save(path)
-        return Factors.load(path)
-
-    @cached_property
-    def on_test(self) -> Scenario:
-        """The scenario of the test part."""
-        return self.scenario("test")
-
-    def scenario(self, part: Part) -> Scenario:
-        """Return the scenario of a part."""
-        subtopics = self.dataset.subtopics
-        assert subtopics is not None
-        return Scenario(self.factors, self.split, subtopics, part)
-
-
-def methods() -> Iterator[tuple[str, Method]]:
-    """Yield all methods: every re-ranker, ours for each goal and for all at once, and promotion for each goal."""
-    yield from RIVALS.items()
-    for goal in OBJECTIVE.goals:
-        name = goal.partition("@")[0]
-        yield f"{OURS}:{name}", planned(name)
-        yield f"{PROMOTION}:{name}", promoted(name)
-    yield AT_ONCE, planned(TOGETHER)
+def _goal_of(metric: str) -> str:
+    return metric.partition("@")[0]
 
 
 def compare(
-    grid: tuple[tuple[str, str], ...],
+    grid: Sequence[World],
     load: Callable[[str], Dataset],
     folder: Path,
     *,
     seeds: int = 5,
-    split: str = "random",
+    trials: int = TRIALS,
     device: str = "auto",
-    on_step: Callable[[str], None] | None = None,
+    on_step: Say | None = None,
+    on_estimate: Say | None = None,
     executor: Executor | None = None,
 ) -> None:
     """Run the missing pieces of a contest; ``verdict.table`` reads the outcome.
 
     Args:
-        grid: Pairs of data set and model.
+        grid: The worlds.
         load: Loads a data set by name.
         folder: Folder of the contest.
         seeds: Number of seeds.
-        split: Method of the split.
+        trials: Number of trials of a method for each budget.
         device: Device of the training.
         on_step: Receives a description of each step.
+        on_estimate: Receives, for each world with missing pieces, an estimate of its time.
         executor: Where methods are tuned and judged, such as ``recprism.parallel.RayExecutor()``; this process by
             default. This process writes the files.
 
     Stability: experimental.
     """
     say = on_step or (lambda _: None)
+    waiting = [world for world in grid if pieces_left((world,), folder, seeds=seeds)]
+    if waiting and "flow" in RIVALS:
+        solver()  # refuses to start without OR-tools
     with executor or LocalExecutor() as workers:
-        for name, model in grid:
-            dataset = load(name)
-            first = PreparedCase(ContestCase(name, model, 0, split), dataset, folder, device)
-            picks = _picks(first, say, workers)
-            for seed in range(seeds):
-                prepared = (
-                    first if seed == 0 else PreparedCase(ContestCase(name, model, seed, split), dataset, folder, device)
+        for world in waiting:
+            every = list(cases(world, seeds, load(world.dataset), folder, device))
+            if on_estimate is not None:
+                on_estimate(
+                    f"{world.slug}: about {_estimate(every, trials) / 60:.0f} minutes, without training and ceilings"
                 )
-                _judge_all(prepared, list(_entrants(prepared, picks)), say, workers)
+            picks = _picks(every[0], say, workers, trials)
+            _keep(every[0], CEILINGS, say, lambda case: ceilings(case.validation))
+            for case in every:
+                _judge_all(case, dict(_entrants(case, picks)), say, workers)
+                if case.seed < CERTIFIED_SEEDS:
+                    _keep(case, CERTIFICATES, say, _certificates)
+                case.forget_scenarios()
 
 
-Make = Callable[[Scenario], dict[str, Lists]]
-
-
-def _entrants(prepared: PreparedCase, picks: Mapping[str, Mapping[str, Trial]]) -> Iterator[tuple[str, Make]]:
-    """Yield what is evaluated on the test part, and how its lists are made; ours both as lists and as vectors."""
-    yield "base", lambda scenario: {"": scenario.base_lists}
-    yield POPULARITY, _popular
-    for name, chosen in picks.items():
-        yield name, partial(_lists_of, name, chosen)
-        if name.startswith(OURS):
-            yield f"{name}:baked", partial(_baked, name, chosen)
-    yield "cmb", partial(_paper_rows, prepared)
-
-
-def _popular(scenario: Scenario) -> dict[str, Lists]:
-    items, _ = popularity(scenario.split).rank(scenario.k, exclude=scenario.seen)
-    return {"": np.asarray(items, np.int64)}
-
-
-def pieces_left(grid: tuple[tuple[str, str], ...], folder: Path, *, seeds: int = 5, split: str = "random") -> int:
-    """Count the methods that ``compare`` still has to tune or to evaluate."""
-    names = [name for name, _ in methods()]
-    judged = ["base", POPULARITY, *names, *(f"{name}:baked" for name in names if name.startswith(OURS)), "cmb"]
+def pieces_left(grid: Sequence[World], folder: Path, *, seeds: int = 5) -> int:
+    """Count the pieces that ``compare`` still has to run; what a model without vectors lacks is counted until then."""
     left = 0
-    for name, model in grid:
-        for seed in range(seeds):
-            at = folder / ContestCase(name, model, seed, split).slug / f"seed-{seed}"
-            left += sum(not (at / "test" / f"{_file(it)}.npz").exists() for it in judged)
-            left += sum(not (at / "tuned" / f"{_file(it)}.json").exists() for it in names) if seed == 0 else 0
+    for world in grid:
+        for seed in range(min(seeds, world.seeds)):
+            at = folder / world.slug / f"seed-{seed}"
+            scored = (at / "model.npz").exists()
+            names = [it for it in _judged_names(world, scored) if not (seed and it in FIRST_SEED)]
+            left += sum(not (at / "test" / f"{_file(it)}.npz").exists() for it in names)
+            left += seed < CERTIFIED_SEEDS and not (at / f"{CERTIFICATES}.json").exists()
+            if seed == 0:
+                left += sum(not (at / "tuned" / f"{_file(it)}.json").exists() for it in _tuned_names(world, scored))
+                left += not (at / f"{CEILINGS}.json").exists()
     return left
+
+
+def _tuned_names(world: World, scored: bool) -> list[str]:
+    own = [f"{label}:{_goal_of(metric)}" for metric in OBJECTIVE.goals for label in (GREEDY, OURS)]
+    lifts = [served_name(it) for it in OBJECTIVE.goals if not scored and is_exposure_goal(_goal_of(it))]
+    return [*RIVALS, *own, *lifts, *([PROMOTION, REWEIGHTED] if world.model == CONTROLLED else [])]
+
+
+def _judged_names(world: World, scored: bool) -> list[str]:
+    tuned = _tuned_names(world, scored)
+    dials = [served_name(it) for it in OBJECTIVE.goals if not scored and not is_exposure_goal(_goal_of(it))]
+    return ["base", POPULARITY, *tuned, *dials, *(["cmb"] if world.model == CONTROLLED else [])]
 
 
 def key(goal: str, budget: float) -> str:
@@ -186,30 +166,81 @@ def key(goal: str, budget: float) -> str:
     return f"{goal}|{budget:g}"
 
 
-def _picks(prepared: PreparedCase, say: Callable[[str], None], executor: Executor) -> dict[str, dict[str, Trial]]:
+def _picks(case: Case, say: Say, executor: Executor, trials: int = TRIALS) -> Picks:
     """Return method -> cell -> the best trial on validation; tuned once, on the first seed."""
-    paths = {name: prepared.folder / "tuned" / f"{_file(name)}.json" for name, _ in methods()}
-    missing = {name: method for name, method in methods() if not paths[name].exists()}
-    if missing:
-        tuned = executor.map(_tuned, prepared.scenario("validation"), list(missing.values()))
-        for name in missing:
-            say(f"{prepared.case.slug}: tuning {name}")
-            rows = [{**asdict(it), "choice": dict(it.choice)} for it in next(tuned)]
-            write_text(paths[name], json.dumps(rows))
-    picks = {}
+    tuned = methods(case)
+    names = [*tuned, *([REWEIGHTED] if case.world.model == CONTROLLED else [])]
+    paths = {name: case.folder / "tuned" / f"{_file(name)}.json" for name in names}
+    missing = [name for name in tuned if not paths[name].exists()]
+    users = TuningUsers(case.validation)
+    found = executor.map(partial(_tuned, trials), users, [tuned[name] for name in missing])
+    for name in [*missing, *(it for it in names if it == REWEIGHTED and not paths[it].exists())]:
+        began = time.perf_counter()
+        tried = _reweighted_trials(case, users) if name == REWEIGHTED else next(found)
+        rows = [{**asdict(it), "choice": dict(it.choice)} for it in tried]
+        write_text(paths[name], json.dumps(rows))
+        _done(case, f"tuned/{name}", began, say)
+    picks: Picks = {}
     for name, path in paths.items():
-        trials = [Trial(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
-        found = {key(g, b): best_within(trials, b, g) for g in OBJECTIVE.goals for b in BUDGETS}
-        picks[name] = {cell: it for cell, it in found.items() if it is not None}
+        tried = [Trial(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+        best = {key(goal, budget): best_within(tried, budget, goal) for goal in OBJECTIVE.goals for budget in BUDGETS}
+        picks[name] = _own_cells(name, {cell: it for cell, it in best.items() if it is not None})
     return picks
 
 
-def _lists_of(name: str, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
-    """Return cell -> lists. A setting of several cells is run once; ours serve the cells of their own goal."""
-    method = dict(methods())[name]
+def _tuned(trials: int, users: TuningUsers, method: Method) -> list[Trial]:
+    return tune(method, users, BUDGETS, OBJECTIVE, trials)
+
+
+def _own_cells(name: str, found: dict[str, Trial]) -> dict[str, Trial]:
+    """Leave the cells of a method's own goal; a rival serves all goals."""
+    _, *goal = name.split(":")
+    return {cell: it for cell, it in found.items() if not goal or cell.startswith(f"{goal[0]}@")}
+
+
+def _reweighted_trials(case: Case, users: TuningUsers) -> list[Trial]:
+    """Return one trial per strength and budget: eight trainings, not 40 trials."""
+    scenario = users.alone
+    base = OBJECTIVE.means(scenario, scenario.base_lists)
+    trials = []
+    for strength in STRENGTHS:
+        means = OBJECTIVE.means(scenario, _of_vectors(case.reweighted(strength).of_users(users.rows), scenario))
+        gains = {name: relative_gain(name, means[name], base[name]) for name in OBJECTIVE.goals}
+        loss = 1 - means[OBJECTIVE.cost] / base[OBJECTIVE.cost]
+        trials += [Trial(REWEIGHTED, budget, strength, {}, loss, gains) for budget in BUDGETS]
+    return trials
+
+
+def _of_vectors(model: Any, scenario: Scenario) -> Lists:
+    return np.asarray(model.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+
+
+def _entrants(case: Case, picks: Picks) -> Iterator[tuple[str, Make]]:
+    """Yield what is evaluated on the test part, and how its lists are made."""
+    yield "base", lambda scenario: {"": scenario.base_lists}
+    yield POPULARITY, lambda scenario: {"": _of_vectors(popularity(scenario.split), scenario)}
+    tuned = methods(case)
+    for name, chosen in picks.items():
+        if name == PROMOTION and case.seed:
+            continue
+        if name == REWEIGHTED:
+            yield name, partial(_reweighted, case, chosen)
+            continue
+        yield name, partial(_lists_of, tuned[name], chosen)
+    if case.has_vectors:
+        for metric in OBJECTIVE.goals:
+            if served_name(metric) not in tuned:
+                rule = f"{OURS}:{_goal_of(metric)}"
+                yield served_name(metric), partial(_dials, tuned[rule], picks[rule])
+    if case.world.model == CONTROLLED and not case.seed:
+        yield "cmb", partial(_paper_rows, case)
+
+
+def _lists_of(method: Method, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
+    """Return cell -> lists. A setting of several cells is run once."""
     made: dict[str, Lists] = {}
     lists: dict[str, Lists] = {}
-    for cell, it in _own_cells(name, chosen).items():
+    for cell, it in chosen.items():
         setting = json.dumps([it.trade_off, dict(it.choice)], sort_keys=True)
         if setting not in made:
             made[setting] = method(scenario, it.trade_off, it.choice)
@@ -217,75 +248,131 @@ def _lists_of(name: str, chosen: Mapping[str, Trial], scenario: Scenario) -> dic
     return lists
 
 
-def _own_cells(name: str, chosen: Mapping[str, Trial]) -> dict[str, Trial]:
-    label = name.partition(":")[2]
-    return {cell: it for cell, it in chosen.items() if not label or cell.startswith(f"{label}@")}
+def _reweighted(case: Case, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
+    return {cell: _of_vectors(case.reweighted(it.trade_off), scenario) for cell, it in chosen.items()}
 
 
-def _baked(name: str, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
-    """Return the lists that the new user vectors serve, in the wanted order as far as a vector can hold it."""
-    return {cell: served_by_vectors(scenario, lists)[0] for cell, lists in _lists_of(name, chosen, scenario).items()}
+def _dials(method: Method, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
+    """Return cell -> what dials serve that were fitted to the lists of the rule."""
+    lists = _lists_of(method, chosen, scenario)
+    return {cell: _of_dials(scenario, it, lists[cell]) for cell, it in chosen.items()}
 
 
-def served_by_vectors(scenario: Scenario, lists: Lists) -> tuple[Lists, Any]:
-    """Compile lists into user vectors; returns the lists that these serve, and the result of the compilation."""
-    found = lists_to_vectors(scenario.factors, lists, "user", exclude=scenario.seen, order=True)
-    served, _ = found.perturbation.applied_to(scenario.factors).rank(scenario.k, exclude=scenario.seen)
-    return np.asarray(served, np.int64), found
-
-
-def _paper_rows(prepared: PreparedCase, scenario: Scenario) -> dict[str, Lists]:
-    """Return the lists of the paper's CMB (reward on validation), of its shuffled values, and of noise."""
-    model = CMB.preset(
-        "paper", diversity="subtopic_coverage", accuracy="recall", reward_on="validation", seed=prepared.case.seed
+def _of_dials(scenario: Scenario, trial: Trial, lists: Lists) -> Lists:
+    dials = lists_to_dials(
+        scenario.factors,
+        lists,
+        scenario.concepts,
+        base_lists=scenario.base_lists,
+        exclude=scenario.hidden,
+        ordered=trial.choice["goal"].startswith("alpha_ndcg"),
+        demote=True,
     )
-    model.fit(prepared.factors, prepared.split, prepared.dataset.subtopics)
-    found = {
-        "learned": model.delta_,
-        **control_perturbations(model.base_, model.delta_, model.max_step, prepared.case.seed),
-    }
-    return {
-        name: np.asarray(it.applied_to(prepared.factors).rank(scenario.k, exclude=scenario.seen)[0], np.int64)
-        for name, it in found.items()
-    }
+    return _of_vectors(dials.applied_to(scenario.factors), scenario)
 
 
-def _tuned(validation: Scenario, method: Method) -> list[Trial]:
-    # A new scenario, because the trials of a method fill its cache.
-    return tune(method, validation.on(validation.part), BUDGETS)
+def _paper_rows(case: Case, scenario: Scenario) -> dict[str, Lists]:
+    """Return the lists of the paper's CMB (reward on validation), of its shuffled values, and of noise."""
+    base = scenario.factors
+    model = CMB.preset(
+        "paper", diversity="subtopic_coverage", accuracy="recall", reward_on="validation", seed=case.seed
+    )
+    model.fit(base, case.split, case.dataset.subtopics)
+    controls = control_perturbations(model.base_, model.delta_, model.max_step, case.seed)
+    found = {"learned": model.delta_, **controls}
+    return {name: _of_vectors(it.applied_to(base), scenario) for name, it in found.items()}
 
 
-def _judge_all(
-    prepared: PreparedCase, entrants: Sequence[tuple[str, Make]], say: Callable[[str], None], executor: Executor
-) -> None:
+def _judge_all(case: Case, entrants: Mapping[str, Make], say: Say, executor: Executor) -> None:
     """Evaluate every method's lists on the test part, once, and keep the values of every user."""
-    paths = {name: prepared.folder / "test" / f"{_file(name)}.npz" for name, _ in entrants}
-    missing = [(name, make) for name, make in entrants if not paths[name].exists()]
+    paths = {name: case.folder / "test" / f"{_file(name)}.npz" for name in entrants}
+    missing = {name: make for name, make in entrants.items() if not paths[name].exists()}
     if not missing:
         return
-    found = executor.map(_judged, prepared.on_test, [make for _, make in missing])
-    for name, _ in missing:
-        say(f"{prepared.case.slug}, seed {prepared.case.seed}: {name}")
+    found = executor.map(_judged, case.test, list(missing.values()))
+    for name in missing:
+        began = time.perf_counter()
         arrays = next(found)
         paths[name].parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(paths[name]) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
+        _done(case, f"test/{name}", began, say)
 
 
 def _judged(scenario: Scenario, make: Make) -> dict[str, NDArray[Any]]:
     """Return cell/metric -> values of every user."""
     arrays: dict[str, NDArray[Any]] = {}
     for cell, lists in make(scenario).items():
-        values = scenario.judge(lists, with_gini((*OBJECTIVE.names, *GUARDS)))
+        values = scenario.judge(lists, (*OBJECTIVE.names, *GUARDS))
         arrays |= {f"{cell}/{metric}": value.astype(np.float32) for metric, value in values.items()}
     return arrays
 
 
-def read_judged(folder: Path, case: ContestCase, name: str) -> dict[str, NDArray[np.float32]]:
-    """Return cell/metric -> values, as kept by ``compare``."""
-    path = folder / case.slug / f"seed-{case.seed}" / "test" / f"{_file(name)}.npz"
+def _certificates(case: Case) -> list[dict[str, Any]]:
+    return certificate_outcomes(case.validation, case.test, OBJECTIVE.goals)
+
+
+def _keep(case: Case, name: str, say: Say, compute: Callable[[Case], Any]) -> None:
+    """Write what ``compute`` returns to a file of the case, unless it is there."""
+    path = case.folder / f"{name}.json"
+    if not path.exists():
+        began = time.perf_counter()
+        write_text(path, json.dumps(compute(case)))
+        _done(case, name, began, say)
+
+
+def _done(case: Case, piece: str, began: float, say: Say) -> None:
+    """Record the seconds of a piece, and report it."""
+    row = {"world": case.world.slug, "seed": case.seed, "piece": piece, "seconds": time.perf_counter() - began}
+    with (case.folder.parents[1] / "seconds.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    say(f"{case.world.slug}, seed {case.seed}: {piece}")
+
+
+def _estimate(every: Sequence[Case], trials: int) -> float:
+    """Return the seconds of the missing pieces of a world: one trial of each method, times the number of them."""
+    case, seconds = every[0], 0.0
+    users = TuningUsers(case.validation)
+    for name, method in methods(case).items():
+        scenario = users.of(method)
+        able = possible(method, scenario)
+        # Deep pools take most of the time.
+        choice = max((it for it, _ in drawn_choices(able, BUDGETS[0])), key=lambda it: it.get("depth", 0))
+        able(scenario, next_trade_off((), BUDGETS[0]), choice)  # compiles, and fills caches that trials share
+        began = time.perf_counter()
+        OBJECTIVE.means(scenario, able(scenario, next_trade_off((), BUDGETS[0]), choice))
+        one = time.perf_counter() - began
+        tuned = (case.folder / "tuned" / f"{_file(name)}.json").exists()
+        seconds += 0 if tuned else one * trials * len(BUDGETS)
+        waiting = sum(not (it.folder / "test" / f"{_file(name)}.npz").exists() for it in every)
+        cells = len(BUDGETS) * (1 if ":" in name else len(OBJECTIVE.goals))
+        seconds += one * waiting * cells * case.split.n_users / scenario.base.n_users
+    return seconds
+
+
+def read_judged(folder: Path, world: World, seed: int, name: str) -> dict[str, NDArray[np.float32]] | None:
+    """Return cell/metric -> values, as kept by ``compare``; None if the method was not judged in this world."""
+    path = folder / world.slug / f"seed-{seed}" / "test" / f"{_file(name)}.npz"
+    if not path.exists():
+        return None
     with np.load(path, allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
+
+
+def read_rows(folder: Path, world: World, seed: int, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a kept file, such as "certificates"; empty if there is none."""
+    path = folder / world.slug / f"seed-{seed}" / f"{name}.json"
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+
+
+def seconds_by_world(folder: Path) -> dict[str, float]:
+    """Return world -> the seconds that its pieces took, training included."""
+    found: dict[str, float] = {}
+    path = folder / "seconds.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        row = json.loads(line)
+        found[row["world"]] = found.get(row["world"], 0.0) + row["seconds"]
+    return found
 
 
 def _file(name: str) -> str:

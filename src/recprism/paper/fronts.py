@@ -15,16 +15,8 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.metrics.registry import with_gini
 from recprism.models._popularity import popularity
-from recprism.paper.tuning import (
-    RIVALS,
-    Method,
-    TuningObjective,
-    best_within,
-    planned,
-    possible_choices,
-    possible_rivals,
-    tune,
-)
+from recprism.paper.methods import GREEDY, RIVALS, Method, greedy, ours, possible, possible_rivals
+from recprism.paper.tuning import TuningObjective, TuningUsers, best_within, relative_gain, tune
 from recprism.paper.verdict import paired
 
 BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -37,7 +29,7 @@ class FrontPoint:
     Attributes:
         budget: The budget; None for popularity, which has none.
         loss: Relative loss of NDCG@10.
-        gain: Relative gain in the goal.
+        gain: Relative gain in the goal; for Gini, how far it fell.
         p_value: Two-sided p-value of the difference to ours; None if it cannot be tested.
         gini: Relative change of the Gini index of exposure, for catalogue coverage; None for other goals.
 
@@ -86,7 +78,7 @@ def frontier(
     Args:
         validation: The scenario on which methods are tuned.
         test: The scenario on which they are evaluated.
-        goal: subtopic_coverage, alpha_ndcg, ilad_subtopics or catalogue_coverage.
+        goal: A goal of the rule, or a goal of exposure.
         budgets: Shares of NDCG@10 that may be lost.
         rivals: Names of the rivals; None for all that work with these data.
         on_method: Receives the name of each method.
@@ -103,18 +95,19 @@ def frontier(
     objective = TuningObjective(goals=(f"{goal}@{test.k}",))
     base = test.judge(test.base_lists, with_gini(objective.names))
     fronts: list[Front] = []
-    ours: dict[float, NDArray[np.float64]] = {}
+    mine: dict[float, NDArray[np.float64]] = {}
     named = possible_rivals(test.subtopics) if rivals is None else rivals
-    methods = tuple(possible_choices(it, test.subtopics) for it in (planned(goal), *(RIVALS[name] for name in named)))
+    rival = {GREEDY: greedy(goal), **RIVALS}
+    methods = tuple(possible(it, test) for it in (ours(goal), *(rival[name] for name in named)))
     with executor or LocalExecutor() as workers:
-        found = workers.map(_on_test, (validation, test, tuple(budgets), objective), methods)
+        found = workers.map(_on_test, (TuningUsers(validation), test, tuple(budgets), objective), methods)
         for method in methods:
             if on_method is not None:
                 on_method(method.name)
             values = next(found)
-            points = tuple(_point(budget, values[budget], base, ours, objective) for budget in values)
+            points = tuple(_point(budget, values[budget], base, mine, objective) for budget in values)
             if not fronts:
-                ours.update({budget: it[objective.goals[0]] for budget, it in values.items()})
+                mine.update({budget: it[objective.goals[0]] for budget, it in values.items()})
             fronts.append(Front(method.name, points, hypervolume([(it.loss, it.gain) for it in points], max(budgets))))
     fronts.append(_popularity(test, base, objective))
     return fronts
@@ -127,11 +120,11 @@ def _popularity(test: Scenario, base: dict[str, NDArray[np.float64]], objective:
 
 
 def _on_test(
-    shared: tuple[Scenario, Scenario, tuple[float, ...], TuningObjective], method: Method
+    shared: tuple[TuningUsers, Scenario, tuple[float, ...], TuningObjective], method: Method
 ) -> dict[float, dict[str, NDArray[np.float64]]]:
     """Tune on validation for each budget and evaluate on the test part."""
-    validation, test, budgets, objective = shared
-    tried = tune(method, validation, budgets, objective)
+    users, test, budgets, objective = shared
+    tried = tune(method, users, budgets, objective)
     picks = {budget: best_within(tried, budget, objective.goals[0]) for budget in budgets}
     return {
         budget: test.judge(method(test, it.trade_off, it.choice), with_gini(objective.names))
@@ -147,14 +140,13 @@ def _point(
     ours: dict[float, NDArray[np.float64]],
     objective: TuningObjective,
 ) -> FrontPoint:
-    def change(name: str) -> float:
-        return float(np.nanmean(values[name]) / np.nanmean(base[name]) - 1)
-
+    means = {name: (float(np.nanmean(values[name])), float(np.nanmean(base[name]))) for name in values}
     goal = objective.goals[0]
     mine = None if budget is None else ours.get(budget)
     p_value = paired([mine], [values[goal]])[0] if mine is not None and len(values[goal]) > 1 else None
-    gini = next((change(name) for name in values if name.startswith("gini@") and name != goal), None)
-    return FrontPoint(budget, -change(objective.cost), change(goal), p_value, gini)
+    changes = {name: new / old - 1 for name, (new, old) in means.items()}
+    gini = next((change for name, change in changes.items() if name.startswith("gini@") and name != goal), None)
+    return FrontPoint(budget, -changes[objective.cost], relative_gain(goal, *means[goal]), p_value, gini)
 
 
 def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:

@@ -7,22 +7,23 @@ import numpy as np
 from recprism.budget.scenario import Lists, Scenario
 from recprism.cmb import CMB
 from recprism.explain.factors.change import with_bias_column
-from recprism.paper.tuning import Method
+from recprism.paper.methods import Method
 
+PROMOTION = "promotion"
 MAX_STEP = 0.3
+GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "catalogue_coverage")
 RELEVANCE = (0.5, 0.7)
 """Weights of the base scores in the players' reward; the trade-off sets how much promotion is applied."""
 
 
-def promoted(goal: str) -> Method:
+def promoted() -> Method:
     """Return the method that promotes items: a bias per item, learned once per scenario and scaled by the trade-off.
 
-    Args:
-        goal: The goal of the learner.
+    It has eight choices, four goals of the learner with two weights of relevance, and no pool: it ranks all items.
 
     Stability: experimental.
     """
-    return Method("promotion", _promoted, tuple({"goal": goal, "relevance": it} for it in RELEVANCE))
+    return Method(PROMOTION, _promoted, tuple({"goal": it, "relevance": of} for it in GOALS for of in RELEVANCE))
 
 
 def _promoted(scenario: Scenario, trade_off: float, *, goal: str, relevance: float) -> Lists:

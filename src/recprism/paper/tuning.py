@@ -1,138 +1,39 @@
-"""Methods of the contest: all use the same candidates and are tuned in the same way."""
+"""Tuning by the same number of trials for every method, on the validation part alone.
+
+For each budget a method has 40 trials: eight choices of settings, drawn by one seeded rule, with five trade-offs each.
+A method with fewer choices has more trade-offs. The trade-offs of a choice approach the one that uses up the budget.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Lists, Scenario
-from recprism.data.subtopics import Subtopics
+from recprism.budget.scenario import Scenario
+from recprism.data._checks import random_generator
+from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.rerank import reranker
-from recprism.rerank.optimal import Optimal
+from recprism.metrics import parse
+from recprism.paper.methods import Choice, Method, possible
 
-DEPTHS = (50, 100, 200)
-"""Numbers of candidates that a re-ranker may choose from."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method to diversify, with one continuous parameter, the trade-off, and some discrete choices.
-
-    Attributes:
-        name: Name of the method.
-        make: ``(scenario, trade_off, **choice)`` -> lists.
-        choices: The discrete choices that tuning tries.
-
-    Stability: experimental.
-    """
-
-    name: str
-    make: Callable[..., Lists]
-    choices: tuple[Mapping[str, Any], ...]
-
-    def __call__(self, scenario: Scenario, trade_off: float, choice: Mapping[str, Any]) -> Lists:
-        return self.make(scenario, trade_off, **choice)
-
-
-def _reranked(scenario: Scenario, trade_off: float, *, name: str, depth: int, **settings: Any) -> Lists:
-    items, scores = (array[:, :depth] for array in scenario.candidates)
-    method = reranker(name, trade_off=trade_off, **settings)
-    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
-
-
-def _rival(name: str, **more: tuple[Any, ...]) -> Method:
-    """Return a re-ranker that is tuned over the number of candidates, ``sort_back`` and its own settings."""
-    choices: list[dict[str, Any]] = [
-        {"name": name, "depth": depth, "sort_back": back} for depth in DEPTHS for back in (False, True)
-    ]
-    for setting, values in more.items():
-        choices = [{**choice, setting: value} for choice in choices for value in values]
-    return Method(name, _reranked, tuple(choices))
-
-
-BY_DISTANCE = {"similarity": ("subtopics", "vectors")}
-RIVALS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        _rival("mmr", **BY_DISTANCE),
-        _rival("dpp", **BY_DISTANCE),
-        _rival("dpp_window", **BY_DISTANCE),
-        _rival("msd", **BY_DISTANCE),
-        _rival("ssd", **BY_DISTANCE),
-        _rival("xquad"),
-        _rival("xquad_uniform"),
-        _rival("pm2", intents=("user", "uniform")),
-        _rival("calibrated"),
-        _rival("exposure"),
-        _rival("pmmf", capacity=(None, 300)),
-        _rival("slots_coverage"),
-        _rival("slots_exposure"),
-    )
-}
-"""Every re-ranker, tuned in the same way as ours."""
-BY_SUBTOPICS = ("xquad", "xquad_uniform", "pm2", "calibrated", "slots_coverage")
-"""Re-rankers that need subtopics."""
-
-
-def possible_rivals(subtopics: Subtopics) -> tuple[str, ...]:
-    """Return the names of the rivals that work with these subtopics."""
-    return tuple(name for name in RIVALS if len(subtopics) or name not in BY_SUBTOPICS)
-
-
-def possible_choices(method: Method, subtopics: Subtopics) -> Method:
-    """Return the method with the choices that work with these subtopics.
-
-    Raises:
-        InputError: If the method needs subtopics and there are none.
-    """
-    if len(subtopics):
-        return method
-    if method.name in BY_SUBTOPICS:
-        raise InputError(f"{method.name} needs categories of the items and there are none; leave it out of the rivals")
-    usable = (it for it in method.choices if it.get("similarity") != "subtopics" and not it.get("history_weight"))
-    return replace(method, choices=tuple(usable))
-
-
-def _planned(
-    scenario: Scenario, trade_off: float, *, goal: str, depth: int, sharpness: float, history_weight: float
-) -> Lists:
-    """Make optimal lists; more ``sharpness`` spreads the best scores, so that the last items are exchanged first."""
-    items, scores = (array[:, :depth] for array in scenario.candidates)
-    low = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        spread = np.maximum(scores[:, :1] - low, 1e-12)
-        scores = np.where(items >= 0, ((scores - low) / spread) ** sharpness, -np.inf)
-    method = Optimal(trade_off=trade_off, goals=dict.fromkeys(goal.split("+"), 1.0), history_weight=history_weight)
-    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
-
-
-DEPTH_TOWARDS = {
-    "alpha_ndcg": 100,
-    "catalogue_coverage": 500,
-    "subtopic_coverage+ilad_subtopics+catalogue_coverage": 100,
-}
-"""Goal -> number of candidates, if it is not the default of 200."""
-SHARPNESS = (1.0, 1.5)
-HISTORY_WEIGHTS = (0.0, 0.1, 0.25)
-
-
-def planned(goal: str) -> Method:
-    """Return our method: lists that are optimal for a goal (several joined by +).
-
-    It has six choices; every re-ranker has at least as many.
-    """
-    depth = DEPTH_TOWARDS.get(goal, 200)
-    choices = tuple(
-        {"goal": goal, "depth": depth, "sharpness": sharpness, "history_weight": history_weight}
-        for sharpness in SHARPNESS
-        for history_weight in HISTORY_WEIGHTS
-    )
-    return Method(f"optimal_{goal}", _planned, choices)
+TRIALS = 40
+"""Trials of a method for one budget."""
+CHOICES = 8
+"""Choices of settings that these trials are divided among, if a method has as many."""
+USERS = 2000
+"""Largest number of users whose validation labels tune."""
+FIRST = 0.2  # trade-off of the first trial of a choice
+AIM = 0.95  # share of the budget that trade-offs approach
+SMALLEST_STEP, LARGEST_STEP = 0.5, 2.5  # of the log-odds of the trade-off, while one side of the budget is missing
+INNER = 0.2, 0.8  # part of the interval between both sides in which the next trade-off lies
+ENDS = 12.0  # log-odds at which trade-offs end
+DRAWS = 23  # makes the draws of choices independent of others with the same seed
 
 
 @dataclass(frozen=True)
@@ -141,15 +42,17 @@ class Trial:
 
     Attributes:
         method: Name of the method.
+        budget: The budget that it was tried for.
         trade_off: The trade-off.
         choice: The discrete choice.
         loss: Relative loss of the metric of the budget.
-        gains: Metric -> relative gain.
+        gains: Metric -> relative gain; what should fall counts as gained where it falls.
     """
 
     method: str
+    budget: float
     trade_off: float
-    choice: Mapping[str, Any]
+    choice: Choice
     loss: float
     gains: Mapping[str, float] = field(default_factory=dict)
 
@@ -160,11 +63,17 @@ class TuningObjective:
 
     Attributes:
         cost: The metric of the budget.
-        goals: The metrics that should rise.
+        goals: The metrics that should rise, or fall if less is better.
     """
 
     cost: str = "ndcg@10"
-    goals: tuple[str, ...] = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
+    goals: tuple[str, ...] = (
+        "subtopic_coverage@10",
+        "alpha_ndcg_relevant@10",
+        "ilad_subtopics@10",
+        "shown_often@10",
+        "gini@10",
+    )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -176,75 +85,145 @@ class TuningObjective:
         return {name: float(np.nanmean(values)) for name, values in scenario.judge(lists, self.names).items()}
 
 
-TRADE_OFFS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-REFINEMENTS = 4
+def relative_gain(metric: str, new: float, base: float) -> float:
+    """Return the change as a share of the base; a fall of Gini is a gain. 0 if the base is 0."""
+    sign = 1.0 if parse(metric)[0].higher_is_better else -1.0
+    return sign * (new / base - 1) if base else 0.0
+
+
+class TuningUsers:
+    """The scenarios that tune: at most ``USERS`` users with labels, drawn by seed.
+
+    A method whose lists depend on each other makes them for all users, because their number matters. The labels of the
+    same drawn users measure its loss.
+
+    Args:
+        validation: The scenario of the validation part.
+        users: Largest number of users.
+    """
+
+    def __init__(self, validation: Scenario, users: int = USERS) -> None:
+        self._whole = validation
+        labelled = np.flatnonzero(validation.split.part(validation.part).row_counts)
+        self.rows = labelled
+        if len(labelled) > users:
+            self.rows = np.sort(random_generator(0, DRAWS).choice(labelled, users, replace=False))
+
+    @cached_property
+    def alone(self) -> Scenario:
+        """The drawn users alone."""
+        whole = self._whole
+        split = whole.split.of_users(self.rows)
+        return Scenario(whole.base.of_users(self.rows), split, whole.subtopics, whole.part, whole.k)
+
+    @cached_property
+    def together(self) -> Scenario:
+        """All users, with the labels of the drawn ones."""
+        whole = self._whole
+        labels = whole.split.part(whole.part)
+        kept = np.isin(labels.row_of_entry, self.rows)
+        pairs = Incidence.from_pairs(labels.row_of_entry[kept], labels.indices[kept].astype(np.int64), labels.shape)
+        drawn: dict[str, Any] = {whole.part: pairs}
+        return Scenario(whole.base, replace(whole.split, **drawn), whole.subtopics, whole.part, whole.k)
+
+    def of(self, method: Method) -> Scenario:
+        """Return the scenario that tunes a method."""
+        return self.together if method.together else self.alone
+
+
+def drawn_choices(method: Method, budget: float, trials: int = TRIALS) -> list[tuple[Choice, int]]:
+    """Return the choices that are tried for a budget, and how many trade-offs each has; they add up to ``trials``.
+
+    The draw depends on the budget and on the number of choices alone: methods with as many choices have the same.
+    """
+    order = random_generator(0, DRAWS, round(1e6 * budget)).permutation(len(method.space))[:CHOICES]
+    each, more = divmod(trials, len(order))
+    return [(method.space[at], each + (place < more)) for place, at in enumerate(order)]
 
 
 def tune(
     method: Method,
-    scenario: Scenario,
-    budgets: tuple[float, ...],
+    users: TuningUsers,
+    budgets: Sequence[float],
     objective: TuningObjective | None = None,
-    base: Mapping[str, float] | None = None,
+    trials: int = TRIALS,
 ) -> list[Trial]:
-    """Try every choice at eight trade-offs, and at four more near each budget.
-
-    A trade-off that loses more than twice the largest budget ends the row, because larger ones lose more.
+    """Try a method for each budget.
 
     Args:
         method: The method to tune.
-        scenario: The scenario of the validation part.
+        users: The users who tune it.
         budgets: Shares of the cost metric that may be lost.
         objective: The metrics.
-        base: Metric -> mean of the base lists; computed if None.
+        trials: Number of trials for each budget.
 
     Raises:
         InputError: If the base lists have no accuracy.
 
     Stability: experimental.
     """
-    objective = objective or TuningObjective()
-    base = base or objective.means(scenario, scenario.base_lists)
+    objective, scenario = objective or TuningObjective(), users.of(method)
+    method = possible(method, scenario)
+    base = scenario.once(("base", objective), lambda: objective.means(scenario, scenario.base_lists))
     if not base[objective.cost] > 0:
         raise InputError(f"the base lists have {objective.cost} = 0; there is no accuracy to keep a budget of")
-    tried = []
-    for choice in method.choices:
-        found: list[Trial] = []
-        for trade_off in TRADE_OFFS:
-            found.append(_try(method, scenario, trade_off, choice, objective, base))
-            if found[-1].loss > 2 * max(budgets):
-                break
-        for budget in budgets:
-            for trade_off in _between(found, budget):  # the generator sees the trials added here
-                found += [_try(method, scenario, trade_off, choice, objective, base)]
-        tried += found
+    tried: list[Trial] = []
+    for budget in budgets:
+        for choice, number in drawn_choices(method, budget, trials):
+            points: list[tuple[float, float]] = []
+            for _ in range(number):
+                trade_off = next_trade_off(points, budget)
+                if any(trade_off == before for before, _ in points):  # the end of the scale keeps the budget
+                    break
+                means = objective.means(scenario, method(scenario, trade_off, choice))
+                loss = 1 - means[objective.cost] / base[objective.cost]
+                gains = {name: relative_gain(name, means[name], base[name]) for name in objective.goals}
+                tried.append(Trial(method.name, budget, trade_off, choice, loss, gains))
+                points.append((trade_off, loss))
     return tried
 
 
-def _between(found: list[Trial], budget: float) -> Iterator[float]:
-    """Bisect towards the trade-off that uses up the budget; ``found`` grows between two steps."""
-    for _ in range(REFINEMENTS):
-        within = max((it.trade_off for it in found if it.loss <= budget), default=0.0)
-        beyond = min((it.trade_off for it in found if it.trade_off > within and it.loss > budget), default=None)
-        if beyond is None:
-            return
-        yield (within + beyond) / 2
+def next_trade_off(points: Sequence[tuple[float, float]], budget: float) -> float:
+    """Return the trade-off to try next: where the loss would meet the budget.
+
+    Losses grow with the trade-off. Between the largest trade-off within the budget and the smallest beyond it, the
+    logarithm of the loss is interpolated over the log-odds of the trade-off. Where a loss has no logarithm, the middle
+    is taken. While one side is missing, the loss is taken to be proportional to the odds.
+
+    Args:
+        points: Pairs (trade-off, loss) tried so far.
+        budget: Share of the cost metric that may be lost.
+
+    >>> next_trade_off([], 0.01)
+    0.2
+    >>> round(next_trade_off([(0.2, 0.02)], 0.01), 3)  # too much was lost
+    0.106
+    """
+    if not points:
+        return FIRST
+    aim = AIM * budget
+    lower = max((point for point in points if point[1] <= aim), default=None)
+    beyond = [point for point in points if point[1] > aim and (lower is None or point[0] > lower[0])]
+    upper = min(beyond, default=None)
+    if lower is None or upper is None:
+        trade_off, loss = upper or lower or (FIRST, aim)
+        step = abs(math.log(aim / loss)) if loss > 0 else LARGEST_STEP
+        step = min(max(step, SMALLEST_STEP), LARGEST_STEP)
+        x = _log_odds(trade_off) + (step if upper is None else -step)
+    else:
+        share = 0.5
+        if lower[1] > 0:
+            share = (math.log(aim) - math.log(lower[1])) / (math.log(upper[1]) - math.log(lower[1]))
+        low, high = _log_odds(lower[0]), _log_odds(upper[0])
+        x = low + min(max(share, INNER[0]), INNER[1]) * (high - low)
+    return 1 / (1 + math.exp(-min(max(x, -ENDS), ENDS)))
 
 
-def _try(
-    method: Method,
-    scenario: Scenario,
-    trade_off: float,
-    choice: Mapping[str, Any],
-    objective: TuningObjective,
-    base: Mapping[str, float],
-) -> Trial:
-    means = objective.means(scenario, method(scenario, trade_off, choice))
-    gains = {name: means[name] / base[name] - 1 if base[name] else 0.0 for name in objective.goals}
-    return Trial(method.name, trade_off, choice, 1 - means[objective.cost] / base[objective.cost], gains)
+def _log_odds(trade_off: float) -> float:
+    return math.log(trade_off / (1 - trade_off))
 
 
-def best_within(tried: list[Trial], budget: float, goal: str) -> Trial | None:
-    """Return the trial with the largest gain that keeps the budget; None if there is none."""
-    allowed = [it for it in tried if it.loss <= budget]
+def best_within(tried: Sequence[Trial], budget: float, goal: str) -> Trial | None:
+    """Return the trial for a budget that keeps it and gains most; None if none keeps it."""
+    allowed = [it for it in tried if it.budget == budget and it.loss <= budget]
     return max(allowed, key=lambda it: it.gains[goal], default=None)

@@ -1,0 +1,5 @@
+"""The base models of the contest, with their tuned settings."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
