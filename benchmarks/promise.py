@@ -3,7 +3,7 @@
     python benchmarks/promise.py [--seeds 20] [--budgets 0.02 0.05] [--goal subtopic_coverage] [--json]
 
 Real data (the embedded MovieLens, split and trained anew for every seed): the budget is certified on the validation
-part, and the vectors that are kept are then measured on the test part, which had no say. A test of some 600 users is
+part, and the lists that dials serve are then measured on the test part, which had no say. A test of some 600 users is
 itself uncertain, so that a seed may lie beyond the budget by chance; more than the 99 % point of one in twenty may not.
 Validation also chose the epoch, for the base lists: what it measures as lost may be a little too much. Eight seconds a
 seed.
@@ -51,11 +51,10 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     rows = []
     for budget in budgets:
         kept = within_budget(scenario, goal, {COST: budget})
-        if kept.compiled is None:
+        if not kept.is_changed:
             continue
         assert kept.certificate.part == "validation"
-        served, _ = kept.factors.rank(scenario.k, exclude=scenario.seen)
-        now = scenario.judge(np.asarray(served, np.int64), names)
+        now = scenario.judge(scenario.rank(kept.model)[0], names)
         change = {name: float(np.nanmean(now[name]) / np.nanmean(base[name]) - 1) for name in names}
         promised = kept.certificate.figures()[COST]
         facts = {"seed": seed, "budget": budget, "trade_off": kept.trade_off}
@@ -66,7 +65,7 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
 def told(rows: list[dict[str, Any]], budget: float, goal: str, seeds: int) -> list[Claim]:
     mine = [row for row in rows if row["budget"] == budget]
     at = f"budget {budget:g}: "
-    made = Claim(f"{at}seeds of {seeds} with vectors that are certified on validation", len(mine), None)
+    made = Claim(f"{at}seeds of {seeds} with lists that are certified on validation", len(mine), None)
     if len(mine) < FEWEST:
         return [made]
     lost, expected, gained = (np.array([row[name] for row in mine]) for name in ("lost", "expected", "gained"))

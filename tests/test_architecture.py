@@ -67,7 +67,6 @@ RUN_FILES += ("live.safetensors", "recommendations.live.parquet")
 NAME_RUN_FILES = {
     "cmb/_files.py": "CMB.save and CMB.load work with or without a run",
     "cli/pages/studio.py": "finds runs below a folder",
-    "paper/contest.py": "keeps the vectors of a contest, which is no run",
     "studio/downloads.py": "names the files that a visitor downloads",
     "studio/opened.py": "watches the files of an open run for changes",
 }

@@ -20,9 +20,9 @@ KERNEL = """
 import numpy as np
 from recprism.rerank._kernels.exchange import _stand_in_order
 indptr, indices = np.arange(3), np.zeros(2, np.int64)  # two items of one subtopic
-prices, discount, worth = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), np.ones(3), np.array([1.0, 0.5, 0.25])
-goals = (indptr, indices, 0, 0, 0, prices, discount, worth, 0, 0)
-before, own, later = np.zeros((3, 1), np.int64), np.zeros(3), np.zeros(3)
+prices, discount = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.0]), np.ones(3)
+goals = (indptr, indices, 0, 0, 0, prices, discount, discount, 0, 0)
+before, own, later = np.ones((3, 1)), np.zeros(3), np.zeros(3)
 _stand_in_order(np.arange(2), np.zeros(2), np.arange(2), goals, before, own, later)
 print(own.tolist())
 """
@@ -63,8 +63,8 @@ def kernels(folder: Path) -> list[Path]:
 def test_an_edit_in_a_called_kernel_is_seen(copy: Path) -> None:
     called = copy / "recprism" / "rerank" / "_kernels" / "worth.py"
     source = called.read_text(encoding="utf-8")
-    assert source.count("total += worth[") == 1
-    called.write_text(source.replace("total += worth[", "total -= worth["), encoding="utf-8")
+    assert source.count("total += left[") == 1
+    called.write_text(source.replace("total += left[", "total -= left["), encoding="utf-8")
     assert run(copy, KERNEL) == EDITED
     called.write_text(source, encoding="utf-8")
     before = kernels(copy / "recprism" / "__pycache__")

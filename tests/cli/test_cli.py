@@ -354,17 +354,24 @@ def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp
 def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> None:
 
     def files() -> dict[Path, int]:
-        """The files of the run, without the lists of paths that it remembers."""
-        return {path: path.stat().st_mtime_ns for path in trained.iterdir() if not path.name.startswith("path.")}
+        """The files of the run, without the lists of paths that it remembers, and the log that has the questions."""
+        known = ("path.", "events.jsonl")
+        return {path: path.stat().st_mtime_ns for path in trained.iterdir() if not path.name.startswith(known)}
 
     before = files()
     outcome = recprism("audit", trained, "--goal", "subtopic_coverage", "--guard", "recall@20=0.1", "--json")
     assert outcome.code == 0, outcome.err
     front = outcome.json["fronts"]["subtopic_coverage"]
-    assert len(front["points"]) == 8
-    assert [row["budget"] for row in front["budgets"]] == [0.005, 0.01, 0.02, 0.05, 0.1]
+    assert len(front["points"]) == 32
+    assert [row["budget"] for row in front["budgets"]] == [0.01, 0.05]
     assert outcome.json["payers"] is not None
     assert files() == before, "an audit changes nothing"
+    assert outcome.json["asked_before"] is None
+    again = recprism("audit", trained, "--goal", "subtopic_coverage", "--guard", "recall@20=0.1", "--json")
+    assert again.json["asked_before"] is None, "the same questions are not counted twice"
+    other = recprism("audit", trained, "--goal", "subtopic_coverage", "--budgets", "2%")
+    told = "answered 2 other questions of this run before; all answers together hold with at least 90 % confidence."
+    assert told in other.out
     shown = recprism("audit", trained, "--goal", "subtopic_coverage", "--show", "0.1")
     assert "who pays" in shown.out
     assert shown.err.rstrip().splitlines()[-1].startswith("  or: recprism frontier")
@@ -474,7 +481,7 @@ def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     assert outcome.code == 0, outcome.err
     ours, theirs, popular = outcome.json["fronts"]
     assert (ours["method"], theirs["method"], popular["method"]) == (
-        "optimal_catalogue_coverage",
+        "ours:catalogue_coverage",
         "exposure",
         "popularity",
     )

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from recprism.cli import app
+from recprism.data.split import METHODS
 from recprism.runs.run import Run
 
 ODD = ["007", "7", "🎬 film", "שלום", "a,b", 'say "hi"', "line\nbreak", "prof-000005", "12", "=1+1"]
@@ -64,7 +65,7 @@ def test_a_run_keeps_every_id(shop: Path) -> None:
     assert run.subtopics().names == tuple(sorted(GENRES)), "a JSON list is read as a list"
 
 
-@pytest.mark.parametrize("method", ["random", "paper", "leave-last", "temporal"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("about", [ABOUT, []], ids=["categories", "none"])
 def test_train_with_every_split(shop: Path, tmp_path: Path, method: str, about: list[str], ok: Recprism) -> None:
     found = ok("train", "--data", "orders.csv", *COLUMNS, "--split", method, *about, *QUICK, "-o", tmp_path / "run")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
+from recprism.data.shares import percent
 from recprism.deploy.experiment import FEWEST_USERS, Terms, better, not_worse, plan
 from recprism.errors import InputError
 from recprism.metrics.evaluation import plain_row
@@ -122,7 +123,7 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
     for metric, budget in (("ndcg@10", 0.4), ("recall@20", 0.5)):
         assert (rails[metric].direction, rails[metric].limit) == ("not below", -budget)
         assert rails[metric].measured == pytest.approx(found[metric].relative), "on the test part"
-        assert f"{checks[metric]['upper']:.2%}" in rails[metric].why
+        assert percent(checks[metric]["budget"]) in rails[metric].why
     goal = rails["subtopic_coverage@10"]
     assert goal.measured > 0 and goal.limit == pytest.approx(0.8 * goal.measured) and goal.direction == "not below"
     assert rails["similar items"].limit is None, "item vectors moved"

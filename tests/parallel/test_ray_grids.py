@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,9 @@ from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
 from recprism.models import make_model
+from recprism.paper.cases import World
 from recprism.paper.fronts import frontier
-from recprism.paper.tuning import RIVALS, planned
+from recprism.paper.methods import RIVALS
 from recprism.parallel import LocalExecutor, RayExecutor, executor_named
 from recprism.testing.synthetic import make_world
 
@@ -62,16 +62,14 @@ def test_fronts_are_the_same(scenario: Scenario) -> None:
         for executor in (LocalExecutor(), RayExecutor())
     )
     assert local == remote
-    assert methods == ["optimal_subtopic_coverage", "exposure"] * 2
+    assert methods == ["ours:subtopic_coverage", "exposure"] * 2
 
 
 def test_a_comparison_writes_the_same_files(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = {"exposure": replace(RIVALS["exposure"], choices=RIVALS["exposure"].choices[:1])}
-    monkeypatch.setattr(grid, "RIVALS", few)
-    monkeypatch.setattr(grid, "planned", lambda goal: replace(planned(goal), choices=planned(goal).choices[:1]))
+    monkeypatch.setattr(grid, "RIVALS", {"exposure": RIVALS["exposure"]})
     for name in NAMES:
-        executor = executor_named(name)
-        grid.compare((("made", "bprmf"),), lambda _: data, tmp_path / name, seeds=1, device="cpu", executor=executor)
+        settings = {"seeds": 1, "trials": 2, "device": "cpu", "executor": executor_named(name)}
+        grid.compare((World("made", "lightgcn"),), lambda _: data, tmp_path / name, **settings)
     local, remote = (files(tmp_path / name) for name in NAMES)
     assert len(local) > 20
     assert local == remote

@@ -134,6 +134,8 @@ def content(explained: Explained) -> Content:
             change("catalogue_coverage@10", None, None),
         ),
         payers=(change("everyone", -0.005, False), change("light", -0.03, False)),
+        paying=("light",),
+        payers_sentence="Who pays more than the others, beyond chance: light users.",
         exposure=(change("head"), change("tail")),
         payers_of="the vectors of this run",
         explained=explained,

@@ -14,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.budget.path import rule_at
+from recprism.budget.segments import by_segment, user_segments
 from recprism.explain import why_list
 from recprism.models import Factors
 from recprism.runs.jobs.factors import explain_factors
@@ -91,9 +92,22 @@ def test_the_path_has_what_the_slider_needs(client: TestClient, shelf: Path) -> 
     answer = get(client, "/plain/paths/subtopic_coverage")
     schemas.PathAnswer.model_validate(answer)
     path = stored_path(Run.open(shelf / "plain"), "subtopic_coverage")
-    assert [point["upper"] for point in answer["points"]] == list(path.upper or ())
+    assert [point["certified_within"] for point in answer["points"]] == list(path.certified_within or ())
     assert answer["points"][0]["loss"] == 0
     assert answer["points"][-1]["changes"]["subtopic_coverage@10"] > 0.1
+
+
+def test_payers_are_those_of_the_audit(client: TestClient, shelf: Path) -> None:
+    scenario = scenario_of(Run.open(shelf / "plain"))
+    lists = stored_path(Run.open(shelf / "plain"), "subtopic_coverage").lists
+    values = [scenario.judge(it, ("ndcg@10",))["ndcg@10"] for it in (lists[0], lists[3])]
+    expected = by_segment(*values, user_segments(scenario.split.train, scenario.subtopics))
+    found = get(client, "/plain/payers", goal="subtopic_coverage", point=3)
+    assert found["sentence"] == expected.sentence()
+    assert [row["segment"] for row in found["rows"]] == [row.segment for row in expected.rows]
+    for row, wanted in zip(found["rows"], expected.to_dict()["rows"], strict=True):
+        assert {name: wanted[name] for name in row} == row
+    assert get(client, "/unlabelled/payers", point=0) == {"point": 0, "sentence": "", "rows": []}
 
 
 def test_without_labels_no_price_is_claimed(client: TestClient) -> None:

@@ -90,6 +90,7 @@ train -o new --data a.csv --set factors=3
 train -o new --data a.csv --set dim=0
 train -o new --data a.csv --set dim
 train -o new --data a.csv --split half
+train -o new --data a.csv --split user-temporal
 train -o new --data a.csv --metric euclid
 train -o new --data a.csv --device tpu
 train -o new --data a.csv --seed abc
@@ -165,6 +166,7 @@ audit
 audit nowhere
 audit run --goal novelty
 audit plain --goal subtopic_coverage
+audit unlabelled --goal err_ia
 audit run --guard recall@20
 audit run --guard recall@20=much
 audit run --guard recall@20=2
@@ -180,6 +182,7 @@ diversify run --budget 3
 diversify run --budget 0.9
 diversify run --budget nan
 diversify run --budget 0.1 --goal beauty
+diversify run --budget 0.1 --goal alpha_ndcg+err_ia
 diversify run --budget 0.1 --into both
 diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
@@ -350,7 +353,7 @@ def folder_of_files(folder: Path) -> None:
 def _runs(folder: Path) -> None:
     from recprism.budget import Diversified
     from recprism.cmb import CMB
-    from recprism.data import load_files
+    from recprism.data import Incidence, Split, load_files
     from recprism.models import BPRMF
     from recprism.runs.config import DiversifyConfig, RunConfig
     from recprism.runs.run import Run
@@ -363,6 +366,10 @@ def _runs(folder: Path) -> None:
         run.event("data", name="made")
         if name != "untrained":
             run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=seed, device="cpu"))
+    whole, none = data.interactions.matrix(), Incidence.empty(split.train.shape)
+    unlabelled = Run.create(folder / "unlabelled", RunConfig(device="cpu"))
+    unlabelled.save_data(data, Split(whole, none, none, split.user_ids, split.item_ids))
+    unlabelled.save_factors(BPRMF(epochs=1, dim=4, patience=None).fit(unlabelled.split(), seed=0, device="cpu"))
     plain = Run.create(folder / "plain", RunConfig(device="cpu"))
     bare = load_files(folder / "a.csv")
     plain.save_data(bare, bare.split(seed=0))
@@ -373,8 +380,8 @@ def _runs(folder: Path) -> None:
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
     search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics())
     found.save_result(Diversified.of_search(search))
-    whole = (folder / "run" / "factors.safetensors").read_bytes()
-    (folder / "damaged" / "factors.safetensors").write_bytes(whole[: len(whole) // 2])
+    stored = (folder / "run" / "factors.safetensors").read_bytes()
+    (folder / "damaged" / "factors.safetensors").write_bytes(stored[: len(stored) // 2])
     (folder / "badconfig" / "config.toml").write_text("seed = nothing", encoding="utf-8")
     asked = (folder / "run" / "config.toml").read_text(encoding="utf-8")
     (folder / "badseed" / "config.toml").write_text(asked.replace("seed = 0", "seed = -1"), encoding="utf-8")

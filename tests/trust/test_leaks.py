@@ -6,7 +6,6 @@ tells.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,9 @@ from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.paper import contest as grid
+from recprism.paper.cases import Case, World
 from recprism.paper.fronts import frontier
-from recprism.paper.tuning import RIVALS, planned
+from recprism.paper.methods import RIVALS, ours
 from recprism.runs.stored_path import make_path
 
 pytestmark = pytest.mark.slow
@@ -108,7 +108,7 @@ def test_the_point_of_a_budget(into: Into, scenarios: tuple[Scenario, Scenario])
 def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]) -> None:
     one, two = (make_path(it, "subtopic_coverage") for it in scenarios)
     assert one.part == "validation"
-    assert (one.losses, one.upper) == (two.losses, two.upper)
+    assert (one.losses, one.certified_within) == (two.losses, two.certified_within)
     assert np.array_equal(one.lists, two.lists)
     assert one.means["ndcg@10"] != two.means["ndcg@10"], "what it measures is the test"
 
@@ -140,17 +140,14 @@ def test_what_compare_tunes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few = {name: replace(RIVALS[name], choices=RIVALS[name].choices[:2]) for name in ("mmr", "exposure")}
-    few["ours:subtopic_coverage"] = replace(
-        planned("subtopic_coverage"), choices=planned("subtopic_coverage").choices[:1]
-    )
-    monkeypatch.setattr(grid, "methods", lambda: iter(few.items()))
-    monkeypatch.setattr("recprism.paper.tuning.TRADE_OFFS", (0.1, 0.4))
+    own = ours("subtopic_coverage@10")
+    few = {"mmr": RIVALS["mmr"], "exposure": RIVALS["exposure"], own.name: own}
+    monkeypatch.setattr(grid, "methods", lambda _: few)
     picked = []
     for name, parts in (("one", split), ("two", other)):
-        prepared = grid.PreparedCase(grid.ContestCase("made", "bprmf", 0), world, tmp_path / name, "cpu")
-        prepared.split, prepared.factors = parts, factors  # in the place of what it would compute
-        picked.append(grid._picks(prepared, lambda _: None, LocalExecutor()))
+        case = Case(World("made", "given"), 0, world, tmp_path / name, "cpu")
+        case.split, case.model = parts, factors  # in the place of what it would compute
+        picked.append(grid._picks(case, lambda _: None, LocalExecutor(), 4))
     assert picked[0] == picked[1]
     assert sum(map(len, picked[0].values())) > 4
 

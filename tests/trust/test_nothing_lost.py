@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs._questions import ASKED
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 
@@ -30,9 +31,13 @@ def run(certified: Run, tmp_path: Path) -> Run:
 
 
 def contents(run: Run) -> dict[str, bytes]:
-    """Every file, without paths: lists that are kept for the next command destroy nothing."""
+    """Every file, without paths: lists that are kept for the next command destroy nothing.
+
+    The log keeps the questions to the labels, because labels that refused were asked all the same.
+    """
     files = (file for file in run.path.rglob("*") if file.is_file() and not file.name.startswith("path."))
-    return {file.relative_to(run.path).as_posix(): file.read_bytes() for file in files}
+    lines = {file.relative_to(run.path).as_posix(): file.read_bytes().splitlines(keepends=True) for file in files}
+    return {name: b"".join(it for it in of if ASKED.encode() not in it) for name, of in lines.items()}
 
 
 NOT_CERTIFIABLE = "--budget 0.0001 --goal catalogue_coverage --confidence 0.9999"

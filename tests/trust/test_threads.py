@@ -17,12 +17,10 @@ import torch
 from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.budget import scenario as methods
 from recprism.paper.fronts import frontier
 from recprism.budget.scenario import Scenario
 from recprism.budget.diversified import within_budget
 
-methods.TRADE_OFFS, methods.SHARPNESS, methods.TASTES = (0.1, 0.3), (1.0,), (0.1,)
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)
 found = {"threads": torch.get_num_threads()}

@@ -109,6 +109,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("run_directory", "like", "against", "run", "resume", "runs"), RUNS),
     **dict.fromkeys(("confidence", "max_churn", "alpha", "margin", "power", "share", "alive", "tail_floor"), SHARES),
     **dict.fromkeys(("budget", "floor", "max_ndcg_loss", "held_out_users", "set_aside", "show", "relevance"), SHARES),
+    "budgets": ("5%", "1%,30%", "0.5"),
     **dict.fromkeys(("guard", "max_loss", "min_gain"), ("ndcg@10=30%", "recall@20=0.5", "recall@10=0.9")),
     **dict.fromkeys(("goal", "metric", "accuracy"), METRICS),
     **dict.fromkeys(
@@ -137,7 +138,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "subtopics": ("subtopics.csv",),
     "subtopic_column": ("kind", "title", "kind,title"),
     "subtopic_separator": ("|", ",", " "),
-    "split": ("random", "temporal", "paper"),
+    "split": ("random", "temporal", "user-temporal", "paper"),
     "threshold": ("3", "0.5"),
     "seed": ("0", "1", "17"),
     "device": ("cpu", "auto"),

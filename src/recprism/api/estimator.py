@@ -32,8 +32,8 @@ class Diversifier:
     ``fit`` trains a model if no vectors are given, and finds the most diverse vectors within the budget.
 
     Args:
-        goal: What to raise: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several joined
-            by +.
+        goal: What to raise: subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad,
+            catalogue_coverage, or several joined by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics and their shares, as in ``{"recall@20": 0.02}``.
         into: Whose vectors change: "user-vectors" (an index of items stays as it is) or "item-vectors".

@@ -20,7 +20,7 @@ def audit(
     case: Scenario,
     goal: str | Sequence[str] | None = None,
     *,
-    budgets: Sequence[Share] = BUDGETS,
+    budgets: Sequence[Share] | Mapping[Share, float] = BUDGETS,
     guards: Mapping[str, Share] | None = None,
     confidence: Share = 0.95,
     show: Share = 0.01,
@@ -33,9 +33,10 @@ def audit(
         case: The model and what judges it.
         goal: What to raise: a metric, several joined by +, or a sequence of such goals. By default three of them, or
             two if the items have no categories.
-        budgets: Shares of NDCG@10 that may be lost.
+        budgets: Shares of NDCG@10 that may be lost. All goals and budgets share the confidence; a mapping of budgets
+            to weights says how the allowed error is split over them.
         guards: Further metrics, and the share of each that may be lost at any budget.
-        confidence: Of the certificates.
+        confidence: Of all certificates together.
         show: The budget whose point is broken down by segments of users and items.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the progress.
@@ -76,8 +77,8 @@ def diversify(
 
     Args:
         case: The model and what judges it.
-        goal: What to raise: subtopic_coverage, alpha_ndcg, ilad_subtopics, ilad, catalogue_coverage, or several joined
-            by +.
+        goal: What to raise: subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad,
+            catalogue_coverage, or several joined by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
         into: What serves the lists: "rule" (run again for every request), "dials" (a few named weights per user),

@@ -99,6 +99,8 @@ def print_diversified(
     print_sentence(certificate.sentence())
     if certificate.last is not None:
         print_sentence(certificate.scope())
+    if facts.get("asked_before"):
+        print_sentence(facts["asked_before"])
     for name, cost in kept.constraint_costs.items():
         print_sentence(f"The constraints alone change {name} by {-100 * cost:+.1f} %, which the budget does not count.")
     for sentence in also:

@@ -237,7 +237,10 @@ COMMANDS: dict[str, Options] = {
     ),
     "audit": Options(
         "target as_json",
-        (_of_run_or_file("goal guard confidence show executor", f"columns {LIST_FILES}"), BY_COLUMN),
+        (
+            _of_run_or_file("goal budgets guard confidence approximate show executor", f"columns {LIST_FILES}"),
+            BY_COLUMN,
+        ),
     ),
     "explain": Options(
         "lists as_json",

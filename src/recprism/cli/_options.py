@@ -46,8 +46,9 @@ def goal_option(show_default: bool | str = True) -> typer.models.OptionInfo:
     found: typer.models.OptionInfo = typer.Option(
         "--goal",
         metavar="METRIC",
-        help="The metric to raise: subtopic_coverage (short: sc), alpha_ndcg, ilad_subtopics, ilad or "
-        "catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini or exposure_entropy.",
+        help="The metric to raise: subtopic_coverage (short: sc), alpha_ndcg, alpha_ndcg_relevant, err_ia, "
+        "ilad_subtopics, ilad or catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini or "
+        "exposure_entropy.",
         show_default=show_default,
     )
     return found
@@ -114,6 +115,14 @@ Guards = Annotated[
     ),
 ]
 Confidence = Annotated[float, share_option(help="Confidence of the certificate.", low=0.5, high=0.9999)]
+Approximate = Annotated[
+    bool,
+    typer.Option(
+        "--approximate",
+        help="Certify by the paired t test. It needs fewer users, but its confidence is approximate: "
+        "a few users who lose much may be missing among those that judge.",
+    ),
+]
 K = Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)]
 ListPart = Annotated[
     str | None,
@@ -174,7 +183,10 @@ MinSupport = Annotated[
     ),
 ]
 
-SplitMethod = Annotated[str, typer.Option(help="random (8:1:1), paper (80/20), leave-last or temporal.")]
+SplitMethod = Annotated[
+    str,
+    typer.Option(help="random (8:1:1), paper (80/20), leave-last, user-temporal (8:1:1 per user in time) or temporal."),
+]
 Preset = Annotated[
     str,
     typer.Option(

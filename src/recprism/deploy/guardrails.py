@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from recprism.data.shares import percent
 from recprism.metrics import Comparison
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
@@ -83,5 +84,6 @@ def _certified(run: Run) -> dict[str, str]:
     by = "" if part is None else f" on the {part} part"
     checks = kept["certificate"]["points"][last]["checks"]
     return {
-        it["metric"]: f"certified{by} with {sure:.0%} confidence to lose at most {it['upper']:.2%}" for it in checks
+        it["metric"]: f"certified{by} with {sure:.0%} confidence to lose at most {percent(it['budget'])}"
+        for it in checks
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,13 +221,14 @@ def refit(
     ordered: bool = False,
     rest: bool = False,
     confidence: float = 0.95,
+    method: Literal["betting", "t"] = "betting",
     max_churn: Share | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Refit:
     """Find the most diverse vectors of a retrained model, at most as far along the path as the old ones.
 
-    A first fit follows the whole path. A refit tests only the step before the old trade-off, and the old trade-off.
+    A first fit follows the whole path. A refit tests only two steps before the old trade-off, and the old trade-off.
 
     Args:
         scenario: The retrained model, and the constraints that its lists keep.
@@ -240,6 +241,7 @@ def refit(
         ordered: Dials keep the order of the lists, too.
         rest: Dials also change the vectors of users whose list weights do not return.
         confidence: Confidence of the certificate.
+        method: The test behind it, as in :func:`recprism.budget.certify`.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
         certify_on: The part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
@@ -283,6 +285,7 @@ def refit(
         ordered=ordered,
         rest=rest,
         confidence=confidence,
+        method=method,
         trade_offs=steps,
         certify_on=by,
         on_step=on_step,
@@ -296,8 +299,8 @@ def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float
 
 
 def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:
-    """Return the step of the path before a trade-off, and the trade-off; no label affects this sequence."""
-    return (*(step for step in steps_towards(goal) if step < trade_off), trade_off)[-2:]
+    """Return two steps of the path before a trade-off, and the trade-off; no label affects this sequence."""
+    return (*(step for step in steps_towards(goal) if step < trade_off), trade_off)[-5::2]
 
 
 @dataclass(frozen=True, eq=False)

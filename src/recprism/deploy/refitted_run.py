@@ -78,6 +78,7 @@ def refit_run(
         ordered=asked.ordered,
         rest=asked.rest,
         confidence=asked.confidence,
+        method=asked.method,
         max_churn=max_churn,
         certify_on=asked.certify_on,
         on_step=on_step,

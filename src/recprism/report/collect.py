@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from recprism.budget.audit import BUDGETS, COST, Audit, cost_of_diversity
+from recprism.budget.audit import COST, Audit, cost_of_diversity
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback
@@ -58,8 +58,8 @@ def gather(
     goal = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0)
     metric = f"{goal.partition('+')[0]}@{scenario.k}"
     certify_on: Part | None = None if kept is None else kept["certificate"].get("part") or "test"
-    budgets = sorted({*BUDGETS, asked})
-    cost = cost_of_diversity(scenario, (goal,), budgets, show=asked, certify_on=certify_on, on_step=tell)
+    # One budget is the question that the result answers: more of them would share its confidence.
+    cost = cost_of_diversity(scenario, (goal,), (asked,), show=asked, certify_on=certify_on, on_step=tell)
     changes: tuple[Change, ...] = _now(cost.now)
     payers, exposure = cost.payers, cost.exposure
     chosen = explained = rule = None
@@ -67,7 +67,7 @@ def gather(
         compared = effect(run, _metrics(metric, cost.certified), part=part, controls=False).change
         changes = _compared(compared, cost.now)
         chosen = _chosen(compared, metric, kept)
-        payers, exposure = who_pays(scenario, result.model)
+        payers, exposure = who_pays(scenario, scenario.rank(result.model)[0])
         if result.rule is None:
             explained = explained_content(run, part=part, draws=draws, seed=seed, tell=tell)
         else:
@@ -87,6 +87,8 @@ def gather(
         chosen=chosen,
         changes=changes,
         payers=() if payers is None else _payers(payers),
+        paying=() if payers is None else tuple(row.segment for row in payers.paying),
+        payers_sentence="" if payers is None else payers.sentence(),
         exposure=() if exposure is None else _exposure(exposure),
         payers_of=_payers_of(result is not None, cost, asked),
         explained=explained,
@@ -208,7 +210,7 @@ def _payer(row: SegmentChange) -> Change:
     return Change(
         *(row.segment, words.SEGMENTS.get(row.segment, ""), row.users),
         *(known(row.before), known(row.after), known(row.after - row.before), relative),
-        *(known(row.low), known(row.high), known(row.p_value)),
+        *(known(row.low), known(row.high), known(row.p_loses_more)),
         None if not relative else relative > 0,
     )
 
@@ -219,7 +221,7 @@ def _exposure(table: SegmentTable) -> tuple[Change, ...]:
         if isinstance(row, ExposureChange):
             about = (row.segment, words.SEGMENTS.get(row.segment, ""), row.items)
             change = row.after - row.before
-            found.append(Change(*about, row.before, row.after, change, row.relative, None, None, None, None))
+            found.append(Change(*about, row.before, row.after, change, row.relative, row.low, row.high, None, None))
     return tuple(found)
 
 

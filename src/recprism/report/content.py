@@ -238,7 +238,9 @@ class Content:
         front_sentences: The front in words.
         chosen: The run's own vectors; None in an audit or without labels.
         changes: Metrics before and after; in an audit, now.
-        payers: Accuracy by segment of users.
+        payers: Accuracy by segment of users; ``p_value`` is of "it loses more than the other users", corrected.
+        paying: Segments that pay more than the other users, beyond chance.
+        payers_sentence: The same in words; empty without labels.
         exposure: Share of the places by segment of items.
         payers_of: The lists to which ``payers`` and ``exposure`` belong, in words.
         explained: The explanation of players' factors; None for other runs.
@@ -261,6 +263,8 @@ class Content:
     chosen: Chosen | None
     changes: tuple[Change, ...]
     payers: tuple[Change, ...]
+    paying: tuple[str, ...]
+    payers_sentence: str
     exposure: tuple[Change, ...]
     payers_of: str
     explained: Explained | None

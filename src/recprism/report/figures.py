@@ -113,13 +113,14 @@ def payers(content: Content) -> Figure | None:
         f"The change in {content.cost} for groups of users, each about a third of all, by {content.payers_of}. "
         "Lines are 95 % intervals; a line that crosses 0 may be chance.",
         content.payers,
+        "p that it pays more",
     )
 
 
 # -- shared pieces ----------------------------------------------------------------------------------------------------
 
 
-def _dots(name: str, title: str, caption: str, rows: Sequence[Change]) -> Figure | None:
+def _dots(name: str, title: str, caption: str, rows: Sequence[Change], p_column: str = "p") -> Figure | None:
     """Draw a dot per row at its relative change, and its interval."""
     known = [row for row in rows if row.relative is not None]
     if not known:
@@ -151,7 +152,7 @@ def _dots(name: str, title: str, caption: str, rows: Sequence[Change]) -> Figure
         )
     )
     chart = alt.layer(zero, line, dot).properties(height=max(120, 26 * len(plain)))
-    return Figure(name, title, caption, spec_of(chart, title), change_table(rows))
+    return Figure(name, title, caption, spec_of(chart, title), change_table(rows, p_column))
 
 
 def _kind(row: Change) -> str:
@@ -160,7 +161,7 @@ def _kind(row: Change) -> str:
     return "not clear" if row.better is None or by_chance else "better" if row.better else "worse"
 
 
-def change_table(rows: Sequence[Change]) -> Table:
+def change_table(rows: Sequence[Change], p_column: str = "p") -> Table:
     """Return a table of values before and after, with the interval of the change."""
     cells = tuple(
         (
@@ -175,7 +176,7 @@ def change_table(rows: Sequence[Change]) -> Table:
         )
         for row in rows
     )
-    columns = ("", "what it is", "before", "after", "change", "95 % interval", "p", "n")
+    columns = ("", "what it is", "before", "after", "change", "95 % interval", p_column, "n")
     return _with_popularity(Table(columns, cells, (2, 3, 4, 5, 6, 7)), rows)
 
 
@@ -206,7 +207,10 @@ def _with_popularity(table: Table, rows: Sequence[Change]) -> Table:
 def exposure_table(rows: Sequence[Change]) -> Table:
     """Return a table of shares of all places, before and after."""
     cells = tuple(
-        (row.name, row.words, f"{row.n:,}", as_share(row.before), as_share(row.after), signed_percent(row.relative))
+        (
+            *(row.name, row.words, f"{row.n:,}", as_share(row.before), as_share(row.after)),
+            *(signed_percent(row.relative), interval(row)),
+        )
         for row in rows
     )
-    return Table(("", "what it is", "items", "before", "after", "change"), cells, (2, 3, 4, 5))
+    return Table(("", "what it is", "items", "before", "after", "change", "95 % interval"), cells, (2, 3, 4, 5, 6))

@@ -93,19 +93,13 @@ def _next(content: Content) -> str:
             "Next: before this is served, ask for a certified price: "
             f"`recprism diversify {content.run} --overwrite --budget 0.05 --goal {content.goal.partition('@')[0]}`."
         )
-    known = [row for row in content.payers if row.name != "everyone" and row.relative is not None]
-    worst = min(known, key=lambda row: row.relative or 0.0, default=None)
-    if worst is None or (worst.relative or 0.0) >= 0:
-        return f"Next: serve these lists (`recprism export {content.run}`); no group of users lost accuracy."
-    if (worst.high or 0.0) >= 0:
-        lost = f"{signed_percent(worst.relative)} of {content.cost} ({interval(worst)})"
-        return (
-            f"Next: serve these lists (`recprism export {content.run}`); no group clearly lost accuracy: "
-            f"{worst.name} users come off worst, {lost}."
-        )
+    paying = [row for row in content.payers if row.name in content.paying]
+    if not paying:
+        return f"Next: serve these lists (`recprism export {content.run}`); no group of users clearly pays more."
+    named = ", ".join(f"{row.name} users ({signed_percent(row.relative)}, {interval(row)})" for row in paying)
     return (
-        f"Next: serve these lists to some users first (`recprism export {content.run}`), and watch {worst.name} "
-        f"users, who pay most: {signed_percent(worst.relative)} of {content.cost} ({interval(worst)})."
+        f"Next: serve these lists to some users first (`recprism export {content.run}`), and watch the groups that pay "
+        f"more than the others in {content.cost}, beyond chance: {named}."
     )
 
 

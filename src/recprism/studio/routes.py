@@ -104,6 +104,12 @@ async def want_path(one: Opened, goal: str) -> schemas.RunState:
     return one.state()
 
 
+@routes.get("/{run}/payers", tags=["paths"])
+async def payers(at: At, studio: TheStudio) -> schemas.PayersAnswer:
+    """Return the change of NDCG@10 by groups of users within a budget, and who pays more than the others."""
+    return await studio.ranked(lambda: at.view.payers(at.goal, at.point))
+
+
 @routes.get("/{run}/lists", tags=["lists"])
 async def lists(at: At, user: User, studio: TheStudio) -> schemas.ListsAnswer:
     """Return a user's current list and the list within a budget, with the reason of each new item."""

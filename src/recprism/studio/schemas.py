@@ -58,7 +58,9 @@ class PathPoint(BaseModel):
     point: int
     trade_off: float
     loss: float | None = Field(description="Loss of NDCG@10 as a share, on the part that decides; null without labels.")
-    upper: float | None = Field(description="Upper confidence bound of that share.")
+    certified_within: float | None = Field(
+        description="Smallest budget that certifies this point and all before it, as the only question."
+    )
     values: dict[str, float | None] = Field(description="On the test part.")
     changes: dict[str, float | None] = Field(description="Relative to point 0.")
 
@@ -73,6 +75,25 @@ class PathAnswer(BaseModel):
     part: str = Field(description="The part whose labels decide how far a budget reaches.")
     users: int
     points: list[PathPoint]
+
+
+class Payer(BaseModel):
+    """The change of NDCG@10 for a group of users, on the test part."""
+
+    segment: str
+    users: int
+    relative: float | None = Field(description="Change as a share of the value before.")
+    low: float | None = Field(description="Lower end of the 95 % interval of that share.")
+    high: float | None
+    p_loses_more: float | None = Field(description="That the group loses more than all other users; Holm-corrected.")
+
+
+class PayersAnswer(BaseModel):
+    """Who pays at a point of a path."""
+
+    point: int
+    sentence: str = Field(description="Names a group only if it pays more beyond chance; empty without labels.")
+    rows: list[Payer]
 
 
 class Item(BaseModel):

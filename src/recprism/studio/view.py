@@ -17,7 +17,8 @@ from recprism.budget.scenario import Ranker
 from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
-from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.explain.factors._highlights import who_pays
+from recprism.rerank.optimal import BY_RELEVANCE, GOALS, WITHOUT_SUBTOPICS
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.jobs.reasons import newcomer_reasons
@@ -38,6 +39,7 @@ class View:
         self.seen = self.scenario.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
         self.paths: dict[str, StoredPath] = {}
+        self._payers: dict[tuple[str, int], schemas.PayersAnswer] = {}
         self._ids: list[int | str] = self.factors.user_ids.tolist()
         self._rows = {user: row for row, user in enumerate(self._ids)}
 
@@ -46,7 +48,9 @@ class View:
     @property
     def possible_goals(self) -> list[str]:
         """Goals with a path for these data."""
-        return [goal for goal in GOALS if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
+        labelled = len(self.split.part(self.scenario.part)) > 0
+        possible = GOALS if labelled else tuple(goal for goal in GOALS if goal not in BY_RELEVANCE)
+        return [goal for goal in possible if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
 
     @property
     def first_goal(self) -> str:
@@ -96,7 +100,7 @@ class View:
                 point=at,
                 trade_off=trade_off,
                 loss=None if path.losses is None else path.losses[at],
-                upper=None if path.upper is None else path.upper[at],
+                certified_within=None if path.certified_within is None else path.certified_within[at],
                 values={name: values[at] for name, values in path.means.items()},
                 changes={name: path.change(name, at) for name in path.means},
             )
@@ -111,6 +115,20 @@ class View:
             users=path.users,
             points=points,
         )
+
+    def payers(self, goal: str, point: int) -> schemas.PayersAnswer:
+        """Return the change of NDCG@10 by groups of users at a point of a path."""
+        if (goal, point) not in self._payers:
+            self._payers[goal, point] = self._who_pays(self.path(goal).lists[point], point)
+        return self._payers[goal, point]
+
+    def _who_pays(self, lists: NDArray[Any], point: int) -> schemas.PayersAnswer:
+        users, _ = who_pays(self.scenario, lists)
+        if users is None:
+            return schemas.PayersAnswer(point=point, sentence="", rows=[])
+        fields = schemas.Payer.model_fields
+        rows = [schemas.Payer(**{name: row[name] for name in fields}) for row in users.to_dict()["rows"]]
+        return schemas.PayersAnswer(point=point, sentence=users.sentence(), rows=rows)
 
     def point(self, goal: str, budget: float | None, certified: bool, point: int | None) -> int:
         """Return the number of the requested point: the given one, or the furthest within a budget."""

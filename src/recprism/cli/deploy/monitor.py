@@ -19,7 +19,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
-from recprism.data.shares import percent
+from recprism.data.shares import percent, percent_interval
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,10 +129,23 @@ def _print(found: Monitored) -> None:
     if found.accuracy is not None:
         print_title("\nNDCG@10 by the labels given:")
         rows = [
-            (it.segment, it.users, it.before, it.after, percent(it.relative, "+.1f", "%"))  # type: ignore[union-attr]
+            (
+                *(it.segment, it.users, it.before, it.after),  # type: ignore[union-attr]
+                percent(it.relative, "+.1f", "%"),
+                percent_interval(it.low, it.high),
+            )
             for it in found.accuracy.rows
         ]
-        print_table(("segment", "users", "base", "now", "change"), rows, numeric=("users", "base", "now", "change"))
+        columns = (
+            "segment",
+            "users",
+            "base",
+            "now",
+            "change",
+            f"{100 * (found.accuracy.confidence or 0):g} % interval",
+        )
+        print_table(columns, rows, numeric=columns[1:])
+        print_sentence(found.accuracy.sentence())
     print_sentence(
         f"\nplaces with items of the promised lists: {found.like_promised:.1%}, of the base's: {found.like_base:.1%}"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli._options import (
+    Approximate,
     AsJson,
     ColumnMap,
     Confidence,
@@ -40,12 +41,15 @@ from recprism.cli._values import (
     comma_words,
     metric_shares,
 )
-from recprism.data.shares import percent
+from recprism.data.shares import percent, percent_interval, share
+from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.budget.audit import Audit
+    from recprism.budget.path import PathPoint
     from recprism.budget.segments import SegmentTable
     from recprism.runs.jobs.list_files import SideFiles
+    from recprism.runs.run import Run
 
 
 def audit(
@@ -59,8 +63,15 @@ def audit(
             "subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage",
         ),
     ] = None,
+    budgets: Annotated[
+        str,
+        typer.Option(
+            help="Shares of NDCG@10 that may be lost, with commas between. All goals and budgets share the confidence."
+        ),
+    ] = "1%,5%",
     guard: Guards = None,
     confidence: Confidence = 0.95,
+    approximate: Approximate = False,
     show: Annotated[
         float, share_option(help="The budget for the tables of who pays: 0.01 or 1%.", low=0.0001, high=0.5)
     ] = 0.01,
@@ -80,13 +91,16 @@ def audit(
     Run this first: it trains nothing and changes nothing. It describes the lists as they are. Then it shows what each
     step towards a goal costs in NDCG@10, and the part of that cost which held-out interactions certify.
 
+    All certificates of an audit hold together, with one confidence. The more goals and budgets are asked for, the less
+    each of them can certify. Name only those that matter with --goal and --budgets.
+
     Without held-out interactions the cost is unknown, and the audit says so. A file of lists is only described.
     Several goals are written with commas between, as in sc,ilad.
 
     Examples:
 
     - `recprism audit runs/demo`
-    - `recprism audit runs/demo --goal subtopic_coverage --guard recall@20=2%`
+    - `recprism audit runs/demo --goal subtopic_coverage --budgets 2% --guard recall@20=2%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
     - your own vectors: run `recprism import` first, then audit the run that it makes
     """
@@ -102,7 +116,8 @@ def audit(
         mapped = column_map(columns, LIST_COLUMNS)
         _describe(target, SideFiles(held_out, train, subtopics, items, categories, columns=mapped), as_json)
         return
-    scenario = scenario_of(Run.open(target))
+    run = Run.open(target)
+    scenario = scenario_of(run)
     if scenario.constraints:
         say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
     if goal is None and not len(scenario.subtopics):
@@ -115,20 +130,49 @@ def audit(
         found = cost_of_diversity(
             scenario,
             goals,
+            [share(it, "--budgets", ends=False) for it in comma_words([budgets], "--budgets")],
             guards=guards,
             confidence=confidence,
+            method="t" if approximate else "betting",
             show=show,
             executor=executor_named(executor),
             on_step=on_step,
         )
+    note = _noted(run, found)
     if as_json:
-        print_json({"target": str(target), **found.to_dict()})
+        print_json({"target": str(target), **found.to_dict(), "asked_before": note})
         return
     print_cost(found, target)
+    if note is not None:
+        print_sentence(note)
     if found.certified:
         next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
     else:  # without labels there is neither a budget nor a front
         next_step(f"recprism recommend {target}", f"recprism report {target}")
+
+
+def _noted(run: Run, found: Audit) -> str | None:
+    """Note in the run that its labels were asked; a run that cannot be written to is audited all the same."""
+    from recprism.runs.jobs._questions import note_questions
+
+    answers = [(goal, it.certificate) for goal, of in found.stops.items() for it in of if it.certificate is not None]
+    if not answers:
+        return None
+    first = answers[0][1]
+    questions = [
+        {
+            "goal": goal,
+            "budgets": {it.metric: it.budget for it in certificate.points[0].checks},
+            **({} if certificate.method == "betting" else {"method": certificate.method}),
+            "into": "rule",
+        }
+        for goal, certificate in answers
+    ]
+    try:
+        return note_questions(run, first.part, first.confidence, questions)
+    except InputError:
+        say("the questions of this audit could not be noted in the run: its folder cannot be written to")
+        return None
 
 
 def _describe(path: Path, files: SideFiles, as_json: bool) -> None:
@@ -166,7 +210,7 @@ def print_paths(found: Audit) -> None:
                 *(percent(path.change(point, name), "+.1f", "") for name in names),
                 _budget(certified, point),
             )
-            for point in path.points
+            for point in _shown_points(found, goal)
         ]
         print_table(("trade-off", *names, "certified for"), lines, numeric=("trade-off", *names, "certified for"))
     for title, table in (("who pays (NDCG@10)", found.payers), ("who is shown (share of places)", found.exposure)):
@@ -176,6 +220,12 @@ def print_paths(found: Audit) -> None:
     print_sentence("")
     for words in found.sentences():
         print_sentence(words)
+
+
+def _shown_points(found: Audit, goal: str) -> list[PathPoint]:
+    """Return every fourth point of a path, and the last one that each budget reaches; --json has all of them."""
+    reached = {it.certified.trade_off for it in found.stops[goal] if it.certified is not None}
+    return [it for at, it in enumerate(found.paths[goal].points) if at % 4 == 3 or it.trade_off in reached]
 
 
 def _parts(judged_on: str, decided_on: str | None) -> str:
@@ -198,8 +248,9 @@ def _print_segments(table: SegmentTable) -> None:
             row.before,
             row.after,
             percent(row.relative, "+.1f", ""),
+            percent_interval(row.low, row.high),
         )
         for row in table.rows
     ]
-    columns = ("segment", "n", "before", "after", "change")
+    columns = ("segment", "n", "before", "after", "change", f"{100 * (table.confidence or 0):g} % interval")
     print_table(columns, rows, numeric=columns[1:])

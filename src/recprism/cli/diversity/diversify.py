@@ -8,6 +8,7 @@ import typer
 
 from recprism.cli._changed import print_diversified, result_to_make
 from recprism.cli._options import (
+    Approximate,
     AsJson,
     ConceptWords,
     Confidence,
@@ -77,6 +78,7 @@ def diversify(
     concepts: ConceptWords = None,
     min_support: MinSupport = None,
     confidence: Confidence = 0.95,
+    approximate: Approximate = False,
     certify_on: Annotated[str | None, certify_option()] = None,
     ban: Annotated[
         list[str] | None,
@@ -184,6 +186,7 @@ def diversify(
         rest=bool(with_rest(rest)),
         **concepts_config(concepts, min_support),
         confidence=confidence,
+        method="t" if approximate else "betting",
         certify_on=None if certify_on is None else part_named(certify_on),
         constraints=ConstraintsConfig(
             banned=list(comma_words(ban or [], "--ban")),

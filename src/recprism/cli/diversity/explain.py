@@ -221,6 +221,8 @@ def _print_lifts(lifts: Sequence[LiftReason]) -> None:
 
 
 def _print_account(account: Account) -> None:
+    from recprism.rerank.optimal import BY_RELEVANCE
+
     prices = account.prices
     goals = tuple(account.rule.goals)
     columns = (
@@ -251,6 +253,9 @@ def _print_account(account: Account) -> None:
         for row in account.categories
     ]
     print_table(columns, table, numeric=columns[1:])
+    by_scores = [goal for goal in goals if goal in BY_RELEVANCE]
+    if by_scores:
+        print_sentence(f"Gains of {by_scores[0]} are counted by scores, as the rule counts them, and not by labels.")
 
 
 def _print_coefficients(model: ChoiceModel) -> None:

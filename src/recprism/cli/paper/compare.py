@@ -19,82 +19,91 @@ from recprism.cli._output import (
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.paper.verdict import CellVerdict, MethodResult
+    from recprism.paper.cases import World
+    from recprism.paper.verdict import CellVerdict, Duel, MethodResult
 
 
 def compare(
     grid: Annotated[
-        str, typer.Option(help="full, or pairs DATASET:MODEL with commas between, as in ml-1m:bprmf,ml-1m:als.")
+        str,
+        typer.Option(
+            help="full, or worlds DATASET:MODEL:SPLIT with commas between, as in ml-1m:bprmf:random. Without a split, "
+            "random."
+        ),
     ] = "full",
     seeds: Annotated[int, typer.Option(help="Number of splits and trainings; the first one is for tuning.", min=1)] = 5,
-    split: Annotated[str, typer.Option(help="random (8:1:1 per user) or temporal.")] = "random",
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder of the runs; finished ones are not run again.")
-    ] = Path("runs/compare"),
+        Path, typer.Option("-o", "--output", help="Folder of the contest; finished pieces are not run again.")
+    ] = Path("runs/contest"),
     data_root: DataRoot = None,
     device: Device = "auto",
     executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:
-    """Compare all methods, tuned alike, over data sets and models.
+    """Compare all methods, tuned alike, over data sets, models and splits.
 
-    Every method is tuned alike on the validation part, and the test part is read once. A cell is a goal (SC,
-    alpha-nDCG, ILAD, PC) at a loss of NDCG@10 of 1 % or 5 %. The tests are paired, with Holm's correction over all
-    cells. A gain counts only if the method keeps the budget or loses no more than the other.
+    Every method has 40 trials for each budget on the validation part, and the test part is read once. A cell is a goal
+    (SC, relevance-aware alpha-nDCG, ILAD, items shown 5 times, Gini) at a loss of NDCG@10 of 1 % or 5 %. The outcome
+    is that of paired tests, corrected for the number of rivals. A gain counts only if the method keeps the budget or
+    loses no more than the other.
 
     Examples:
 
-    - `recprism compare --grid ml-1m:bprmf --seeds 1`
+    - `recprism compare --grid ml-1m:bprmf:random --seeds 1`
     - `recprism compare --grid full --json > compare.json`
     """
     from recprism.data.datasets import load_dataset
     from recprism.paper.contest import compare, pieces_left
+    from recprism.paper.record import contest_record
     from recprism.paper.verdict import table
     from recprism.parallel import executor_named
 
     worlds = _worlds(grid)
     with progress_bar() as progress:
-        left = pieces_left(worlds, output, seeds=seeds, split=split)
-        task = progress.add_task("comparing", total=left, note="")
+        task = progress.add_task("comparing", total=pieces_left(worlds, output, seeds=seeds), note="")
         try:
             compare(
                 worlds,
                 lambda name: load_dataset(name, preset="paper", data_root=data_root),
                 output,
                 seeds=seeds,
-                split=split,
                 device=device,
                 on_step=lambda note: progress.update(task, advance=1, note=note),
+                on_estimate=progress.console.print,
                 executor=executor_named(executor),
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("run the same command again to continue") from None
-    found = table(output, worlds, seeds=seeds, split=split)
+    found = table(output, worlds, seeds=seeds)
     if as_json:
-        print_json({"seeds": seeds, "split": split, "cells": [cell.to_dict() for cell in found]})
+        print_json(contest_record(output, worlds, found, seeds=seeds))
         return
-    print_title(f"gains in percent (change of NDCG@10; of Gini for catalogue coverage), {split} split, seeds: {seeds}")
+    print_title(f"gains in percent (change of NDCG@10), seeds: {seeds}")
     print_verdicts(found)
     next_step(f"recprism compare --grid {grid} --seeds {seeds} --json")
 
 
-def _worlds(words: str) -> tuple[tuple[str, str], ...]:
-    from recprism.paper.contest import GRID
+def _worlds(words: str) -> tuple[World, ...]:
+    from recprism.paper.cases import GRID, World
 
     if words == "full":
         return GRID
-    pairs = [tuple(word.strip().rsplit(":", 1)) for word in words.split(",") if word.strip()]
-    if not pairs or any(len(pair) != 2 for pair in pairs):
-        raise InputError(f"--grid {words}: write full, or DATASET:MODEL pairs with commas between")
-    return tuple((pair[0], pair[1]) for pair in pairs)
+    named = [tuple(word.strip().split(":")) for word in words.split(",") if word.strip()]
+    if not named or any(len(it) not in (2, 3) for it in named):
+        raise InputError(f"--grid {words}: write full, or DATASET:MODEL:SPLIT with commas between")
+    return tuple(World(it[0], it[1], it[2] if len(it) == 3 else "random") for it in named)
 
 
 def print_verdicts(cells: list[CellVerdict]) -> None:
-    """Print one line per cell: gains in percent, with changes of NDCG@10, and of Gini for catalogue coverage."""
+    """Print one line per cell: gains in percent, with changes of NDCG@10, and our lead with its interval."""
 
-    def shown(standing: MethodResult) -> str:
-        gini = "" if standing.gini is None else f", Gini {100 * standing.gini:+.1f}"
-        return f"{100 * standing.gain:+.1f} ({-100 * standing.loss:+.1f}{gini})"
+    def shown(result: MethodResult) -> str:
+        return f"{100 * result.gain:+.1f} ({-100 * result.loss:+.1f})"
+
+    def lead(duel: Duel) -> str:
+        it = duel.effect
+        ends = "" if it.low is None or it.high is None else f" [{100 * it.low:+.1f}, {100 * it.high:+.1f}]"
+        return f"{100 * it.mean:+.1f}{ends}"
 
     rows = [
         (
@@ -102,15 +111,27 @@ def print_verdicts(cells: list[CellVerdict]) -> None:
             f"{100 * cell.budget:g} %",
             cell.goal,
             shown(cell.ours),
-            cell.best_rival.method,
-            shown(cell.best_rival),
-            f"{cell.share_of_ceiling:.0%}",
+            "-" if cell.served is None else shown(cell.served),
+            lead(cell.greedy),
+            cell.best.rival.method,
+            lead(cell.best),
             shown(cell.popularity),
             cell.outcome,
         )
         for cell in cells
     ]
-    columns = ("world", "budget", "goal", "ours", "best rival", "its gain", "of the ceiling", "popularity", "outcome")
-    print_table(columns, rows, numeric=("budget", "ours", "its gain", "of the ceiling", "popularity"))
+    columns = (
+        "world",
+        "budget",
+        "goal",
+        "ours",
+        "served",
+        "over greedy",
+        "best rival",
+        "over it",
+        "popularity",
+        "outcome",
+    )
+    print_table(columns, rows, numeric=("budget", "ours", "served", "over greedy", "over it", "popularity"))
     counts = {word: sum(cell.outcome == word for cell in cells) for word in ("won", "tied", "lost")}
     print_sentence(f"won {counts['won']}, tied {counts['tied']}, lost {counts['lost']} of {len(cells)} cells")

@@ -27,7 +27,7 @@ def frontier(
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
     rivals: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Re-rankers with commas between.", show_default="all of them"),
+        typer.Option(metavar="NAMES", help="Re-rankers with commas between.", show_default="all that are installed"),
     ] = None,
     executor: ExecutorName = "local",
     as_json: AsJson = False,
@@ -45,7 +45,7 @@ def frontier(
     from recprism.budget.path import check_goal
     from recprism.paper.fronts import BUDGETS
     from recprism.paper.fronts import frontier as fronts_of
-    from recprism.paper.tuning import RIVALS, possible_rivals
+    from recprism.paper.methods import GREEDY, RIVALS, possible_rivals
     from recprism.parallel import executor_named
     from recprism.runs.config import ConstraintsConfig
     from recprism.runs.run import Run
@@ -56,8 +56,8 @@ def frontier(
     subtopics = run.subtopics()
     chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals], "--rivals"))
     for name in chosen:
-        if name not in RIVALS:
-            raise InputError(f"unknown rival {name!r}; there are {', '.join(RIVALS)}")
+        if name not in (GREEDY, *RIVALS):
+            raise InputError(f"unknown rival {name!r}; there are {', '.join((GREEDY, *RIVALS))}")
     free = ConstraintsConfig()  # rivals do not keep the constraints of a result
     validation, test = (scenario_of(run, part, constraints=free) for part in ("validation", "test"))
     with progress_bar() as progress:

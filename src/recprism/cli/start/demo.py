@@ -85,7 +85,7 @@ def demo(
             run.save_metrics(result.to_frame())
     say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        cost = cost_of_diversity(scenario_of(run), ("subtopic_coverage",), show=BUDGET, on_step=on_step)
+        cost = cost_of_diversity(scenario_of(run), ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
     say(
         f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, served by a few named weights per user"
     )
@@ -116,12 +116,13 @@ def demo(
 
 def require_own(path: Path) -> None:
     """Refuse to replace a run that the demo did not make, or that another command has changed since."""
+    from recprism.runs.jobs._questions import ASKED
     from recprism.runs.run import Run
 
     if not Run.is_at(path):
         return
     run = Run.open(path)
-    events = run.events()
+    events = run.events(without=(ASKED,))  # an audit does not change the run
     noted = [event for event in events if event["event"] == EVENT]
     is_own = bool(noted) and not run.results()
     if is_own and noted[-1]["state"] == "finished":

@@ -115,30 +115,43 @@ function reach() {
   if (points[0].loss === null) return budget;
   const share = budget / 100;
   if (!byId("certified").checked) return Math.max(...points.filter((one) => one.loss <= share).map((one) => one.point));
-  const beyond = points.findIndex((one) => one.upper > share);
+  const beyond = points.findIndex((one) => one.certified_within > share);
   return (beyond < 0 ? points.length : beyond) - 1;
 }
 
 const moveBudget = safely(async () => {
+  if (state.path === null) return; // a control was used before the path is there
   const point = reach(), here = state.path.points[point], labelled = here.loss !== null;
   byId("budget-value").textContent = labelled ? percent(Number(byId("budget").value) / 100) : `stop ${point} of ${state.path.points.length - 1}`;
   byId("sentence").replaceChildren(...sentence(here));
   const names = Object.keys(here.values), base = state.path.points[0].values;
   table(byId("metrics"), ["", "now", "then", "change"], names.map((name) => [inWords(name), figure(base[name]), figure(here.values[name]), changed(here.changes[name], name)]));
-  table(byId("stops"), ["stop", "lost", "at most", "gained"],
-    state.path.points.map((one) => [String(one.point), percent(one.loss, 2), percent(one.upper, 2), gainIn(state.path.metric, one.changes)]), (at) => (at === point ? "here" : null));
+  table(byId("stops"), ["stop", "lost", "certified within", "gained"],
+    state.path.points.map((one) => [String(one.point), percent(one.loss, 2), percent(one.certified_within, 2), gainIn(state.path.metric, one.changes)]), (at) => (at === point ? "here" : null));
   for (const what of ["lists", "vectors"]) byId(`get-${what}`).href = `/api/runs${ofRun(state.run, `/download/${what}`)}?${new URLSearchParams({ goal: state.goal, point })}`;
   showOwn();
   remember();
-  await Promise.all([drawFront(byId("front"), state.path, point, `gain: ${inWords(state.path.metric)}`), showLists(point)]);
+  await Promise.all([drawFront(byId("front"), state.path, point, `gain: ${inWords(state.path.metric)}`), showLists(point), showPayers(point, labelled)]);
 });
+
+async function showPayers(point, labelled) {
+  const known = labelled && point > 0;
+  show(byId("payers-field"), known);
+  if (!known) return fill(byId("pays"));
+  await new Promise((done) => setTimeout(done, SOON / 2)); // the test takes a moment, so it waits until the slider rests
+  if (reach() !== point) return undefined;
+  const found = await get(ofRun(state.run, "/payers"), { goal: state.path.goal, point }, "payers");
+  byId("pays").textContent = found.sentence;
+  return table(byId("payers"), ["", "users", "change", "95 % interval"],
+    found.rows.map((row) => [row.segment, row.users.toLocaleString("en"), percent(row.relative, 1, true), row.low === null ? "–" : `${percent(row.low, 1, true)} to ${percent(row.high, 1, true)}`]));
+}
 
 function sentence(here) {
   const what = inWords(state.path.metric), gained = gainIn(state.path.metric, here.changes);
   if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. Try a larger budget, or hold out more users." : "no stop keeps this budget."];
   if (here.loss === null) return [el("b", {}, `${gained} ${what}`), ". What that costs in accuracy is not known: this run has no held-out interactions."];
   const { part, confidence, users, cost } = state.path, price = here.loss >= 0 ? ` for ${percent(here.loss, 2)} of the accuracy.` : `, and ${percent(-here.loss, 2)} more accuracy.`;
-  const sure = byId("certified").checked ? ` With ${percent(confidence, 0)} confidence at most ${percent(here.upper, 2)}, measured on ${users.toLocaleString("en")} users of the ${part} part.` : ` Measured on the ${part} part, not certified.`;
+  const sure = byId("certified").checked ? ` With ${percent(confidence, 0)} confidence at most ${percent(Number(byId("budget").value) / 100)}, measured on ${users.toLocaleString("en")} users of the ${part} part.` : ` Measured on the ${part} part, not certified.`;
   const since = part === "test" || !(cost in here.changes) ? "" : ` On the test part, which was not used for this: ${percent(here.changes[cost], 2, true)}.`;
   return [el("b", {}, `${gained} ${what}`), price, sure, since];
 }
