@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from recprism.metrics import Context, evaluate
 from recprism.rerank import Features, Objective, Optimal
 from recprism.rerank._kernels.optimal import _stand
+from recprism.rerank._kernels.prices import IN_ORDER
 from recprism.rerank._kernels.worth import DISTANCE, ordered_worth, set_worth
 from recprism.rerank._pool import Pool
 from recprism.rerank.objective import PARTS
-from recprism.rerank.optimal import IN_ORDER, goal_units
+from recprism.rerank.optimal import goal_units
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
 GOALS: tuple[dict[str, float], ...] = (

@@ -13,7 +13,7 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
-from recprism.rerank.optimal import BY_RELEVANCE, IN_ORDER
+from recprism.rerank._kernels.prices import BY_RELEVANCE, IN_ORDER
 
 BY_SET = ("subtopic_coverage", "ilad_subtopics", "ilad")
 TRADE_OFFS = (0.05, 0.2, 0.5, 0.8, 1.0)

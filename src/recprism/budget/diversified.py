@@ -37,8 +37,9 @@ from recprism.metrics.registry import metric_name
 from recprism.models import COSINE, Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.perturbation import Perturbation
+from recprism.rerank._kernels.prices import IN_ORDER
 from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.optimal import IN_ORDER, WITHOUT_SUBTOPICS
+from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 from recprism.rerank.rule import Rule, is_exposure_goal
 
 Into = Literal["rule", "dials", "lifts", "user-vectors", "item-vectors"]

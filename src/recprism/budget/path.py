@@ -26,7 +26,8 @@ from recprism.dials.lifts import LiftSearch, require_combinable
 from recprism.errors import InputError
 from recprism.metrics import parse
 from recprism.metrics.registry import canonical
-from recprism.rerank.optimal import BY_RELEVANCE, GOALS, TIED_TOGETHER, WITHOUT_SUBTOPICS, goal_units
+from recprism.rerank._kernels.prices import BY_RELEVANCE, TIED_TOGETHER
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS, goal_units
 from recprism.rerank.rule import EXPOSURE_GOALS, Rule, is_exposure_goal
 
 TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4

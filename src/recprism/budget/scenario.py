@@ -25,10 +25,11 @@ from recprism.metrics.evaluation import joined
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities
+from recprism.rerank._kernels.prices import TIED_TOGETHER
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.optimal import TIED_TOGETHER, Optimal
+from recprism.rerank.optimal import Optimal
 from recprism.rerank.rule import Rule
 
 CANDIDATES = 500

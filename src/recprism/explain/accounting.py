@@ -29,8 +29,9 @@ from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
 from recprism.rerank import Objective, Optimal, Parts, Rule
+from recprism.rerank._kernels.prices import IN_ORDER, TIED_TOGETHER
 from recprism.rerank._pool import Pool
-from recprism.rerank.optimal import IN_ORDER, TIED_TOGETHER, goal_units
+from recprism.rerank.optimal import goal_units
 
 NO_CATEGORY = "(no category)"
 """The row of what has no category: items without one, and distances between vectors."""

@@ -23,7 +23,8 @@ from recprism.metrics._operations import discounts
 from recprism.models import Factors
 from recprism.paper.flow import exposure_flow
 from recprism.rerank import reranker
-from recprism.rerank.optimal import TIED_TOGETHER, goal_units
+from recprism.rerank._kernels.prices import TIED_TOGETHER
+from recprism.rerank.optimal import goal_units
 from recprism.rerank.rivals.greedy import Greedy
 from recprism.rerank.rule import Rule, is_exposure_goal
 

@@ -7,8 +7,9 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from recprism.rerank._kernels.prices import TIE
+
 COMPILED_FOR = ("cpu",)  # types of devices
-TIE = 1e-11  # values closer than this count as equal, because the order of a sum affects them; the better rank wins
 
 
 def compiled_for(device: torch.device) -> ModuleType | None:

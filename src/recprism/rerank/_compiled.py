@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from recprism.ranking._threads import share_work
-from recprism.rerank._choices import TIE
 from recprism.rerank._kernels import greedy, providers, subtopics, vectors
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Directions, Features
 from recprism.rerank.rivals.dpp import FLOOR

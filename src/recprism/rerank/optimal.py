@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -19,8 +18,8 @@ from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics._operations import discounts
 from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
-from recprism.rerank._choices import TIE
 from recprism.rerank._kernels.optimal import optimal
+from recprism.rerank._kernels.prices import ALPHA, IN_ORDER, TIE, fading_of, filling_of, prices_of
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
@@ -31,12 +30,6 @@ GOALS = (
 )
 WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
 """Goals that need no subtopics."""
-TIED_TOGETHER = "catalogue_coverage"  # the goal under which one user's list depends on the lists of others
-ALPHA = 0.5
-BY_RELEVANCE = ("alpha_ndcg_relevant", "err_ia")
-"""Goals for which an item gains as much as its relevance: its score, scaled to 0 .. 1 among the user's candidates."""
-IN_ORDER = ("alpha_ndcg", *BY_RELEVANCE)
-"""Goals that look at the order inside a list: three ways to count one thing."""
 USERS_AT_ONCE = 64
 STAGES = 8  # of a rising price for catalogue coverage, so that the user who loses least shows a new item
 
@@ -124,22 +117,18 @@ class Terms:
 
     @classmethod
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
-        goals, t, discount = method.goals, float(method.trade_off), discounts(k)
+        goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
         by_subtopic = bool({"subtopic_coverage", *IN_ORDER} & set(goals)) or method.history_weight > 0
         unknown = {name: weight for name, weight in goals.items() if name not in method.units}
         units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
-        kinds = (("subtopic_coverage",), IN_ORDER, ("ilad", "ilad_subtopics"), (TIED_TOGETHER,))
-        prices = [t * sum(goals.get(name, 0.0) * units.get(name, 0.0) for name in names) for names in kinds]
-        by_relevance = float(bool(set(BY_RELEVANCE) & set(goals)))
-        prices = [(1 - t) / float(discount.sum()), *prices, (1 - t) * method.history_weight, ALPHA, by_relevance]
         return cls(
             _subtopics(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
             _directions(goals, features),
-            np.array(prices),
-            discount.numpy(),
-            1 / np.arange(1.0, k + 1) if "err_ia" in goals else discount.numpy(),
+            prices_of(goals, units, t, method.history_weight, discount),
+            discount,
+            fading_of(goals, discount),
             features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
-            np.log1p(np.arange(k + 2.0)) / math.log1p(k),
+            filling_of(k),
         )
 
     def arrays(self, shown: NDArray[np.int64], prices: NDArray[np.float64] | None = None) -> tuple[Any, ...]:

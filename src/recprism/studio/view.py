@@ -18,7 +18,8 @@ from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
 from recprism.explain.factors._highlights import who_pays
-from recprism.rerank.optimal import BY_RELEVANCE, GOALS, WITHOUT_SUBTOPICS
+from recprism.rerank._kernels.prices import BY_RELEVANCE
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.jobs.reasons import newcomer_reasons

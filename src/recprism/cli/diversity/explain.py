@@ -221,7 +221,7 @@ def _print_lifts(lifts: Sequence[LiftReason]) -> None:
 
 
 def _print_account(account: Account) -> None:
-    from recprism.rerank.optimal import BY_RELEVANCE
+    from recprism.rerank._kernels.prices import BY_RELEVANCE
 
     prices = account.prices
     goals = tuple(account.rule.goals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,11 @@ from numpy.typing import NDArray
 
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
+from recprism.explain.reasons._codes import ORDER, PINNED, TIED, codes_of, crossing, first_present
 from recprism.explain.reasons._page import Page
 from recprism.explain.reasons.reason import Comparison, Crossing, Id, plain
 from recprism.rerank.objective import PARTS
 from recprism.rerank.rule import Rule
-
-CODE_OF_PART = {
-    "relevance": "relevance",
-    "coverage": "new_category",
-    "alpha_dcg": "less_repetition",
-    "distance": "distance",
-    "exposure": "shown_nowhere_else",
-    "history": "history",
-}
-PINNED = ("pinned",)
-ORDER = 1e-9  # above rounding errors of equal matches, below any other difference
-TIED = 1e-10  # differences of the objective that do not count, relative to 1
 
 
 def opened(scenario: Scenario, rule: Rule, user: Id, item: Id) -> tuple[Page, int]:
@@ -166,17 +155,14 @@ def codes_in(page: Page, number: int, against: Comparison | None, has_new: bool)
         return (_repair_code(page, number),)
     if against is None:
         return ("share",) if len(page.outside) else ("only_candidate",)
-    codes = _codes(against.parts)
-    if has_new and "new_category" not in codes:
-        codes = tuple("new_category" if code == "less_repetition" else code for code in codes)
-    return _with_margin(page, number, codes, against)
+    return _with_margin(page, number, codes_of(against.parts, has_new=has_new), against)
 
 
 def codes_out(page: Page, number: int, lists: NDArray[np.int64], best: Comparison | None) -> tuple[str, ...]:
     """Return what keeps a candidate out; ``lists``: those with the item in one of the places."""
     if best is None or number in page.unrepaired:
         return (_repair_code(page, number),)
-    codes = _codes(best.parts)
+    codes = codes_of(best.parts)
     if any(page.method.share_limits) and page.parts(lists).total.max() > sum(parts_of(page).values()) + TIED:
         return (*codes, "share")
     return _with_margin(page, number, codes, best)
@@ -190,11 +176,6 @@ def _with_margin(page: Page, number: int, codes: tuple[str, ...], against: Compa
         return (*codes, "tie")
     repaired = set(page.items.tolist()) != set(page.unrepaired.tolist())
     return (*codes, _repair_code(page, number) if repaired else "search")
-
-
-def _codes(parts: Mapping[str, float]) -> tuple[str, ...]:
-    strong = sorted((name for name in parts if parts[name] > TIED), key=lambda name: -parts[name])
-    return tuple(CODE_OF_PART[name] for name in strong)
 
 
 def _repair_code(page: Page, number: int) -> str:
@@ -216,11 +197,8 @@ def hindrance(page: Page, number: int) -> str:
 
 def first_entry(page: Page, number: int, trade_offs: Sequence[float], absent: float | None = None) -> Crossing | None:
     """Return the first of rising trade-offs with the item, bisected; ``absent``: one below them without it."""
-    for trade_off in trade_offs:
-        if page.is_in(number, trade_off):
-            return Crossing(trade_off, None) if absent is None else Crossing(*page.crossing(number, trade_off, absent))
-        absent = trade_off
-    return None
+    found = first_present(lambda it: page.is_in(number, it), trade_offs, absent, page.precision)
+    return None if found is None else Crossing(*found)
 
 
 def last_exit(page: Page, number: int, trade_offs: Sequence[float]) -> Crossing | None:
@@ -228,6 +206,6 @@ def last_exit(page: Page, number: int, trade_offs: Sequence[float]) -> Crossing 
     absent = trade_offs[-1]
     for trade_off in reversed(trade_offs[:-1]):
         if page.is_in(number, trade_off):
-            return Crossing(*page.crossing(number, trade_off, absent))
+            return Crossing(*crossing(lambda it: page.is_in(number, it), trade_off, absent, page.precision))
         absent = trade_off
     return None

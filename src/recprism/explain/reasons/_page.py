@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,18 +15,15 @@ from numpy.typing import NDArray
 from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
+from recprism.explain.reasons._codes import GRID, PRECISION
 from recprism.rerank import Features, Objective, Optimal, Parts, Rule, subtopic_probabilities
+from recprism.rerank._kernels.prices import IN_ORDER, TIED_TOGETHER
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import whole_places
 from recprism.rerank.constraints.constrained import Constrained
-from recprism.rerank.optimal import IN_ORDER, TIED_TOGETHER, goal_units
+from recprism.rerank.optimal import goal_units
 
 Ints = NDArray[np.int64]
-
-GRID = (0.0, 0.02, 0.035, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
-"""Trade-offs at which an item is looked for; the crossing between two of them is bisected. At 1, where relevance does
-not count, many lists are worth the same."""
-PRECISION = 1e-3  # of a bisected trade-off
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,17 +247,10 @@ class Page:
         """Trade-offs at which an item is looked for; fewer if every run has to serve all users."""
         return (0.0, *steps_towards("+".join(self.rule.goals))[::4]) if self.tied else GRID
 
-    def crossing(self, item: int, present: float, absent: float) -> tuple[float, float]:
-        """Bisect between a trade-off at which an item is shown and one at which it is not.
-
-        Returns:
-            The nearest such pair, at most ``PRECISION`` apart. Rules that need all users are not bisected: a run takes
-            seconds.
-        """
-        while not self.tied and abs(present - absent) > PRECISION:
-            middle = (present + absent) / 2
-            present, absent = (middle, absent) if self.is_in(item, middle) else (present, middle)
-        return present, absent
+    @property
+    def precision(self) -> float:
+        """How near two trade-offs are bisected. Rules that need all users are not bisected: a run takes seconds."""
+        return math.inf if self.tied else PRECISION
 
 
 def _with_unit(scenario: Scenario, rule: Rule) -> Rule:

@@ -12,8 +12,8 @@ import numpy as np
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.errors import InputError
+from recprism.explain.reasons._codes import PINNED
 from recprism.explain.reasons._comparisons import (
-    PINNED,
     codes_out,
     compared,
     differences,

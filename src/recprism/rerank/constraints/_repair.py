@@ -72,6 +72,37 @@ class Limits:
         return after - now[:, None, None]
 
 
+def limits_of(
+    items: Ints, inside: Bools, pins: Ints, has: Bools, shares: tuple[Mapping[int, float], Mapping[int, float]]
+) -> Limits:
+    """Turn shares of subtopics into numbers of items; what the candidates cannot meet is lowered or raised.
+
+    Args:
+        items: Item numbers of the candidates, (n_users, n_candidates); -1 in empty places.
+        inside: The chosen candidates, (n_users, n_candidates) bool.
+        pins: Pinned items, (n_users, k); -1 where nothing is pinned.
+        has: Whether each item has each limited subtopic, (n_items + 1, m) in the order of their columns.
+        shares: The least and the largest share, by column.
+    """
+    low, high = shares
+    columns = sorted(low.keys() | high.keys())
+    require_possible(has, columns, low)
+    code = has @ (1 << np.arange(len(columns)))
+    codes, number = np.unique(code, return_inverse=True)
+    class_of = np.where(items >= 0, number[items] if columns else 0, -1)
+    member = (codes[:, None] >> np.arange(len(columns))) & 1
+    size, real, pinned = inside.sum(1), (items >= 0).sum(1), pins >= 0
+    bounds = np.zeros((2, len(items), len(columns)), np.int64)
+    for at, column in enumerate(columns):
+        there = (has[items, at] & (items >= 0)).sum(1)
+        by_pins = (has[pins, at] & pinned).sum(1)
+        least = whole_places(low.get(column, 0.0), size + pinned.sum(1), up=True) - by_pins
+        most = whole_places(high.get(column, 1.0), size + pinned.sum(1), up=False) - by_pins
+        bounds[0, :, at] = np.minimum(least, np.minimum(there, size))
+        bounds[1, :, at] = np.maximum(most, size - (real - there))  # other items may be too few
+    return Limits(class_of, member, *bounds)
+
+
 @dataclass(frozen=True, eq=False)
 class Exchange:
     """The best exchange of each user.

@@ -22,10 +22,10 @@ from recprism.rerank.base import Reranker, _as_length
 from recprism.rerank.constraints._repair import (
     Limits,
     in_the_places_left,
+    limits_of,
     pinned_items,
     raise_tail,
     repair,
-    require_possible,
     whole_places,
     with_pins,
 )
@@ -252,21 +252,7 @@ class Constrained:
         has = np.zeros((1, 0), np.bool_)
         if columns:
             has = np.stack([self.has_subtopic(column, features) for column in columns], 1)
-        require_possible(has, columns, low)
-        code = has @ (1 << np.arange(len(columns)))
-        codes, number = np.unique(code, return_inverse=True)
-        class_of = np.where(items >= 0, number[items] if columns else 0, -1)
-        member = (codes[:, None] >> np.arange(len(columns))) & 1
-        size, real, pinned = inside.sum(1), (items >= 0).sum(1), pins >= 0
-        bounds = np.zeros((2, len(items), len(columns)), np.int64)
-        for at, column in enumerate(columns):
-            there = (has[items, at] & (items >= 0)).sum(1)
-            by_pins = (has[pins, at] & pinned).sum(1)
-            least = whole_places(low.get(column, 0.0), size + pinned.sum(1), up=True) - by_pins
-            most = whole_places(high.get(column, 1.0), size + pinned.sum(1), up=False) - by_pins
-            bounds[0, :, at] = np.minimum(least, np.minimum(there, size))
-            bounds[1, :, at] = np.maximum(most, size - (real - there))  # other items may be too few
-        return Limits(class_of, member, *bounds)
+        return limits_of(items, inside, pins, has, (low, high))
 
     def _pins(self, n_users: int, k: int) -> NDArray[np.int64]:
         """Return the pins, (n_users, k); -1 where nothing is pinned."""

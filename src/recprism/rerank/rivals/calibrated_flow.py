@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from recprism.ranking._threads import share_work
-from recprism.rerank._choices import TIE
 from recprism.rerank._kernels.flows import calibrated_flow
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features

@@ -8,11 +8,11 @@ import numpy as np
 from torch import Tensor
 
 from recprism.ranking._threads import share_work
-from recprism.rerank._choices import TIE
 from recprism.rerank._kernels.optimal import fill_greedily
+from recprism.rerank._kernels.prices import TIE, TIED_TOGETHER
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
-from recprism.rerank.optimal import TIED_TOGETHER, USERS_AT_ONCE, Optimal, Terms, most_relevant
+from recprism.rerank.optimal import USERS_AT_ONCE, Optimal, Terms, most_relevant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from recprism.data._checks import WEIGHT, OneOf, Rule
-from recprism.rerank._choices import TIE, Choices, compiled_for, rows_at
+from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from recprism.data._checks import POSITIVE, WEIGHT, Rule
-from recprism.rerank._choices import TIE, compiled_for
+from recprism.rerank._choices import compiled_for
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
