@@ -122,8 +122,10 @@ class Terms:
         unknown = {name: weight for name, weight in goals.items() if name not in method.units}
         units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
         return cls(
-            _subtopics(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
-            _directions(goals, features),
+            subtopic_rows(features)
+            if by_subtopic
+            else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
+            directions_of(goals, features),
             prices_of(goals, units, t, method.history_weight, discount),
             discount,
             fading_of(goals, discount),
@@ -187,7 +189,7 @@ def most_relevant(pool: Pool, k: int) -> Tensor:
     return torch.where(ranks < pool.lengths[:, None], ranks, -1).contiguous()
 
 
-def _directions(goals: Mapping[str, float], features: Features) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def directions_of(goals: Mapping[str, float], features: Features) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     if not {"ilad", "ilad_subtopics"} & set(goals):
         return np.zeros((1, 1)), np.zeros(1, np.bool_)
     directions = features.subtopic_directions if "ilad_subtopics" in goals else features.vector_directions
@@ -206,6 +208,6 @@ def _per_err(features: Features, k: int) -> float:
     return 1 / float((ALPHA ** (places - 1) / places).sum() * max(features.topics.n_present, 1))
 
 
-def _subtopics(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
+def subtopic_rows(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
     rows = features.topics.rows
     return rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), rows.n_cols

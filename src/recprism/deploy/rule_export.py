@@ -1,0 +1,114 @@
+"""Export of the rule of a run, for :mod:`recprism.serving`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from recprism._version import __version__
+from recprism.budget.scenario import Scenario
+from recprism.deploy.rule_file import RuleFile
+from recprism.errors import InputError
+from recprism.models import Factors
+from recprism.rerank._kernels.prices import TIED_TOGETHER
+from recprism.rerank.optimal import directions_of, goal_units, subtopic_rows
+from recprism.rerank.rule import Rule, is_exposure_goal
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
+
+
+def rule_file(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> RuleFile:
+    """Collect what makes the lists of a rule at request time.
+
+    Args:
+        scenario: What is served; its constraints have item numbers.
+        rule: What makes the lists.
+        vectors: Whether the item vectors of the base model are included, to rank by a user vector.
+
+    Raises:
+        InputError: If the list of one user depends on the lists of others, or the model has no vectors to include.
+
+    Stability: provisional.
+    """
+    if TIED_TOGETHER in rule.goals:
+        raise InputError(NOT_ONE_LIST.format(TIED_TOGETHER))
+    for name in ("tail_floor", "per_user_diversity"):
+        if scenario.constraints.get(name):
+            raise InputError(
+                NOT_ONE_LIST.format(name)
+                if name == "tail_floor"
+                else "per_user_diversity is not part of a rule at request time; give a price with each request instead"
+            )
+    goals = {name: weight for name, weight in rule.goals.items() if not is_exposure_goal(name)}
+    features, n_items = scenario.features, len(scenario.split.item_ids)
+    missing = {name: weight for name, weight in goals.items() if name not in rule.units}
+    units = {**goal_units(missing, features, rule.k, scenario.seen.n_rows, n_items), **rule.units}
+    unit, known = directions_of(goals, features)
+    rows = (np.zeros(n_items + 1, np.int64), np.zeros(0, np.int32), 0)
+    has_subtopics = bool(len(scenario.subtopics))
+    indptr, indices, _ = subtopic_rows(features) if has_subtopics else rows
+    return RuleFile(
+        goals=goals,
+        units=units,
+        trade_off=float(rule.trade_off),
+        history_weight=float(rule.history_weight) if goals else 0.0,
+        k=rule.k,
+        candidates=rule.candidates,
+        constraints=_by_id(scenario),
+        item_ids=scenario.split.item_ids,
+        names=tuple(scenario.subtopics.names) if has_subtopics else (),
+        indptr=np.asarray(indptr, np.int64),
+        indices=np.asarray(indices, np.int32),
+        shares=features.topics.shares.cpu().numpy() if has_subtopics else np.zeros(0),
+        unit=unit,
+        known=known,
+        lifts=rule.lifts,
+        item_vectors=_vectors(scenario) if vectors else None,
+        about={"recprism": __version__},
+    )
+
+
+def export_rule(run: Run, folder: str | Path, *, vectors: bool = True) -> RuleFile:
+    """Write the rule of a run for request time.
+
+    Args:
+        run: A diversified run.
+        folder: The folder to write.
+        vectors: Whether item vectors are included.
+
+    Raises:
+        InputError: If the run has no rule, or its rule needs the lists of all users.
+
+    Stability: provisional.
+    """
+    rule = run.diversified().rule if run.is_diversified() else None
+    if rule is None:
+        raise InputError(f"{run.path} has no rule to export; run `recprism diversify {run.argument} --budget 1%` first")
+    made = rule_file(scenario_of(run, live=True), rule, vectors=vectors)
+    about = {**made.about, "run": run.path.resolve().name, "result": run.result, "made_from": run.fingerprint()}
+    whole = RuleFile(**{**vars(made), "about": about})
+    whole.write(folder)
+    return whole
+
+
+def _vectors(scenario: Scenario) -> np.ndarray:
+    if not isinstance(scenario.base, Factors):
+        raise InputError("this model has no item vectors; export the rule without them")
+    return np.ascontiguousarray(scenario.base.search_vectors[1], np.float32)
+
+
+def _by_id(scenario: Scenario) -> dict[str, object]:
+    """Return bans, pins and shares with ids and names."""
+    ids, names = scenario.split.item_ids.tolist(), scenario.subtopics.names
+    given, found = scenario.constraints, {}
+    if len(given.get("banned", ())):
+        found["banned"] = [ids[at] for at in np.asarray(given["banned"], np.int64)]
+    if given.get("pinned"):
+        found["pinned"] = {str(place): ids[at] for place, at in given["pinned"].items()}
+    for name in ("min_share", "max_share"):
+        if given.get(name):
+            found[name] = {it if isinstance(it, str) else names[it]: float(part) for it, part in given[name].items()}
+    return found

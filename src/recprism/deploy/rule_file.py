@@ -1,0 +1,109 @@
+"""The file of a rule for request time: prices, concepts of the items, and optional vectors and lifts, in plain numpy.
+
+A folder holds ``rule.json`` (the rule in plain values) and ``rule.npz`` (arrays without pickle).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
+from recprism.errors import InputError
+
+SCHEMA, VERSION = "recprism.rule", 1
+FACTS, ARRAYS = "rule.json", "rule.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class RuleFile:
+    """Everything that makes lists at request time.
+
+    Attributes:
+        goals: Weights of the goals that the search looks at, by name; empty if lifts alone make the lists.
+        units: Value of one unit of each goal in terms of its metric.
+        trade_off: From 0, relevance alone, to 1, diversity alone.
+        history_weight: Weight of the subtopics of the user's history.
+        k: Length of a list.
+        candidates: How many of the best candidates the rule chooses from.
+        constraints: Bans, pins and shares, with ids and names.
+        item_ids: (n_items,) int64 or text.
+        names: Names of the subtopics.
+        indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 1,) int64.
+        indices: (n_entries,) int32.
+        shares: Share of the item that each entry has, (n_entries,) float64; those of an item add up to 1.
+        unit: Unit vectors whose distances count, (n_items, d) float64; (1, 1) if no goal looks at distances.
+        known: Whether a unit vector is not zero, (n_items,) bool.
+        lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
+        item_vectors: (n_items, d) float32; None if scores come from elsewhere.
+        about: Where the file comes from: run, result, fingerprint and version.
+    """
+
+    goals: Mapping[str, float]
+    units: Mapping[str, float]
+    trade_off: float
+    history_weight: float
+    k: int
+    candidates: int
+    constraints: Mapping[str, Any]
+    item_ids: NDArray[Any]
+    names: tuple[str, ...]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    shares: NDArray[np.float64]
+    unit: NDArray[np.float64]
+    known: NDArray[np.bool_]
+    lifts: NDArray[np.float64] | None = None
+    item_vectors: NDArray[np.float32] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: str | Path) -> None:
+        """Write the folder.
+
+        Raises:
+            InputError: If it exists.
+        """
+        require_new_folder(Path(folder))
+        facts = {name: _plain(getattr(self, name)) for name in _FACTS}
+        arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
+        if arrays["item_ids"].dtype.kind == "O":
+            arrays["item_ids"] = arrays["item_ids"].astype(np.str_)
+        with atomic_folder(Path(folder)) as temporary:
+            np.savez(temporary / ARRAYS, **arrays)
+            said = {"schema": SCHEMA, "version": VERSION, **facts}
+            write_text(temporary / FACTS, json.dumps(said, indent=1, ensure_ascii=False))
+
+    @classmethod
+    def read(cls, folder: str | Path) -> RuleFile:
+        """Read what :meth:`write` wrote.
+
+        Raises:
+            InputError: If the folder is missing, damaged, or of another kind or version.
+        """
+        folder = Path(folder)
+        if not (folder / FACTS).is_file():
+            raise InputError(f"{folder} is no export of a rule; write one with `recprism export RUN --to rule`")
+        with readable(folder / FACTS, "damaged", "export the rule again"):
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            version = facts.pop("schema"), facts.pop("version")
+            if version != (SCHEMA, VERSION):
+                raise InputError(f"{folder} has format {version}; this recprism reads {(SCHEMA, VERSION)}")
+            facts["names"] = tuple(facts["names"])
+        with readable(folder / ARRAYS, "damaged", "export the rule again"):
+            with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+                arrays = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
+            return cls(**facts, **arrays)
+
+
+_FACTS = ("goals", "units", "trade_off", "history_weight", "k", "candidates", "constraints", "names", "about")
+_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

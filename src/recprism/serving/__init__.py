@@ -1,0 +1,5 @@
+"""Diverse lists with reasons at request time; needs numpy and numba only."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,73 @@
+"""The cheapest match of rows and columns of a small table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism._compile import compiled
+
+
+@compiled
+def cheapest_match(cost: Any, match: Any) -> None:
+    """Match each row with a column of its own, or each column with a row, so that the sum of costs is smallest.
+
+    Shortest augmenting paths with potentials (Jonker and Volgenant, 1987).
+
+    Args:
+        cost: (n, m) float64.
+        match: Receives the column of each row, (n,) int64; -1 for a row without one.
+    """
+    match[:] = -1
+    if cost.shape[0] <= cost.shape[1]:
+        _match_rows(cost, match)
+        return
+    rows = np.empty(cost.shape[1], np.int64)
+    _match_rows(cost.T.copy(), rows)
+    for column in range(len(rows)):
+        match[rows[column]] = column
+
+
+@compiled
+def _match_rows(cost: Any, match: Any) -> None:
+    """Match every row; there are at least as many columns as rows."""
+    n, m = cost.shape
+    of_row, of_column = np.zeros(n + 1), np.zeros(m + 1)  # potentials; entry 0 is a row or column outside the table
+    owner, way = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
+    for row in range(1, n + 1):
+        owner[0] = row
+        at = _free_column(cost, owner, way, of_row, of_column)
+        while at:
+            owner[at] = owner[way[at]]
+            at = way[at]
+    for column in range(1, m + 1):
+        if owner[column]:
+            match[owner[column] - 1] = column - 1
+
+
+@compiled
+def _free_column(cost: Any, owner: Any, way: Any, of_row: Any, of_column: Any) -> int:
+    """Find the cheapest way from the new row to a column without an owner, and update the potentials."""
+    m = cost.shape[1]
+    shortest, visited = np.full(m + 1, np.inf), np.zeros(m + 1, np.bool_)
+    at = 0
+    while owner[at]:
+        visited[at] = True
+        current, step, following = owner[at], np.inf, 0
+        for column in range(1, m + 1):
+            if visited[column]:
+                continue
+            reduced = cost[current - 1, column - 1] - of_row[current] - of_column[column]
+            if reduced < shortest[column]:
+                shortest[column], way[column] = reduced, at
+            if shortest[column] < step:
+                step, following = shortest[column], column
+        for column in range(m + 1):
+            if visited[column]:
+                of_row[owner[column]] += step
+                of_column[column] -= step
+            else:
+                shortest[column] -= step
+        at = following
+    return at

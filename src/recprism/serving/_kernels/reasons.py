@@ -1,0 +1,311 @@
+"""Kernels of reasons: the list against the same list with one item exchanged, for all places of one list.
+
+They value lists exactly as :class:`recprism.rerank.objective.Objective` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism._compile import compiled
+from recprism.rerank._kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    DISTANCE,
+    HISTORY_WEIGHT,
+    SUBTOPIC,
+    brought,
+    count,
+    gain_of,
+    left_by,
+    taken_along,
+    weigh,
+)
+from recprism.serving._kernels.matching import cheapest_match
+
+RELEVANCE, COVERAGE, ORDERED, APART, EXPOSURE, HISTORY = range(6)  # the order of recprism.rerank.objective.PARTS
+
+
+@compiled
+def compare(
+    items: Any,
+    relevance: Any,
+    chosen: Any,
+    base: Any,
+    group: Any,
+    allowed: Any,
+    by_rank: bool,
+    indptr: Any,
+    indices: Any,
+    n_subtopics: int,
+    unit: Any,
+    known: Any,
+    shown: Any,
+    prices: Any,
+    discount: Any,
+    fading: Any,
+    intents: Any,
+    filling: Any,
+    tied: float,
+    order: float,
+    others: Any,
+    differences: Any,
+) -> None:
+    """Compare each item of a list with what it replaced, with the runner-up for its place, and with an empty place.
+
+    Args:
+        items: Item numbers of the candidates, (n,).
+        relevance: Their relevance, (n,).
+        chosen: Positions of the list, (m,), without pinned items.
+        base: Positions of the list by relevance alone, (b,).
+        group: Group of each candidate under shares of subtopics, (n,).
+        allowed: Whether an item of one group may be replaced by one of another, (n_groups, n_groups) bool.
+        by_rank: Whether a list is in the order of rank again after an exchange.
+        indptr: See ``recprism.rerank._kernels.optimal.optimal`` for this and the following.
+        indices: ...
+        n_subtopics: ...
+        unit: ...
+        known: ...
+        shown: ...
+        prices: ...
+        discount: ...
+        fading: ...
+        intents: The user's weights of subtopics, (n_subtopics,).
+        filling: ...
+        tied: Values closer than this count as equal.
+        order: What a match pays for each place that it is out of order, squared.
+        others: Receives the positions of the item that was replaced and of the runner-up, (2, m) int64; -1 for none.
+        differences: Receives the parts of the list minus those of the other list, (3, m, 6): replaced, runner-up,
+            empty.
+    """
+    goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents, filling)
+    m = len(chosen)
+    state = (np.zeros(n_subtopics, np.int64), np.ones(n_subtopics), np.empty(m, np.int64))
+    like = _likeness(items, chosen, goals)
+    own, other, trial = np.zeros(6), np.zeros(6), state[2]
+    _list_parts(chosen, items, relevance, goals, state, own)
+    own[APART] = _apart(chosen, -1, -1, like, goals)
+    inside = np.zeros(len(items), np.bool_)
+    for place in range(m):
+        inside[chosen[place]] = True
+    others[:] = -1
+    differences[:] = 0.0
+    worth = np.empty((m, len(items)))
+    if by_rank and prices[ALPHA_DCG] == 0:
+        _gains_of_exchanges(chosen, inside, items, relevance, goals, state, like, worth)
+    else:
+        _worth_of_exchanges(chosen, inside, items, relevance, by_rank, goals, state, like, worth)
+    for place in range(m):
+        _runner_up(place, chosen, group, allowed, worth[place], tied, others)
+        if others[1, place] >= 0:
+            _exchange(place, others[1, place], chosen, items, relevance, by_rank, goals, state, like, other)
+            differences[1, place] = own - other
+        trial[:] = chosen
+        trial[place] = -1
+        _list_parts(trial, items, relevance, goals, state, other)
+        other[APART] = _apart(chosen, place, -1, like, goals)
+        differences[2, place] = own - other
+    _replaced(chosen, inside, base, worth, order, others)
+    for place in range(m):
+        if others[0, place] >= 0:
+            _exchange(place, others[0, place], chosen, items, relevance, by_rank, goals, state, like, other)
+            differences[0, place] = own - other
+
+
+@compiled
+def _runner_up(place: int, chosen: Any, group: Any, allowed: Any, worth: Any, tied: float, others: Any) -> None:
+    """Find the candidate whose list is worth most if it takes this place; of equal ones the most relevant."""
+    best = -np.inf
+    for c in range(len(worth)):
+        if worth[c] > best and allowed[group[chosen[place]], group[c]]:
+            best = worth[c]
+    if best > -np.inf:
+        for c in range(len(worth)):
+            if worth[c] >= best - tied and allowed[group[chosen[place]], group[c]]:
+                others[1, place] = c
+                return
+
+
+@compiled
+def _worth_of_exchanges(
+    chosen: Any, inside: Any, items: Any, relevance: Any, by_rank: bool, goals: Any, state: Any, like: Any, worth: Any
+) -> None:
+    """Write the value of the list with each candidate in each place, (m, n); -inf for its own items."""
+    worth[:] = -np.inf
+    other = np.empty(6)
+    for place in range(len(chosen)):
+        for c in range(len(items)):
+            if not inside[c]:
+                _exchange(place, c, chosen, items, relevance, by_rank, goals, state, like, other)
+                worth[place, c] = other.sum()
+
+
+@compiled
+def _gains_of_exchanges(
+    chosen: Any, inside: Any, items: Any, relevance: Any, goals: Any, state: Any, like: Any, worth: Any
+) -> None:
+    """Do the same, up to a constant, for lists in the order of rank under goals that do not look at the order.
+
+    Items between the vacated and the new place move by one; the effect is a difference of two cumulative sums.
+    """
+    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
+    m, times = len(chosen), state[0]
+    mark, more, fewer = np.zeros_like(times), np.zeros(len(times)), np.zeros(len(times))
+    up, down, near = np.zeros(m + 1), np.zeros(m + 1), np.zeros(len(items))
+    times[:] = 0
+    for place in range(m):
+        own = prices[ACCURACY] * relevance[chosen[place]]
+        up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
+        down[place + 1] = down[place] + (own * (discount[place + 1] - discount[place]) if place < m - 1 else 0.0)
+        count(items[chosen[place]], indptr, indices, times, 1)
+        if prices[DISTANCE] > 0:
+            for c in range(len(items)):
+                near[c] += like[place, c]
+    weigh(times, goals, more, fewer)
+    worth[:] = -np.inf
+    before = 0  # items of the list that rank above the candidate
+    for c in range(len(items)):
+        if inside[c]:
+            before += 1
+            continue
+        new, value = brought(items[c], indptr, indices, more), prices[ACCURACY] * relevance[c]
+        for place in range(m):
+            gone = chosen[place]
+            at = before - 1 if c > gone else before
+            moving = up[at + 1] - up[place + 1] if c > gone else down[place] - down[at]
+            gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
+            if prices[DISTANCE] > 0:
+                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[place, c])
+            worth[place, c] = gain - taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
+
+
+@compiled
+def _replaced(chosen: Any, inside: Any, base: Any, worth: Any, order: float, others: Any) -> None:
+    """Match the newcomers with the items that left the base list; all pairs together keep the largest value."""
+    left, in_base = np.empty(len(base), np.int64), np.zeros(len(inside), np.bool_)
+    n_left = n_new = 0
+    for at in range(len(base)):
+        in_base[base[at]] = True
+        if not inside[base[at]]:
+            left[n_left] = base[at]
+            n_left += 1
+    new = np.empty(len(chosen), np.int64)
+    for place in range(len(chosen)):
+        if not in_base[chosen[place]]:
+            new[n_new] = place
+            n_new += 1
+    if n_left == 0 or n_new == 0:
+        return
+    cost, match = np.empty((n_new, n_left)), np.empty(n_new, np.int64)
+    for a in range(n_new):
+        for b in range(n_left):
+            cost[a, b] = order * (a - b) ** 2 - worth[new[a], left[b]]
+    cheapest_match(cost, match)
+    for a in range(n_new):
+        if match[a] >= 0:
+            others[0, new[a]] = left[match[a]]
+
+
+@compiled
+def _exchange(
+    place: int,
+    arriving: int,
+    chosen: Any,
+    items: Any,
+    relevance: Any,
+    by_rank: bool,
+    goals: Any,
+    state: Any,
+    like: Any,
+    out: Any,
+) -> None:
+    """Write the parts of the list with another candidate in one place."""
+    trial = state[2]
+    if not by_rank:
+        trial[:] = chosen
+        trial[place] = arriving
+    else:
+        to, waiting = 0, True
+        for at in range(len(chosen)):
+            if at == place:
+                continue
+            if waiting and chosen[at] > arriving:
+                trial[to] = arriving
+                to, waiting = to + 1, False
+            trial[to] = chosen[at]
+            to += 1
+        if waiting:
+            trial[to] = arriving
+    _list_parts(trial, items, relevance, goals, state, out)
+    out[APART] = _apart(chosen, place, arriving, like, goals)
+
+
+@compiled
+def _list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: Any, out: Any) -> None:
+    """Write the parts of a list without distances; -1 leaves a place empty."""
+    indptr, indices, prices, discount, fading, intents, filling = (
+        goals[0],
+        goals[1],
+        goals[5],
+        goals[6],
+        goals[7],
+        goals[8],
+        goals[9],
+    )
+    times, left = state[0], state[1]
+    times[:] = 0
+    left[:] = 1.0
+    out[:] = 0.0
+    for place in range(len(positions)):
+        if positions[place] < 0:
+            continue
+        item, own = items[positions[place]], relevance[positions[place]]
+        gain, leaves = gain_of(own, prices), left_by(own, prices)
+        out[RELEVANCE] += prices[ACCURACY] * own * discount[place]
+        for at in range(indptr[item], indptr[item + 1]):
+            s = indices[at]
+            n = times[s]
+            out[COVERAGE] += prices[SUBTOPIC] * int(n == 0)
+            if prices[ALPHA_DCG] > 0:
+                out[ORDERED] += prices[ALPHA_DCG] * gain * left[s] * fading[place]
+                left[s] *= leaves
+            if prices[HISTORY_WEIGHT] > 0:
+                out[HISTORY] += prices[HISTORY_WEIGHT] * intents[s] * (filling[n + 1] - filling[n])
+            times[s] = n + 1
+
+
+@compiled
+def _likeness(items: Any, chosen: Any, goals: Any) -> Any:
+    """Return the cosine of each item of the list to all candidates, (m, n); 1 if a vector is zero."""
+    unit, known, prices = goals[2], goals[3], goals[5]
+    if prices[DISTANCE] == 0:
+        return np.empty((0, 0))
+    like = np.ones((len(chosen), len(items)))
+    for place in range(len(chosen)):
+        a = items[chosen[place]]
+        for c in range(len(items)):
+            if known[a] and known[items[c]]:
+                total = 0.0
+                for f in range(unit.shape[1]):
+                    total += unit[a, f] * unit[items[c], f]
+                like[place, c] = total
+    return like
+
+
+@compiled
+def _apart(chosen: Any, place: int, arriving: int, like: Any, goals: Any) -> float:
+    """Return the value of the distances of all pairs, without the item at ``place`` and with ``arriving`` or -1."""
+    if goals[5][DISTANCE] == 0:
+        return 0.0
+    total = 0.0
+    for a in range(len(chosen)):
+        if a == place:
+            continue
+        for b in range(a):
+            if b != place:
+                total += 1.0 - like[a, chosen[b]]
+        if arriving >= 0:
+            total += 1.0 - like[a, arriving]
+    return float(goals[5][DISTANCE] * total)

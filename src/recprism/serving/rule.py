@@ -1,0 +1,530 @@
+"""The rule at request time: the same lists and the same reasons as ``recprism diversify``, for any scores."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data._ids import canonical_text
+from recprism.data.shares import share
+from recprism.deploy.rule_file import RuleFile
+from recprism.errors import InputError
+from recprism.explain.reasons._codes import ORDER, TIED
+from recprism.rerank._kernels.optimal import optimal
+from recprism.rerank._kernels.prices import IN_ORDER, TIE, fading_of, filling_of, prices_of
+from recprism.serving._kernels.reasons import compare
+from recprism.serving.constraints import NONE, Id, RequestConstraints, ShareLimits, Unmet
+from recprism.serving.ranked import Compared, Ranked, entry_price
+
+Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
+"""A search by vector: a user vector and a number in, ids and scores of the best items out."""
+DISABLED, TOO_LATE = "disabled", "time limit"
+KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
+
+
+def load(
+    folder: str | Path, *, candidates: int | None = None, prices: Mapping[str, float | str] | None = None
+) -> ServedRule:
+    """Read an export of a rule and compile what requests need, so that no request waits for it.
+
+    Args:
+        folder: What ``recprism export RUN --to rule`` wrote.
+        candidates: How many of the best candidates the rule chooses from; that of the export by default.
+        prices: Trade-offs by the name of a user or a segment; a request may give the name as its price.
+
+    Raises:
+        InputError: If the folder is no export of a rule, or a value is out of range.
+
+    Stability: provisional.
+    """
+    served = ServedRule(RuleFile.read(folder), candidates=candidates, prices=prices)
+    served.warm_up()
+    return served
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """The candidates of one request, the best first.
+
+    Attributes:
+        ids: Ids in ranked order.
+        numbers: Item numbers, (n,).
+        scores: Scores as given, (n,).
+        relevance: Scores with lifts and dials, scaled to 0 .. 1, (n,).
+        unknown: Ids that the export does not know.
+    """
+
+    ids: list[Id]
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    relevance: NDArray[np.float64]
+    unknown: tuple[Id, ...]
+
+
+class ServedRule:
+    """A rule that answers requests; safe to share among threads.
+
+    Args:
+        file: The exported rule.
+        candidates: How many of the best candidates the rule chooses from; that of the export by default.
+        prices: Trade-offs by the name of a user or a segment.
+
+    Attributes:
+        enabled: The kill switch. If it is False, every request gets the list by relevance alone under its constraints.
+
+    Stability: provisional.
+    """
+
+    def __init__(
+        self, file: RuleFile, *, candidates: int | None = None, prices: Mapping[str, float | str] | None = None
+    ) -> None:
+        self.file, self.enabled = file, True
+        self._depth = file.candidates if candidates is None else int(candidates)
+        if self._depth < 1:
+            raise InputError(f"candidates must be at least 1, not {candidates}")
+        self._prices = {name: share(value, f"the price of {name}") for name, value in (prices or {}).items()}
+        ids = file.item_ids.tolist()
+        self._unknown = len(ids)
+        self._number_of: dict[Id, int] = {one: at for at, one in enumerate(ids)}
+        # One more row: an item that the export does not know has no categories, no direction and no lift.
+        self._indptr = np.append(file.indptr, file.indptr[-1])
+        if file.unit.shape[0] == len(ids):
+            self._unit, self._known = np.vstack([file.unit, np.zeros(file.unit.shape[1])]), np.append(file.known, False)
+        else:
+            self._unit, self._known = file.unit, file.known
+        self._lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
+        self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
+        self._own = _numbered_constraints(file.constraints)
+        self._by_rank = set(IN_ORDER).isdisjoint(file.goals)
+        self._terms = lru_cache(KEPT_PRICES)(self._terms_of)
+        self._shares = lru_cache(KEPT_PRICES)(self._share_limits)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the categories."""
+        return self.file.names
+
+    def warm_up(self) -> None:
+        """Compile, or read from the cache, everything that a request runs."""
+        ids = self.file.item_ids[: min(len(self.file.item_ids), max(2, self.file.k + 2))].tolist()
+        self.rerank(ids, np.linspace(1.0, 0.0, len(ids)), max(1, len(ids) - 2), history=ids[:1])
+
+    def rerank(
+        self,
+        candidates: Sequence[Id] | NDArray[Any],
+        scores: ArrayLike,
+        k: int | None = None,
+        *,
+        history: Iterable[Id] | None = None,
+        exclude: Iterable[Id] | None = None,
+        constraints: RequestConstraints | Mapping[str, Any] | None = None,
+        price: float | str | None = None,
+        dials: Mapping[str, float] | None = None,
+        reasons: bool = True,
+        entry_prices: bool = False,
+        time_limit: float | None = None,
+        user: Id | None = None,
+    ) -> Ranked:
+        """Choose a list from candidates with scores.
+
+        Args:
+            candidates: Ids, (n,), in any order.
+            scores: One score per candidate, (n,); larger is better, on any scale. -inf is not shown.
+            k: Length of the list; that of the rule by default.
+            history: Ids of items that the user has consumed, for rules that look at the history. Without one, all
+                categories weigh the same.
+            exclude: Ids that are not shown, such as items that the user knows or that are sold out.
+            constraints: More bans, pins, shares and least numbers, added to those of the export.
+            price: Another trade-off from 0 to 1, or the name of a user or a segment that has one.
+            dials: Category -> what is added to the scores of its items, as a share from -1 to 1 of the range of the
+                candidates' scores.
+            reasons: Whether reasons are computed.
+            entry_prices: Whether reasons include the price at which an item enters the list; takes many runs.
+            time_limit: Seconds after which the list by relevance alone is returned. It is checked before and after
+                the search, which is not interrupted.
+            user: Id of the user, for reasons.
+
+        Raises:
+            InputError: If scores and candidates differ in length, a score is not a number, a candidate occurs twice,
+                or a category, a price or a constraint is invalid.
+        """
+        started = time.perf_counter()
+        k = self.file.k if k is None else _length(k)
+        kept = self._own.with_those_of(RequestConstraints.of(constraints))
+        pool = self._pool(candidates, scores, {*kept.banned, *(exclude or ())}, as_dials(dials, self.names), k)
+        trade_off = self._trade_off(price)
+        page = _Page(self, pool, k, kept, self._intents(history))
+        fallback = None if self.enabled else DISABLED
+        if fallback is None and _is_late(started, time_limit):
+            fallback = TOO_LATE
+        chosen = page.base if fallback else page.positions(trade_off)
+        if fallback is None and _is_late(started, time_limit):
+            chosen, fallback = page.base, TOO_LATE
+        whole = page.whole(chosen)
+        compared = None
+        if reasons and fallback is None and self._lifts is None:
+            compared = page.compared(chosen, trade_off, entry_prices=entry_prices)
+        return Ranked(
+            ids=tuple(page.ids(whole)),
+            scores=page.scores(whole),
+            base=tuple(page.ids(page.whole(page.base))),
+            trade_off=0.0 if fallback else trade_off,
+            fallback=fallback,
+            unmet=tuple(page.unmet(whole)),
+            unknown=pool.unknown,
+            user=user,
+            _compared=compared,
+        )
+
+    def rank(
+        self,
+        user_vector: ArrayLike,
+        k: int | None = None,
+        *,
+        index: Index | None = None,
+        exclude: Iterable[Id] | None = None,
+        **options: Any,
+    ) -> Ranked:
+        """Choose a list for a user vector.
+
+        Args:
+            user_vector: (d,) as the item vectors of the export expect it.
+            k: Length of the list; that of the rule by default.
+            index: Finds candidates, by default by exact ranking over the item vectors of the export. It receives the
+                vector and a number, and returns ids and scores of the best items.
+            exclude: Ids that are not shown.
+            options: Further options of :meth:`rerank`.
+
+        Raises:
+            InputError: If the export has no item vectors and no index is given, or the vector has another length.
+        """
+        vector = np.asarray(user_vector, np.float32)
+        gone = set(exclude or ())
+        banned = {*self._own.banned, *RequestConstraints.of(options.get("constraints")).banned}
+        depth = self._depth + len(gone) + len(banned)
+        ids, scores = self._nearest(vector, depth) if index is None else index(vector, depth)
+        return self.rerank(ids, scores, k, exclude=gone, **options)
+
+    def rerank_many(self, requests: Sequence[Mapping[str, Any]], *, threads: int | None = None) -> list[Ranked]:
+        """Answer many requests, each given by the arguments of :meth:`rerank`, in the same order.
+
+        Args:
+            requests: Arguments by name; ``candidates`` and ``scores`` are needed.
+            threads: How many threads share the work; as many as there are processors by default.
+        """
+        threads = min(threads or os.cpu_count() or 1, max(1, len(requests)))
+        if threads == 1:
+            return [self.rerank(**request) for request in requests]
+        with ThreadPoolExecutor(threads) as workers:
+            return list(workers.map(lambda request: self.rerank(**request), requests))
+
+    # -- parts of a request -------------------------------------------------------------------------------------------
+
+    def _nearest(self, vector: NDArray[np.float32], n: int) -> tuple[list[Id], NDArray[np.float32]]:
+        vectors = self.file.item_vectors
+        if vectors is None:
+            raise InputError("the export has no item vectors; export them, or give an index")
+        if vector.shape != (vectors.shape[1],):
+            raise InputError(f"the user vector has shape {vector.shape}; ({vectors.shape[1]},) is needed")
+        scores = vectors @ vector
+        n = min(n, len(scores))
+        best = np.argpartition(-scores, n - 1)[:n]
+        best = best[np.lexsort((best, -scores[best]))]
+        return self.file.item_ids[best].tolist(), scores[best]
+
+    def _trade_off(self, price: float | str | None) -> float:
+        if price is None:
+            return float(self.file.trade_off)
+        if isinstance(price, str) and price in self._prices:
+            return float(self._prices[price])
+        return float(share(price, "price"))
+
+    def _numbers(self, ids: Sequence[Id]) -> NDArray[np.int64]:
+        """Return item numbers, (n,); an unknown id gets the number of the empty row."""
+        known = self._number_of
+        found = [known.get(one, -1) for one in ids]
+        if -1 in found:
+            found = [self._number(one) if at < 0 else at for one, at in zip(ids, found, strict=True)]
+        return np.array(found, np.int64)
+
+    def _number(self, one: Id) -> int:
+        text = canonical_text(one)
+        found = self._number_of.get(text)
+        if found is None and text.lstrip("-").isdigit():
+            found = self._number_of.get(int(text)) if str(int(text)) == text else None
+        return self._unknown if found is None else found
+
+    def _pool(self, candidates: Any, scores: ArrayLike, gone: set[Id], dials: Mapping[int, float], k: int) -> _Pool:
+        ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
+        score = np.asarray(scores, np.float64)
+        if score.shape != (len(ids),):
+            raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
+        if len(ids) and not (score < np.inf).all():  # False for NaN, too
+            raise InputError("scores must be numbers, or -inf for an item that is not shown")
+        if len(set(ids)) < len(ids):
+            raise InputError(f"candidate {_twice(ids)!r} occurs more than once")
+        numbers = self._numbers(ids)
+        shown = score > -np.inf
+        if gone:
+            texts = {canonical_text(one) for one in gone}
+            shown &= np.array([canonical_text(one) not in texts for one in ids], np.bool_)
+        raised = score
+        if dials:
+            raised = score + self._dialled(numbers, score, dials)
+        if self._lifts is not None:
+            raised = raised + self._lifts[numbers]
+        order = np.flatnonzero(shown)
+        order = order[np.argsort(-raised[order], kind="stable")][: max(self._depth, k)]
+        if self._lifts is not None and not self.file.goals:  # lifts choose the items; own scores put them in order
+            own = raised[order[:k]] - self._lifts[numbers[order[:k]]]
+            order = np.append(order[:k][np.argsort(-own, kind="stable")], order[k:])
+        unknown = (
+            ()
+            if not (numbers == self._unknown).any()
+            else tuple(one for one, at in zip(ids, numbers.tolist(), strict=True) if at == self._unknown)
+        )
+        relevance = np.sort(_scaled(raised[order]))[::-1].copy() if self._lifts is not None else _scaled(raised[order])
+        return _Pool([ids[at] for at in order.tolist()], numbers[order], score[order], relevance, unknown)
+
+    def _dialled(
+        self, numbers: NDArray[np.int64], score: NDArray[np.float64], dials: Mapping[int, float]
+    ) -> NDArray[np.float64]:
+        real = score[score > -np.inf]
+        reach = float(real.max() - real.min()) if len(real) else 0.0
+        added = np.zeros(len(numbers))
+        for column, value in dials.items():
+            added += reach * value * self.has(column)[numbers]
+        return added
+
+    @lru_cache(1024)  # noqa: B019 - one array per category of one export
+    def has(self, column: int) -> NDArray[np.bool_]:
+        """Return whether each item has a category, (n_items + 1,) bool; the last entry is for unknown items."""
+        found = np.zeros(self._unknown + 1, np.bool_)
+        owner = np.repeat(np.arange(self._unknown), np.diff(self.file.indptr))
+        found[owner[self.file.indices == column]] = True
+        return found
+
+    def _intents(self, history: Iterable[Id] | None) -> NDArray[np.float64]:
+        """Return the user's weights of categories, (n_categories,); those without a history are equal."""
+        n = len(self.names)
+        if self.file.history_weight == 0:
+            return np.zeros(0)
+        amount = np.zeros(n)
+        for item in self._numbers(list(history or ())).tolist():
+            entries = slice(self._indptr[item], self._indptr[item + 1])
+            amount[self.file.indices[entries]] += self.file.shares[entries]
+        total = amount.sum()
+        return amount / total if total > 0 else np.full(n, 1 / max(n, 1))
+
+    def _terms_of(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
+        """Return prices, discount, fading and filling for a trade-off and a number of places."""
+        discount = 1 / np.log2(np.arange(2.0, k + 2))
+        prices = prices_of(self.file.goals, self.file.units, trade_off, self.file.history_weight, discount)
+        return prices, discount, fading_of(self.file.goals, discount), filling_of(k)
+
+    def _share_limits(self, low: tuple[tuple[str, float], ...], high: tuple[tuple[str, float], ...]) -> ShareLimits:
+        columns = [{self._column(name): part for name, part in of} for of in (low, high)]
+        limited = sorted(columns[0].keys() | columns[1].keys())
+        return ShareLimits(*columns, np.stack([self.has(column) for column in limited], 1), self.names)
+
+    def _column(self, name: str) -> int:
+        if name not in self.names:
+            raise InputError(f"there is no category {name!r}; there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def _goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64]) -> tuple[Any, ...]:
+        prices, discount, fading, filling = self._terms(trade_off, k)
+        concepts = (self._indptr, self.file.indices, len(self.names), self._unit, self._known)
+        return (*concepts, self._shown, prices, discount, fading, intents, filling)
+
+    def _categories(self, number: int) -> list[int]:
+        return self.file.indices[self._indptr[number] : self._indptr[number + 1]].tolist()
+
+
+class _Page:
+    """One request: its candidates, its pins, and its lists at any trade-off."""
+
+    def __init__(
+        self, rule: ServedRule, pool: _Pool, k: int, kept: RequestConstraints, intents: NDArray[np.float64]
+    ) -> None:
+        self.rule, self.k, self.intents = rule, k, intents
+        self.pinned_ids = {place - 1: item for place, item in kept.pinned.items() if place <= k}
+        beyond = [place for place in kept.pinned if place > k]
+        self.beyond = beyond
+        self.pins = np.full(k, -1, np.int64)
+        for place, number in zip(self.pinned_ids, rule._numbers(list(self.pinned_ids.values())), strict=True):
+            self.pins[place] = number
+        self.pool = _without(pool, {canonical_text(item) for item in self.pinned_ids.values()})
+        self.all = pool
+        self.free = k - len(self.pinned_ids)
+        low = {**{name: count / k for name, count in kept.min_items.items()}, **kept.min_share} if k else {}
+        self.limits = None
+        if kept.names_shares and k:
+            self.limits = rule._shares(tuple(sorted(low.items())), tuple(sorted(kept.max_share.items())))
+        self._base: NDArray[np.int64] | None = None
+
+    @property
+    def base(self) -> NDArray[np.int64]:
+        """Positions of the most relevant candidates under the constraints, (m,), in the order of rank."""
+        if self._base is None:
+            self._base = np.sort(self._kept(np.arange(min(self.free, len(self.pool.ids)))))
+        return self._base
+
+    def positions(self, trade_off: float) -> NDArray[np.int64]:
+        """Run the rule: positions of the list, (m,), without pins."""
+        return self._kept(self.unrepaired(trade_off))
+
+    def unrepaired(self, trade_off: float) -> NDArray[np.int64]:
+        """Run the rule without shares."""
+        n = len(self.pool.ids)
+        chosen = np.arange(min(self.free, n))
+        rule = self.rule
+        if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or not len(chosen):
+            return chosen
+        goals = rule._goal_arrays(trade_off, self.free, self.intents[None])
+        lists = np.full((1, self.free), -1)
+        lists[0, : len(chosen)] = chosen
+        optimal(0, 1, self.pool.numbers[None], self.pool.relevance[None], np.array([n]), lists, *goals, TIE)
+        return lists[0, : len(chosen)]
+
+    def _kept(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.limits is None or not len(chosen):
+            return chosen
+        return self.limits.keep(self.pool.numbers, self.pool.relevance, chosen, self.pins)
+
+    def whole(self, chosen: NDArray[np.int64]) -> list[tuple[Id, int, float]]:
+        """Return id, number and score of each place: pins at their places, the others in order."""
+        own = iter(chosen.tolist())
+        found: list[tuple[Id, int, float]] = []
+        for place in range(self.k):
+            if place in self.pinned_ids:
+                item = self.pinned_ids[place]
+                found.append((item, int(self.pins[place]), self._score_of(item)))
+                continue
+            at = next(own, None)
+            if at is not None:
+                found.append((self.pool.ids[at], int(self.pool.numbers[at]), float(self.pool.scores[at])))
+        return found
+
+    def _score_of(self, item: Id) -> float:
+        text = canonical_text(item)
+        at = next((at for at, one in enumerate(self.all.ids) if canonical_text(one) == text), None)
+        return float("nan") if at is None else float(self.all.scores[at])
+
+    @staticmethod
+    def ids(whole: list[tuple[Id, int, float]]) -> list[Id]:
+        """Return the ids of a whole list."""
+        return [item for item, _, _ in whole]
+
+    @staticmethod
+    def scores(whole: list[tuple[Id, int, float]]) -> NDArray[np.float64]:
+        """Return the scores of a whole list, (k,)."""
+        return np.array([score for _, _, score in whole])
+
+    def unmet(self, whole: list[tuple[Id, int, float]]) -> list[Unmet]:
+        """Return what the list cannot keep."""
+        found = [Unmet(f"a pin at place {place}, beyond the {self.k} places of the list", 1) for place in self.beyond]
+        if self.limits is not None and whole:
+            found += self.limits.unmet(np.array([number for _, number, _ in whole], np.int64))
+        return found
+
+    def compared(self, chosen: NDArray[np.int64], trade_off: float, *, entry_prices: bool) -> Compared:
+        """Compare each item of the list with others."""
+        rule, n, m = self.rule, len(self.pool.ids), len(chosen)
+        numbers = np.array([number for _, number, _ in self.whole(chosen)], np.int64)
+        group, allowed = np.zeros(n, np.int64), np.ones((1, 1), np.bool_)
+        if self.limits is not None:
+            group, allowed = self.limits.groups(self.pool.numbers, numbers)
+        others, differences = np.empty((2, m), np.int64), np.empty((3, m, 6))
+        by_rank = rule._by_rank and bool((np.diff(chosen) > 0).all())
+        goals = rule._goal_arrays(trade_off, max(1, self.free), self.intents)
+        about = (self.pool.numbers, self.pool.relevance, chosen, self.base, group, allowed, by_rank)
+        compare(*about, *goals, TIED, ORDER, others, differences)
+        place = np.zeros(len(numbers), np.bool_)
+        place[[at for at in self.pinned_ids if at < len(numbers)]] = True
+        unrepaired = chosen if self.limits is None else self.unrepaired(trade_off)
+        return Compared(
+            numbers=numbers,
+            pinned=place,
+            chosen=chosen,
+            unrepaired=frozenset(unrepaired.tolist()),
+            relevance=self.pool.relevance,
+            candidates=self.all.ids,
+            positions=self.pool.ids,
+            others=others,
+            differences=differences,
+            categories=rule._categories,
+            names=rule.names,
+            weights=self.intents if len(self.intents) else None,
+            enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
+        )
+
+    def _enters(self, at: int, trade_off: float) -> Any:
+        return entry_price(lambda other: bool(at in self.positions(other)), trade_off)
+
+
+def as_dials(dials: Mapping[str, float] | None, names: Sequence[str]) -> dict[int, float]:
+    """Return column -> share of the score range.
+
+    Raises:
+        InputError: If a category is unknown or a share is out of range.
+    """
+    found = {}
+    for name, value in (dials or {}).items():
+        if name not in names:
+            raise InputError(f"there is no dial {name!r}; dials are {', '.join(names)}")
+        if not -1 <= value <= 1:
+            raise InputError(f"the dial {name} must be from -1 to 1, not {value!r}")
+        found[names.index(name)] = float(value)
+    return found
+
+
+def _numbered_constraints(given: Mapping[str, Any]) -> RequestConstraints:
+    return RequestConstraints.of(given) if given else NONE
+
+
+def _without(pool: _Pool, pinned: set[str]) -> _Pool:
+    """Return the candidates that are not pinned, with relevance scaled again."""
+    if not pinned:
+        return pool
+    stay = np.array([canonical_text(one) not in pinned for one in pool.ids], np.bool_)
+    if stay.all():
+        return pool
+    ids = [one for one, stays in zip(pool.ids, stay.tolist(), strict=True) if stays]
+    return _Pool(ids, pool.numbers[stay], pool.scores[stay], _scaled(pool.relevance[stay]), pool.unknown)
+
+
+def _scaled(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale ranked scores to 0 .. 1; equal ones become 0."""
+    if not len(score):
+        return score
+    span = score[0] - score[-1]
+    return (score - score[-1]) / (span if span > 0 else 1.0)
+
+
+def _is_late(started: float, limit: float | None) -> bool:
+    return limit is not None and time.perf_counter() - started > limit
+
+
+def _length(k: int) -> int:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+        raise InputError(f"k must be a whole number from 0 up, not {k!r}")
+    return int(k)
+
+
+def _twice(ids: list[Id]) -> Id:
+    seen: set[Id] = set()
+    for one in ids:
+        if one in seen:
+            return one
+        seen.add(one)
+    raise AssertionError("no id occurs twice")
