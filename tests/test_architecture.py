@@ -41,6 +41,7 @@ ORDER = (
     "runs",
     "deploy",
     "api",
+    "serving",
     "parallel",
     "paper",
     "report",
@@ -178,6 +179,9 @@ class TestImports:
         """Other packages are imported inside the functions that use them."""
         core = [name for name in FILES if name.split(".")[1:2] and name.split(".")[1] in CORE]
         run_blocked(NOT_IN_THE_CORE, import_all([name for name in core if name.split(".")[-1] not in NEED_MORE]))
+
+    def test_of_serving_need_numpy_and_numba_alone(self) -> None:
+        run_blocked(("torch", *NOT_IN_THE_CORE), import_all([it for it in FILES if it.startswith("recprism.serving")]))
 
     def test_of_paper_are_in_cli_alone(self) -> None:
         for file in FILES.values():

@@ -22,5 +22,8 @@ from recprism.deploy.refit import Refit as Refit
 from recprism.deploy.refitted_run import refit_run as refit_run
 from recprism.deploy.retention import ListTriple as ListTriple
 from recprism.deploy.retention import Retention as Retention
+from recprism.deploy.rule_export import collect_rule as collect_rule
+from recprism.deploy.rule_export import export_rule as export_rule
+from recprism.deploy.rule_file import RuleFile as RuleFile
 from recprism.deploy.stability import Stability as Stability
 from recprism.deploy.stability import stability_of as stability_of

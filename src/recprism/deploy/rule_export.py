@@ -20,7 +20,7 @@ from recprism.runs.scenario import scenario_of
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
 
 
-def rule_file(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> RuleFile:
+def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> RuleFile:
     """Collect what makes the lists of a rule at request time.
 
     Args:
@@ -87,7 +87,7 @@ def export_rule(run: Run, folder: str | Path, *, vectors: bool = True) -> RuleFi
     rule = run.diversified().rule if run.is_diversified() else None
     if rule is None:
         raise InputError(f"{run.path} has no rule to export; run `recprism diversify {run.argument} --budget 1%` first")
-    made = rule_file(scenario_of(run, live=True), rule, vectors=vectors)
+    made = collect_rule(scenario_of(run, live=True), rule, vectors=vectors)
     about = {**made.about, "run": run.path.resolve().name, "result": run.result, "made_from": run.fingerprint()}
     whole = RuleFile(**{**vars(made), "about": about})
     whole.write(folder)

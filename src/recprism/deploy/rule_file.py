@@ -43,6 +43,8 @@ class RuleFile:
         lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
         item_vectors: (n_items, d) float32; None if scores come from elsewhere.
         about: Where the file comes from: run, result, fingerprint and version.
+
+    Stability: provisional.
     """
 
     goals: Mapping[str, float]
@@ -88,7 +90,7 @@ class RuleFile:
         """
         folder = Path(folder)
         if not (folder / FACTS).is_file():
-            raise InputError(f"{folder} is no export of a rule; write one with `recprism export RUN --to rule`")
+            raise InputError(f"{folder} is no export of a rule; write one with `recprism export RUN --rule`")
         with readable(folder / FACTS, "damaged", "export the rule again"):
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
             version = facts.pop("schema"), facts.pop("version")

@@ -37,7 +37,7 @@ def load(
     """Read an export of a rule and compile what requests need, so that no request waits for it.
 
     Args:
-        folder: What ``recprism export RUN --to rule`` wrote.
+        folder: What ``recprism export RUN --rule`` wrote.
         candidates: How many of the best candidates the rule chooses from; that of the export by default.
         prices: Trade-offs by the name of a user or a segment; a request may give the name as its price.
 
@@ -61,6 +61,7 @@ class _Pool:
         scores: Scores as given, (n,).
         relevance: Scores with lifts and dials, scaled to 0 .. 1, (n,).
         unknown: Ids that the export does not know.
+        rest: Id and score of the candidates that the rule does not look at, the best first.
     """
 
     ids: list[Id]
@@ -68,6 +69,7 @@ class _Pool:
     scores: NDArray[np.float64]
     relevance: NDArray[np.float64]
     unknown: tuple[Id, ...]
+    rest: list[tuple[Id, float]]
 
 
 class ServedRule:
@@ -283,7 +285,8 @@ class ServedRule:
         if self._lifts is not None:
             raised = raised + self._lifts[numbers]
         order = np.flatnonzero(shown)
-        order = order[np.argsort(-raised[order], kind="stable")][: max(self._depth, k)]
+        order = order[np.argsort(-raised[order], kind="stable")]
+        order, rest = order[: max(self._depth, k)], order[max(self._depth, k) :]
         if self._lifts is not None and not self.file.goals:  # lifts choose the items; own scores put them in order
             own = raised[order[:k]] - self._lifts[numbers[order[:k]]]
             order = np.append(order[:k][np.argsort(-own, kind="stable")], order[k:])
@@ -293,7 +296,8 @@ class ServedRule:
             else tuple(one for one, at in zip(ids, numbers.tolist(), strict=True) if at == self._unknown)
         )
         relevance = np.sort(_scaled(raised[order]))[::-1].copy() if self._lifts is not None else _scaled(raised[order])
-        return _Pool([ids[at] for at in order.tolist()], numbers[order], score[order], relevance, unknown)
+        chosen, left = [ids[at] for at in order.tolist()], [(ids[at], float(score[at])) for at in rest.tolist()]
+        return _Pool(chosen, numbers[order], score[order], relevance, unknown, left)
 
     def _dialled(
         self, numbers: NDArray[np.int64], score: NDArray[np.float64], dials: Mapping[int, float]
@@ -416,9 +420,8 @@ class _Page:
         return found
 
     def _score_of(self, item: Id) -> float:
-        text = canonical_text(item)
-        at = next((at for at, one in enumerate(self.all.ids) if canonical_text(one) == text), None)
-        return float("nan") if at is None else float(self.all.scores[at])
+        text, ranked = canonical_text(item), [*zip(self.all.ids, self.all.scores.tolist(), strict=True), *self.all.rest]
+        return next((score for one, score in ranked if canonical_text(one) == text), float("nan"))
 
     @staticmethod
     def ids(whole: list[tuple[Id, int, float]]) -> list[Id]:
@@ -458,7 +461,7 @@ class _Page:
             chosen=chosen,
             unrepaired=frozenset(unrepaired.tolist()),
             relevance=self.pool.relevance,
-            candidates=self.all.ids,
+            candidates=[*self.all.ids, *(one for one, _ in self.all.rest)],
             positions=self.pool.ids,
             others=others,
             differences=differences,
@@ -500,7 +503,7 @@ def _without(pool: _Pool, pinned: set[str]) -> _Pool:
     if stay.all():
         return pool
     ids = [one for one, stays in zip(pool.ids, stay.tolist(), strict=True) if stays]
-    return _Pool(ids, pool.numbers[stay], pool.scores[stay], _scaled(pool.relevance[stay]), pool.unknown)
+    return _Pool(ids, pool.numbers[stay], pool.scores[stay], _scaled(pool.relevance[stay]), pool.unknown, pool.rest)
 
 
 def _scaled(score: NDArray[np.float64]) -> NDArray[np.float64]:

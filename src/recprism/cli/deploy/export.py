@@ -1,4 +1,4 @@
-"""recprism export: a run's vectors, or its query adapter, as files for your own stack."""
+"""recprism export: a run's vectors, its rule, or its query adapter, as files for your own stack."""
 
 from __future__ import annotations
 
@@ -59,6 +59,12 @@ def export(
         bool,
         typer.Option("--adapter", help="Write the query adapter instead, for user vectors made at request time."),
     ] = False,
+    rule: Annotated[
+        bool, typer.Option("--rule", help="Write the rule instead, for lists and reasons at request time.")
+    ] = False,
+    no_vectors: Annotated[
+        bool, typer.Option("--no-vectors", help="With --rule: leave out the item vectors; scores come from elsewhere.")
+    ] = False,
     hidden: Annotated[
         int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
     ] = 0,
@@ -68,7 +74,7 @@ def export(
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write vectors or the query adapter for your own stack.
+    """Write vectors, the rule, or the query adapter for your own stack.
 
     The command reads the files back and ranks with them before it keeps them. User vectors belong to one version of
     the item vectors. The version is in the files and in their names, and loading any other pair is refused. If only
@@ -85,14 +91,20 @@ def export(
     - `recprism export runs/x --alpha 0 -o rollback`
     - `recprism export runs/x --part test -o judged`
     - `recprism export runs/x --for-index ivfpq.faiss`
+    - `recprism export runs/x --rule -o rule`
     - `recprism export runs/x --adapter`
     """
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    folder = output or run.export_path("adapter" if adapter else to)
+    folder = output or run.export_path("adapter" if adapter else "rule" if rule else to)
     asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index, "part": part or "live"}
-    facts, sentences = _adapter(run, folder, hidden, seed) if adapter else _vectors(run, folder, to, asked)
+    if adapter:
+        facts, sentences = _adapter(run, folder, hidden, seed)
+    elif rule:
+        facts, sentences = _rule(run, folder, vectors=not no_vectors)
+    else:
+        facts, sentences = _vectors(run, folder, to, asked)
     if as_json:
         print_json({"folder": str(folder), **facts})
     else:
@@ -145,3 +157,13 @@ def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, 
         write_onnx(learned, temporary / "adapter.onnx")
         learned.save(temporary / "adapter.safetensors")
     return asdict(shipped), [f"adapter.safetensors and adapter.onnx -> {folder}", shipped.sentence()]
+
+
+def _rule(run: Run, folder: Path, *, vectors: bool) -> tuple[dict[str, Any], list[str]]:
+    from recprism.deploy.rule_export import export_rule
+
+    made = export_rule(run, folder, vectors=vectors)
+    facts = {"goals": dict(made.goals), "trade_off": made.trade_off, "k": made.k, "candidates": made.candidates}
+    size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
+    said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
+    return {**facts, "n_items": len(made.item_ids), "vectors": vectors}, said

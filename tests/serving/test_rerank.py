@@ -1,0 +1,317 @@
+"""The rule at request time: the lists and the reasons are those of the rule offline."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from recprism.budget.path import rule_at
+from recprism.budget.scenario import Scenario
+from recprism.data import Incidence
+from recprism.data.split import Split
+from recprism.data.subtopics import Subtopics
+from recprism.deploy import RuleFile, collect_rule
+from recprism.errors import InputError
+from recprism.explain import why_list
+from recprism.models import Factors
+from recprism.rerank import Rule
+from recprism.rerank._kernels.optimal import optimal
+from recprism.serving import RequestConstraints, ServedRule, load
+from recprism.serving._kernels.matching import cheapest_match
+from recprism.serving._kernels.reasons import compare
+
+USERS, ITEMS = 6, 40
+NAMES = ("art", "bread", "cats", "dogs", "earth")
+GOALS = st.sampled_from(
+    [
+        ("subtopic_coverage",),
+        ("alpha_ndcg",),
+        ("ilad",),
+        ("ilad_subtopics",),
+        ("err_ia",),
+        ("subtopic_coverage", "ilad"),
+    ]
+)
+CONSTRAINTS: list[dict[str, Any]] = [
+    {},
+    {"banned": [3, 5]},
+    {"pinned": {2: 7}},
+    {"max_share": {"art": 0.34}},
+    {"min_share": {"bread": 0.5}, "pinned": {1: 4}},
+]
+
+
+def world(seed: int, k: int = 6, **constraints: Any) -> Scenario:
+    """Six users, forty items with up to five categories, random vectors and histories."""
+    generator = np.random.default_rng(seed)
+    user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
+    ids = np.array([f"i{n}" for n in range(ITEMS)], dtype=object)
+    factors = Factors.from_arrays(user, item, user_ids=np.arange(USERS), item_ids=ids)
+    train, held_out = (
+        Incidence.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
+        for share in (0.2, 0.1)
+    )
+    split = Split(train, Incidence.empty((USERS, ITEMS)), held_out, factors.user_ids, factors.item_ids)
+    of_item, of_topic = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
+    subtopics = Subtopics.from_pairs(of_item, np.array(NAMES)[of_topic], ITEMS)
+    return Scenario(factors, split, subtopics, "test", k, constraints=constraints)
+
+
+def request_of(scenario: Scenario, user: int) -> dict[str, Any]:
+    """The request of a user with everything that the offline rule knows; candidates in another order."""
+    ids, seen = scenario.split.item_ids, scenario.seen.row(user)
+    items, scores = (array[user][scenario.candidates[0][user] >= 0] for array in scenario.candidates)
+    order = np.random.default_rng(user).permutation(len(items))
+    return {
+        "candidates": ids[items[order]].tolist(),
+        "scores": scores[order],
+        "history": ids[seen].tolist(),
+        "exclude": ids[seen].tolist(),
+        "user": user,
+    }
+
+
+def rule_of(scenario: Scenario, goals: tuple[str, ...], trade_off: float, history_weight: float) -> Rule:
+    found = rule_at(scenario, "+".join(goals), trade_off)
+    return Rule(**{**found.to_dict(), "history_weight": history_weight, "candidates": 25})
+
+
+def served(scenario: Scenario, rule: Rule, **options: Any) -> ServedRule:
+    return ServedRule(collect_rule(scenario, rule, vectors=True), **options)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal up to rounding of floating-point numbers."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return a == pytest.approx(b, abs=1e-9)
+    return bool(a == b)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), GOALS, st.sampled_from([0.0, 0.1, 0.3, 0.8]), st.sampled_from([0.0, 0.2]), st.data())
+def test_lists_are_those_of_the_rule_offline(
+    seed: int, goals: tuple[str, ...], trade_off: float, weight: float, data: st.DataObject
+) -> None:
+    scenario = world(seed, **data.draw(st.sampled_from(CONSTRAINTS)))
+    rule = rule_of(scenario, goals, trade_off, weight)
+    wanted, _ = scenario.rank(rule)
+    online = served(scenario, rule)
+    for user in range(USERS):
+        request = request_of(scenario, user)
+        if 7 in scenario.seen.row(user) or 4 in scenario.seen.row(user):
+            continue  # offline, a pin that the user has seen is released
+        found = online.rerank(**request)
+        assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
+        assert found.fallback is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), GOALS, st.sampled_from([0.1, 0.5]), st.data())
+def test_reasons_are_those_of_the_rule_offline(
+    seed: int, goals: tuple[str, ...], trade_off: float, data: st.DataObject
+) -> None:
+    scenario = world(seed, **data.draw(st.sampled_from(CONSTRAINTS[:4])))
+    rule = rule_of(scenario, goals, trade_off, 0.1)
+    online = served(scenario, rule)
+    user = next(it for it in range(USERS) if 7 not in scenario.seen.row(it))
+    found = online.rerank(**request_of(scenario, user), entry_prices=True)
+    for ours, theirs in zip(found.reasons, why_list(scenario, rule, user), strict=True):
+        a, b = ours.to_dict(), theirs.to_dict()
+        assert {name for name in a if not same(a[name], b[name])} == set(), (a, b)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10_000))
+def test_matches_are_the_cheapest(n: int, m: int, seed: int) -> None:
+    cost = np.random.default_rng(seed).standard_normal((n, m))
+    match = np.empty(n, np.int64)
+    cheapest_match(cost, match)
+    rows, columns = linear_sum_assignment(cost)
+    assert match[rows].tolist() == columns.tolist()
+    assert (match >= 0).sum() == min(n, m)
+
+
+@pytest.fixture(scope="module")
+def online() -> ServedRule:
+    scenario = world(1)
+    return served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.4, 0.1), prices={"careful": 0.05})
+
+
+@pytest.fixture(scope="module")
+def request_1() -> dict[str, Any]:
+    return request_of(world(1), 0)
+
+
+def test_a_file_comes_back(tmp_path: Path, online: ServedRule, request_1: dict[str, Any]) -> None:
+    online.file.write(tmp_path / "rule")
+    again = load(tmp_path / "rule")
+    assert again.rerank(**request_1).to_dict() == online.rerank(**request_1).to_dict()
+    with pytest.raises(InputError, match="not empty"):
+        online.file.write(tmp_path / "rule")
+    with pytest.raises(InputError, match="no export of a rule"):
+        load(tmp_path)
+    (tmp_path / "rule" / "rule.npz").write_bytes(b"PK")
+    with pytest.raises(InputError, match="damaged"):
+        RuleFile.read(tmp_path / "rule")
+
+
+def test_a_user_vector_is_ranked_like_its_scores(online: ServedRule, request_1: dict[str, Any]) -> None:
+    scenario = world(1)
+    about = {name: request_1[name] for name in ("history", "exclude", "user")}
+    wanted = online.rerank(**request_1)
+    assert online.rank(scenario.factors.user[0], **about).ids == wanted.ids
+
+    def index(vector: Any, n: int) -> tuple[list[str], Any]:
+        scores = scenario.factors.item @ vector
+        best = np.argsort(-scores)[:n]
+        return scenario.split.item_ids[best].tolist(), scores[best]
+
+    assert online.rank(scenario.factors.user[0], index=index, **about).ids == wanted.ids
+
+
+def test_the_kill_switch_and_the_time_limit_return_the_base_order_under_constraints(
+    online: ServedRule, request_1: dict[str, Any]
+) -> None:
+    request_1 = {**request_1, "k": 3, "price": 0.9}
+    plain = online.rerank(**request_1)
+    assert plain.swaps > 0
+    kept = {"banned": [plain.base[0]], "pinned": {3: "i99"}}
+    late = online.rerank(**request_1, constraints=kept, time_limit=0.0)
+    assert (late.fallback, late.ids, late.reasons) == ("time limit", late.base, ())
+    assert late.ids[2] == "i99"
+    assert plain.base[0] not in late.ids
+    online.enabled = False
+    try:
+        off = online.rerank(**request_1)
+    finally:
+        online.enabled = True
+    assert (off.fallback, off.ids) == ("disabled", plain.base)
+
+
+def test_constraints_hold_and_what_is_impossible_is_reported(online: ServedRule, request_1: dict[str, Any]) -> None:
+    has_art = {f"i{n}" for n in np.flatnonzero(online.has(0)[:ITEMS])}
+    found = online.rerank(**request_1, constraints={"min_items": {"art": 4}})
+    assert (len(has_art & set(found.ids)), found.unmet) == (4, ())
+    few = [item for item in request_1["candidates"] if item not in has_art][:10] + sorted(has_art)[:1]
+    scores = np.linspace(1, 0, len(few))
+    short = online.rerank(few, scores, constraints=RequestConstraints(min_share={"art": "50%"}))
+    assert [(it.constraint, it.places) for it in short.unmet] == [("at least 50% art", 2)]
+
+
+def test_a_price_changes_the_list_and_names_have_prices(online: ServedRule, request_1: dict[str, Any]) -> None:
+    assert online.rerank(**request_1, price=0).trade_off == 0
+    careful = online.rerank(**request_1, price="careful")
+    assert careful.trade_off == 0.05
+    assert careful.ids == online.rerank(**request_1, price="5%").ids
+    assert online.rerank(**request_1, price=0.9).swaps >= careful.swaps
+
+
+def test_a_dial_raises_its_category(online: ServedRule, request_1: dict[str, Any]) -> None:
+    has_cats = {f"i{n}" for n in np.flatnonzero(online.has(2)[:ITEMS])}
+    more = online.rerank(**request_1, dials={"cats": 1.0}).ids
+    fewer = online.rerank(**request_1, dials={"cats": -1.0}).ids
+    assert len(has_cats & set(more)) > len(has_cats & set(fewer))
+
+
+def test_items_that_the_export_does_not_know_compete_by_score(online: ServedRule) -> None:
+    found = online.rerank(["new", "i1", "i2", "newer"], [9.0, 1.0, 0.5, 0.1], 2, price=0.0)
+    assert found.ids[0] == "new"
+    assert found.unknown == ("new", "newer")
+    assert found.reasons[0].new_categories == ()
+
+
+def test_ids_are_found_however_they_are_written() -> None:
+    file = world(2)
+    rule = collect_rule(file, rule_of(file, ("subtopic_coverage",), 0.2, 0.0))
+    whole = RuleFile(**{**vars(rule), "item_ids": np.arange(ITEMS)})
+    online = ServedRule(whole)
+    assert online.rerank([1, "2", 3.0], [3, 2, 1], 2).unknown == ()
+    assert online.rerank(["007"], [1.0], 1).unknown == ("007",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({"scores": [1.0]}, "one score each"),
+        ({"candidates": ["i1", "i1"], "scores": [1, 2]}, "more than once"),
+        ({"candidates": ["i1", "i2"], "scores": [1, float("nan")]}, "must be numbers"),
+        ({"k": -1}, "whole number"),
+        ({"price": 3}, "price"),
+        ({"price": "nobody"}, "price"),
+        ({"dials": {"nothing": 0.1}}, "no dial 'nothing'"),
+        ({"dials": {"art": 3}}, "from -1 to 1"),
+        ({"constraints": {"bans": []}}, "no constraint 'bans'"),
+        ({"constraints": {"min_share": {"nothing": 0.1}}}, "no category 'nothing'"),
+        ({"constraints": {"pinned": {0: "i1"}}}, "places from 1"),
+        ({"constraints": {"pinned": {1: "i1", 2: "i1"}}}, "two places"),
+        ({"constraints": {"pinned": {1: "i1"}, "banned": ["i1"]}}, "pinned and banned"),
+        ({"constraints": {"min_items": {"art": 0.5}}}, "whole number"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(
+    online: ServedRule, request_1: dict[str, Any], changed: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(InputError, match=wrong):
+        online.rerank(**{**request_1, **changed})
+
+
+def test_empty_requests_have_empty_lists(online: ServedRule) -> None:
+    assert online.rerank([], []).ids == ()
+    assert online.rerank(["i1", "i2"], [1.0, -np.inf]).ids == ("i1",)
+    assert online.rerank(["i1"], [1.0], 0).ids == ()
+
+
+def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
+    scenario = world(1)
+    requests = [request_of(scenario, user) for user in range(USERS)] * 20
+    wanted = [online.rerank(**request).to_dict() for request in requests]
+    assert [it.to_dict() for it in online.rerank_many(requests, threads=4)] == wanted
+    found: list[Any] = [None] * 4
+
+    def work(number: int) -> None:
+        found[number] = [online.rerank(**request).to_dict() for request in requests]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [wanted] * 4
+
+
+def test_no_request_compiles_anything(tmp_path: Path, online: ServedRule, request_1: dict[str, Any]) -> None:
+    online.file.write(tmp_path / "rule")
+    fresh = load(tmp_path / "rule")
+    before = len(optimal.signatures), len(compare.signatures)
+    fresh.rerank(np.array(request_1["candidates"]), request_1["scores"].astype(np.float32), 3)
+    fresh.rerank(["i1", "i2"], [2, 1], dials={"art": 0.1})
+    fresh.rerank(**request_1, constraints={"max_share": {"art": 0.3}, "pinned": {1: "i9"}})
+    fresh.rank(world(1).factors.user[0])
+    assert (len(optimal.signatures), len(compare.signatures)) == before
+
+
+def test_rules_that_need_all_users_are_refused() -> None:
+    scenario = world(3)
+    with pytest.raises(InputError, match="one list at a time"):
+        collect_rule(scenario, rule_of(scenario, ("catalogue_coverage",), 0.2, 0.0))
+
+
+def test_lifts_choose_the_items_and_own_scores_put_them_in_order() -> None:
+    scenario = world(4)
+    rule = rule_at(scenario, "gini", 0.5)
+    assert rule.lifts is not None
+    wanted, _ = scenario.rank(rule)
+    online = served(scenario, rule)
+    for user in range(USERS):
+        assert list(online.rerank(**request_of(scenario, user)).ids) == scenario.split.item_ids[wanted[user]].tolist()
