@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isnan, log1p
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,27 @@ class Compared:
     weights: NDArray[np.float64] | None
     enters: Any = None
 
+    def new_and_history(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """Return, for each place, the categories that no other item has, and those that count for the history."""
+        own = [self.categories(number) for number in self.numbers.tolist()]
+        times: dict[int, int] = {}
+        for categories in own:
+            for category in categories:
+                times[category] = times.get(category, 0) + 1
+        new = [tuple(self.names[it] for it in sorted(some) if times[it] == 1) for some in own]
+        return new, [()] * len(own) if self.weights is None else self._of_history(own, self.weights.tolist())
+
+    def _of_history(self, own: list[list[int]], weights: list[float]) -> list[tuple[str, ...]]:
+        """Return the categories of each place that count for the user's history, the strongest first."""
+        before: dict[int, int] = {}
+        found = []
+        for categories, pinned in zip(own, self.pinned.tolist(), strict=True):
+            gain = [(-weights[it] * log1p(1 / (1 + before.get(it, 0))), it) for it in categories if weights[it] > 0]
+            found.append(tuple(self.names[it] for _, it in sorted(gain)))
+            for category in () if pinned else categories:
+                before[category] = before.get(category, 0) + 1
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
@@ -88,11 +110,13 @@ class Ranked:
         """
         if self._compared is None:
             return ()
-        facts, own = self._compared, 0
-        found = []
+        facts, own, found = self._compared, 0, []
+        new, history = facts.new_and_history()
         for place, item in enumerate(self.ids):
-            found.append(_reason(self, facts, place, item, None if facts.pinned[place] else own))
-            own += not facts.pinned[place]
+            pinned = bool(facts.pinned[place])
+            about = {"new_categories": new[place], "history_categories": () if pinned else history[place]}
+            found.append(_reason(self, facts, place, item, None if pinned else own, about))
+            own += not pinned
         return tuple(found)
 
     @property
@@ -114,30 +138,30 @@ class Ranked:
         }
 
 
-def _reason(ranked: Ranked, facts: Compared, place: int, item: Id, own: int | None) -> Reason:
-    number = int(facts.numbers[place])
-    new = _new_categories(facts, place, number)
-    newcomer = item not in ranked.base
-    about = {
+def _reason(
+    ranked: Ranked, facts: Compared, place: int, item: Id, own: int | None, categories: dict[str, tuple[str, ...]]
+) -> Reason:
+    """Return the reason of an item; ``own`` is its place among those that the search placed, None for a pin."""
+    newcomer, score = item not in ranked.base, float(ranked.scores[place])
+    about: dict[str, Any] = {
         "user": "" if ranked.user is None else ranked.user,
         "item": item,
         "trade_off": ranked.trade_off,
         "place": place + 1,
         "newcomer": newcomer,
-        "new_categories": new,
-        "score": None if np.isnan(ranked.scores[place]) else float(ranked.scores[place]),
+        "score": None if isnan(score) else score,
+        "rank": facts.candidates.index(item) + 1 if item in facts.candidates else None,
+        **categories,
     }
     if own is None:
-        rank = facts.candidates.index(item) + 1 if item in facts.candidates else None
-        return Reason(codes=PINNED, rank=rank, relevance=None, **about)
+        return Reason(codes=PINNED, relevance=None, **about)
     at = int(facts.chosen[own])
     replaced = _comparison(facts, 0, own) if newcomer else None
     runner_up = _comparison(facts, 1, own)
+    has_new = bool(categories["new_categories"])
     return Reason(
-        codes=_codes(facts, at, runner_up if replaced is None else replaced, bool(new)),
-        rank=facts.candidates.index(item) + 1,
+        codes=_codes(facts, at, runner_up if replaced is None else replaced, has_new),
         relevance=float(facts.relevance[at]),
-        history_categories=_history_categories(facts, place, number),
         adds=dict(zip(PARTS, facts.differences[2, own].tolist(), strict=True)),
         replaced=replaced,
         runner_up=runner_up,
@@ -166,28 +190,6 @@ def _codes(facts: Compared, at: int, against: Comparison | None, has_new: bool) 
         return (*codes, "tie")
     repaired = facts.unrepaired != frozenset(facts.chosen.tolist())
     return (*codes, "share" if repaired else "search")
-
-
-def _new_categories(facts: Compared, place: int, number: int) -> tuple[str, ...]:
-    own = set(facts.categories(number))
-    for at, other in enumerate(facts.numbers.tolist()):
-        if at != place:
-            own.difference_update(facts.categories(other))
-    return tuple(facts.names[at] for at in sorted(own))
-
-
-def _history_categories(facts: Compared, place: int, number: int) -> tuple[str, ...]:
-    """Return the item's categories that count for the user's history, the strongest first."""
-    if facts.weights is None:
-        return ()
-    before: dict[int, int] = {}
-    for at, other in enumerate(facts.numbers[:place].tolist()):
-        if not facts.pinned[at]:
-            for category in facts.categories(other):
-                before[category] = before.get(category, 0) + 1
-    gain = {s: facts.weights[s] * np.log1p(1 / (1 + before.get(s, 0))) for s in facts.categories(number)}
-    strong = sorted((s for s in gain if gain[s] > 0), key=lambda s: -gain[s])
-    return tuple(facts.names[s] for s in strong)
 
 
 def entry_price(is_in: Any, trade_off: float) -> Crossing | None:

@@ -21,6 +21,7 @@ from recprism.errors import InputError
 from recprism.explain.reasons._codes import ORDER, TIED
 from recprism.rerank._kernels.optimal import optimal
 from recprism.rerank._kernels.prices import IN_ORDER, TIE, fading_of, filling_of, prices_of
+from recprism.serving._kernels.history import add_shares
 from recprism.serving._kernels.reasons import compare
 from recprism.serving.constraints import NONE, Id, RequestConstraints, ShareLimits, Unmet
 from recprism.serving.ranked import Compared, Ranked, entry_price
@@ -323,9 +324,8 @@ class ServedRule:
         if self.file.history_weight == 0:
             return np.zeros(0)
         amount = np.zeros(n)
-        for item in self._numbers(list(history or ())).tolist():
-            entries = slice(self._indptr[item], self._indptr[item + 1])
-            amount[self.file.indices[entries]] += self.file.shares[entries]
+        numbers = self._numbers(list(history or ()))
+        add_shares(numbers, self._indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
         return amount / total if total > 0 else np.full(n, 1 / max(n, 1))
 
