@@ -26,6 +26,8 @@ from recprism.rerank._kernels.worth import (
     weigh,
 )
 
+ROUNDING = 1e-9  # far above rounding errors of a bound, so that a bound never excludes the best exchange
+
 
 @compiled
 def best_by_set(
@@ -51,6 +53,7 @@ def best_by_set(
     for place in range(k):
         count(items[chosen[place]], indptr, indices, times, 1)
     weigh(times, goals, more, fewer)
+    cheapest, farthest = _bounds(relevance, chosen, prices, discount, up, near)
     arriving, leaving = -1, -1
     before = 0  # items of the list that rank above the candidate
     for c in range(len(items)):
@@ -61,6 +64,9 @@ def best_by_set(
         item = items[c]
         new = brought(item, indptr, indices, more) + prices[SHOWN] * int(shown[item] == 0)
         value = prices[ACCURACY] * relevance[c]
+        most = new + value * discount[max(before - 1, 0)] - cheapest + prices[DISTANCE] * (farthest - near[c])
+        if most < to_beat - ROUNDING:  # whichever item leaves
+            continue
         for place in range(k):
             gone = chosen[place]
             if barred[gone]:
@@ -79,6 +85,17 @@ def best_by_set(
     if arriving >= 0:
         _exchanged(chosen, leaving, arriving, best_list)
     return to_beat, arriving, leaving
+
+
+@compiled
+def _bounds(relevance: Any, chosen: Any, prices: Any, discount: Any, up: Any, near: Any) -> tuple[float, float]:
+    """Return the smallest loss of accuracy if an item leaves, and the largest similarity of an item to the list."""
+    k, cheapest, farthest = len(chosen), np.inf, 0.0
+    for place in range(k):
+        own = prices[ACCURACY] * relevance[chosen[place]] * discount[place]
+        cheapest = min(cheapest, own - (up[k] - up[place + 1]))
+        farthest = max(farthest, near[chosen[place]])
+    return cheapest, farthest
 
 
 @compiled
