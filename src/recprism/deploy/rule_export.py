@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recprism._version import __version__
 from recprism.budget.scenario import Scenario
@@ -94,16 +96,16 @@ def export_rule(run: Run, folder: str | Path, *, vectors: bool = True) -> RuleFi
     return whole
 
 
-def _vectors(scenario: Scenario) -> np.ndarray:
+def _vectors(scenario: Scenario) -> NDArray[np.float32]:
     if not isinstance(scenario.base, Factors):
         raise InputError("this model has no item vectors; export the rule without them")
     return np.ascontiguousarray(scenario.base.search_vectors[1], np.float32)
 
 
-def _by_id(scenario: Scenario) -> dict[str, object]:
+def _by_id(scenario: Scenario) -> dict[str, Any]:
     """Return bans, pins and shares with ids and names."""
     ids, names = scenario.split.item_ids.tolist(), scenario.subtopics.names
-    given, found = scenario.constraints, {}
+    given, found = scenario.constraints, dict[str, Any]()
     if len(given.get("banned", ())):
         found["banned"] = [ids[at] for at in np.asarray(given["banned"], np.int64)]
     if given.get("pinned"):

@@ -99,7 +99,7 @@ class RuleFile:
             facts["names"] = tuple(facts["names"])
         with readable(folder / ARRAYS, "damaged", "export the rule again"):
             with np.load(folder / ARRAYS, allow_pickle=False) as stored:
-                arrays = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
+                arrays: dict[str, Any] = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
             return cls(**facts, **arrays)
 
 

@@ -150,7 +150,8 @@ class ShareLimits:
         inside[0, chosen] = True
         limits: Limits = limits_of(items[None], inside, pins[None], self.has, (self.low, self.high))
         repair(inside, relevance[None], limits)
-        return in_the_places_left(chosen[None], inside)[0]
+        found: NDArray[np.int64] = in_the_places_left(chosen[None], inside)[0]
+        return found
 
     def excess_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count places too few, then too many, for each limit of a list of item numbers, (2 * m,)."""

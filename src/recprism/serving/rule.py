@@ -110,6 +110,7 @@ class ServedRule:
         self._by_rank = set(IN_ORDER).isdisjoint(file.goals)
         self._terms = lru_cache(KEPT_PRICES)(self._terms_of)
         self._shares = lru_cache(KEPT_PRICES)(self._share_limits)
+        self._has = lru_cache(KEPT_PRICES)(self._having)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -310,9 +311,11 @@ class ServedRule:
             added += reach * value * self.has(column)[numbers]
         return added
 
-    @lru_cache(1024)  # noqa: B019 - one array per category of one export
     def has(self, column: int) -> NDArray[np.bool_]:
         """Return whether each item has a category, (n_items + 1,) bool; the last entry is for unknown items."""
+        return self._has(column)
+
+    def _having(self, column: int) -> NDArray[np.bool_]:
         found = np.zeros(self._unknown + 1, np.bool_)
         owner = np.repeat(np.arange(self._unknown), np.diff(self.file.indptr))
         found[owner[self.file.indices == column]] = True
@@ -336,9 +339,9 @@ class ServedRule:
         return prices, discount, fading_of(self.file.goals, discount), filling_of(k)
 
     def _share_limits(self, low: tuple[tuple[str, float], ...], high: tuple[tuple[str, float], ...]) -> ShareLimits:
-        columns = [{self._column(name): part for name, part in of} for of in (low, high)]
-        limited = sorted(columns[0].keys() | columns[1].keys())
-        return ShareLimits(*columns, np.stack([self.has(column) for column in limited], 1), self.names)
+        least, most = ({self._column(name): part for name, part in of} for of in (low, high))
+        limited = sorted(least.keys() | most.keys())
+        return ShareLimits(least, most, np.stack([self.has(column) for column in limited], 1), self.names)
 
     def _column(self, name: str) -> int:
         if name not in self.names:
@@ -351,7 +354,8 @@ class ServedRule:
         return (*concepts, self._shown, prices, discount, fading, intents, filling)
 
     def _categories(self, number: int) -> list[int]:
-        return self.file.indices[self._indptr[number] : self._indptr[number + 1]].tolist()
+        found: list[int] = self.file.indices[self._indptr[number] : self._indptr[number + 1]].tolist()
+        return found
 
 
 class _Page:
@@ -511,7 +515,7 @@ def _scaled(score: NDArray[np.float64]) -> NDArray[np.float64]:
     if not len(score):
         return score
     span = score[0] - score[-1]
-    return (score - score[-1]) / (span if span > 0 else 1.0)
+    return np.asarray((score - score[-1]) / (span if span > 0 else 1.0))
 
 
 def _is_late(started: float, limit: float | None) -> bool:

@@ -48,4 +48,4 @@ def fading_of(goals: Mapping[str, float], discount: NDArray[np.float64]) -> NDAr
 
 def filling_of(k: int) -> NDArray[np.float64]:
     """Return how far 0, 1, ... items fill a subtopic, (k + 2,)."""
-    return np.log1p(np.arange(k + 2.0)) / math.log1p(k)
+    return np.asarray(np.log1p(np.arange(k + 2.0)) / math.log1p(k))
