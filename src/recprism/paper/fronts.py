@@ -78,18 +78,15 @@ class Front:
 
 
 def winner(fronts: Sequence[Front], budget: float) -> Front | None:
-    """Return the front with the largest gain among those that keep the budget on the test part; None if none does.
+    """Return the front with the largest gain among those that keep the budget on the test part; None without a point.
 
-    The choice is made on the test part, as for the best rival of the contest; a tie goes to the first.
+    If none keeps it there, all compete. The choice is made on the test part; a tie goes to the first.
 
     Stability: experimental.
     """
-    kept = {}
-    for place, front in enumerate(fronts):
-        point = front.at(budget)
-        if point is not None and point.keeps_budget:
-            kept[place] = point
-    return fronts[max(kept, key=lambda place: kept[place].gain)] if kept else None
+    points = [(front, point) for front in fronts if (point := front.at(budget)) is not None]
+    kept = [(front, point) for front, point in points if point.keeps_budget]
+    return max(kept or points, key=lambda pair: pair[1].gain)[0] if points else None
 
 
 def frontier(

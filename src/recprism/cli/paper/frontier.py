@@ -103,35 +103,33 @@ def _print_fronts(run: str, goal: str, fronts: Sequence[Front], budgets: Sequenc
         for front in tuned
     ]
     print_table(columns, rows, numeric=columns[2:])
-    print_sentence("*: the largest gain that keeps the budget on the test part; !: loses more than the budget there")
+    print_sentence(
+        "*: the winner, the largest gain that keeps the budget on the test part; !: loses more than the budget there"
+    )
     for budget in budgets:
         print_sentence(_named(tuned, best[budget], budget))
     print_sentence(f"popularity, which keeps none of these budgets: {_cell(popular.points[0])}")
 
 
 def _named(fronts: Sequence[Front], best: Front | None, budget: float) -> str:
-    """Name the winner for one budget, and say how far ours is from it, or the next from ours."""
+    """Name the winner for one budget, and the method to compare it with: ours, or the next one where ours wins."""
     from recprism.paper.fronts import winner
 
-    lead = f"Within {100 * budget:g} %:"
-    if best is None:
-        return f"{lead} no method keeps the budget on the test part."
-    sentence = f"{lead} {best.method} gains most, {_gain(best, budget)}"
+    lead, point = f"Within {100 * budget:g} %:", best and best.at(budget)
+    if best is None or point is None:
+        return f"{lead} no method has a setting that kept the budget on validation."
+    over = "" if point.keeps_budget else ", but no method keeps the budget on the test part"
     other = winner([front for front in fronts if front is not best], budget) if best.is_ours else fronts[0]
-    if other is None:
-        return f"{sentence}; no other method keeps the budget."
-    point, judged = other.at(budget), (other if best.is_ours else best).at(budget)
-    if point is None:
-        return f"{sentence}; ours has no setting that kept it on validation."
-    over = "" if point.keeps_budget else f", but loses {_signed(100 * point.loss).lstrip('+')} % of ndcg@10"
-    chance = "" if judged is None or judged.p_value is None else f" (p = {judged.p_value:.4f})"
+    second = other and other.at(budget)
+    if other is None or second is None:
+        return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %{over}."
+    tested = second.p_value if best.is_ours else point.p_value
+    chance = "" if tested is None else f" (difference: p {'< 0.0001' if tested < 1e-4 else f'= {tested:.4f}'})"
+    if best.is_ours and point.keeps_budget and not second.keeps_budget:
+        return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %; no other method keeps the budget."
     who = f"next is {other.method} with" if best.is_ours else "ours gains"
-    return f"{sentence}; {who} {_gain(other, budget)}{over}{chance}."
-
-
-def _gain(front: Front, budget: float) -> str:
-    point = front.at(budget)
-    return "nothing" if point is None else f"{_signed(100 * point.gain)} %"
+    gains = (f"{_signed(100 * it.gain)} %" for it in (point, second))
+    return f"{lead} {best.method} gains most, {f'; {who} '.join(gains)}{chance}{over}."
 
 
 def _cell(point: FrontPoint | None, *, is_best: bool = False) -> str:
@@ -139,8 +137,8 @@ def _cell(point: FrontPoint | None, *, is_best: bool = False) -> str:
     if point is None:
         return "none"
     gini = "" if point.gini is None else f", Gini {_signed(100 * point.gini)}"
-    mark = "*" if is_best else "" if point.budget is None or point.keeps_budget else "!"
-    return f"{_signed(100 * point.gain)} ({_signed(-100 * point.loss)}{gini}){mark}"
+    over = "" if point.budget is None or point.keeps_budget else "!"
+    return f"{_signed(100 * point.gain)} ({_signed(-100 * point.loss)}{gini}){over}{'*' if is_best else ''}"
 
 
 def _signed(percent: float) -> str:
