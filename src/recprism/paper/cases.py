@@ -45,7 +45,7 @@ class World:
 
     @property
     def seeds(self) -> int:
-        """Largest number of seeds: one for a model without a random part on a split that has none."""
+        """Largest number of seeds, which is one for a model without a random part on a split that has none."""
         return 1 if self.model in NOT_RANDOM and self.split != "random" else self.trained
 
     @property
