@@ -64,6 +64,7 @@ def test_a_change_has_one_sign(loss: float, gain: float, shown: str) -> None:
     assert _cell(FrontPoint(0.01, loss, gain, None)) == shown
 
 
+@pytest.mark.slow
 def test_a_real_run(run: Run, ok: Callable[..., Any]) -> None:
     printed = ok("frontier", run.path, "--rivals", "mmr").out
     assert "in percent of the base lists' value on the test part" in printed
