@@ -115,12 +115,12 @@ def _named(fronts: Sequence[Front], best: Front | None, budget: float) -> str:
     """Name the winner for one budget, and the method to compare it with: ours, or the next one where ours wins."""
     from recprism.paper.fronts import winner
 
-    lead, point = f"Within {100 * budget:g} %:", best and best.at(budget)
+    lead, point = f"Within {100 * budget:g} %:", None if best is None else best.at(budget)
     if best is None or point is None:
         return f"{lead} no method has a setting that kept the budget on validation."
     over = "" if point.keeps_budget else ", but no method keeps the budget on the test part"
     other = winner([front for front in fronts if front is not best], budget) if best.is_ours else fronts[0]
-    second = other and other.at(budget)
+    second = None if other is None else other.at(budget)
     if other is None or second is None:
         return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %{over}."
     tested = second.p_value if best.is_ours else point.p_value
