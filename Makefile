@@ -21,7 +21,7 @@ PLAIN  := ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=
           OPENBLAS_CORETYPE=$(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Prescott) \
           MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_CBWR=COMPATIBLE
 
-.PHONY: help demo test test-rest test-plain lint docs check-wheels check-demo errors bench wheel clean
+.PHONY: help demo test test-rest test-plain lint docs pictures check-wheels check-demo errors bench wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -43,6 +43,15 @@ lint: $(VENV)/.lint       ## ruff, mypy --strict, and the prose of docs and sour
 
 docs: $(VENV)/.docs       ## these pages as a site, in docs/_build; any warning is an error
 	@$(BIN)/sphinx-build -W -n -E --keep-going -q docs docs/_build && echo "docs/_build/index.html"
+
+# The run behind the pictures of report and studio; name another one with PICTURED=runs/x.
+PICTURED ?= runs/ml1m
+
+pictures: $(VENV)/.test   ## draw the pictures of the docs again; needs chromium and MovieLens-1M
+	@test -e $(PICTURED) || { $(BIN)/recprism train --data ml-1m -o $(PICTURED) && $(BIN)/recprism diversify $(PICTURED) --budget 5%; }
+	@$(BIN)/recprism report $(PICTURED)
+	@$(BIN)/python tools/list_image.py && $(BIN)/python tools/front.py
+	@$(BIN)/python tools/report_images.py $(PICTURED)/report.html && $(BIN)/python tools/studio_image.py $(PICTURED)
 
 check-wheels: $(VENV)/.test ## every package of the tests has a wheel for each supported system and Python
 	@$(BIN)/python tools/check_wheels.py

@@ -11,6 +11,12 @@ pytestmark = pytest.mark.notebooks
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NEEDED = {"audit_my_implicit_model": "implicit"}
+SHOWN = {
+    "add_my_own_metric": ("<th>after</th>",),
+    "audit_my_implicit_model": ("<iframe srcdoc=", "UserReasons(", "best matches for you"),
+    "explain_my_filter_bubble": ("<iframe srcdoc=", "UserReasons(", "best matches for you"),
+}
+"""What the cells show inline: a report, a list with its reasons."""
 
 
 def test_there_is_one_for_each_task() -> None:
@@ -44,7 +50,10 @@ def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     book = nbformat.read(path, as_version=4)
     client = NotebookClient(book, kernel_name="python3", timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    html = "".join(it.get("data", {}).get("text/html", "") for cell in code for it in cell.outputs)
+    assert [shown for shown in SHOWN.get(path.stem, ()) if shown not in html] == []
 
 
 @pytest.mark.filterwarnings("ignore")

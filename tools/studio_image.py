@@ -1,7 +1,8 @@
 """Draw docs/studio.png: the first screens of the studio over a real run.
 
-recprism train --data ml-1m -o runs/ml1m && recprism diversify runs/ml1m --budget 0.01
 python tools/studio_image.py runs/ml1m
+
+`make pictures` makes the run first.
 """
 
 from __future__ import annotations

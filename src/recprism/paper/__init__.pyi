@@ -7,6 +7,7 @@ from recprism.paper.flow import exposure_flow as exposure_flow
 from recprism.paper.fronts import Front as Front
 from recprism.paper.fronts import FrontPoint as FrontPoint
 from recprism.paper.fronts import frontier as frontier
+from recprism.paper.fronts import winner as winner
 from recprism.paper.methods import RIVALS as RIVALS
 from recprism.paper.methods import Method as Method
 from recprism.paper.promotion import promoted as promoted

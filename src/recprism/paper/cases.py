@@ -45,7 +45,7 @@ class World:
 
     @property
     def seeds(self) -> int:
-        """Largest number of seeds: one for a model without a random part on a split that has none."""
+        """How many seeds there are at most. EASE on a split in time has no random part, so it has one."""
         return 1 if self.model in NOT_RANDOM and self.split != "random" else self.trained
 
     @property

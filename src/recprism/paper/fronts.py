@@ -15,7 +15,7 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.metrics.registry import with_gini
 from recprism.models._popularity import popularity
-from recprism.paper.methods import GREEDY, RIVALS, Method, greedy, ours, possible, possible_rivals
+from recprism.paper.methods import GREEDY, OURS, RIVALS, Method, greedy, ours, possible, possible_rivals
 from recprism.paper.tuning import TuningObjective, TuningUsers, best_within, relative_gain, tune
 from recprism.paper.verdict import paired
 
@@ -42,6 +42,11 @@ class FrontPoint:
     p_value: float | None
     gini: float | None = None
 
+    @property
+    def keeps_budget(self) -> bool:
+        """Whether the loss on the test part is within the budget."""
+        return self.budget is not None and self.loss <= self.budget
+
 
 @dataclass(frozen=True)
 class Front:
@@ -59,8 +64,29 @@ class Front:
     points: tuple[FrontPoint, ...]
     hypervolume: float
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the method is the rule of recprism."""
+        return self.method.startswith(OURS)
+
+    def at(self, budget: float) -> FrontPoint | None:
+        """Return the point for a budget; None if no setting kept it on validation."""
+        return next((point for point in self.points if point.budget == budget), None)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def winner(fronts: Sequence[Front], budget: float) -> Front | None:
+    """Return the front with the largest gain among those that keep the budget on the test part; None without a point.
+
+    If none keeps it there, all compete. The choice is made on the test part; a tie goes to the first.
+
+    Stability: experimental.
+    """
+    points = [(front, point) for front in fronts if (point := front.at(budget)) is not None]
+    kept = [(front, point) for front, point in points if point.keeps_budget]
+    return max(kept or points, key=lambda pair: pair[1].gain)[0] if points else None
 
 
 def frontier(

@@ -19,7 +19,9 @@ from recprism.cli._values import comma_words
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.paper.fronts import FrontPoint
+    from collections.abc import Sequence
+
+    from recprism.paper.fronts import Front, FrontPoint
 
 
 def frontier(
@@ -35,7 +37,8 @@ def frontier(
     """Compare what each method gains at each budget, on one run.
 
     Every method is tuned alike on the validation part, and the test part is read once. Hypervolume is the area under
-    a method's points up to a loss of 10 %. The p-values compare each method with ours, user by user.
+    a method's points up to a loss of 10 %. The winner for each budget is named, next to ours. The p-values compare each
+    method with ours, user by user.
 
     Examples:
 
@@ -43,7 +46,7 @@ def frontier(
     - `recprism frontier runs/x --goal catalogue_coverage --rivals mmr,exposure`
     """
     from recprism.budget.path import check_goal
-    from recprism.paper.fronts import BUDGETS
+    from recprism.paper.fronts import BUDGETS, winner
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.methods import GREEDY, RIVALS, possible_rivals
     from recprism.parallel import executor_named
@@ -71,25 +74,78 @@ def frontier(
             executor=executor_named(executor),
         )
     if as_json:
-        print_json({"run": str(run.path), "goal": goal, "fronts": [front.to_dict() for front in fronts]})
+        best = {f"{budget:g}": None if (it := winner(fronts, budget)) is None else it.method for budget in BUDGETS}
+        print_json({"run": str(run.path), "goal": goal, "fronts": [it.to_dict() for it in fronts], "winners": best})
         return
-    popular = fronts[-1].points[0]
-    gini = "" if popular.gini is None else ", and of gini@10,"
-    print_title(
-        f"{run.path}: gain in {goal}@10, in percent (change of NDCG@10{gini} behind it), for a budget kept on "
-        "validation; read on the test"
-    )
-    columns = ("method", *(f"{100 * budget:g} %" for budget in BUDGETS), "hypervolume")
-    rows = []
-    for front in fronts:
-        found = {point.budget: _shown(point) for point in front.points}
-        rows.append((front.method, *(found.get(budget, "-") for budget in BUDGETS), f"{front.hypervolume:.1f}"))
-    print_table(columns, rows, numeric=columns[1:])
-    print_sentence(f"popularity keeps none of these budgets: {_shown(popular)}")
+    _print_fronts(str(run.path), goal, fronts, BUDGETS)
     next_step(f"recprism diversify {run.path} --budget 0.01 --goal {goal}")
 
 
-def _shown(point: FrontPoint) -> str:
+def _print_fronts(run: str, goal: str, fronts: Sequence[Front], budgets: Sequence[float]) -> None:
+    """Print one row per method, the winner for each budget, and the popularity baseline."""
+    from recprism.paper.fronts import winner
+
+    *tuned, popular = fronts
+    gini = "" if popular.points[0].gini is None else ", then of gini@10"
+    print_title(
+        f"{run}: gain in {goal}@10, in percent of the base lists' value on the test part (in brackets the change of "
+        f"ndcg@10{gini}, in percent of its base value), for a budget kept on validation"
+    )
+    best = {budget: winner(tuned, budget) for budget in budgets}
+    columns = ("", "method", *(f"within {100 * budget:g} %" for budget in budgets), "hypervolume")
+    rows = [
+        (
+            "ours" if front.is_ours else "",
+            front.method,
+            *(_cell(front.at(budget), is_best=front is best[budget]) for budget in budgets),
+            f"{front.hypervolume:.1f}",
+        )
+        for front in tuned
+    ]
+    print_table(columns, rows, numeric=columns[2:])
+    print_sentence(
+        "*: the winner, the largest gain that keeps the budget on the test part; !: loses more than the budget there"
+    )
+    for budget in budgets:
+        print_sentence(_named(tuned, best[budget], budget))
+    print_sentence(f"popularity, which keeps none of these budgets: {_cell(popular.points[0])}")
+
+
+def _named(fronts: Sequence[Front], best: Front | None, budget: float) -> str:
+    """Name the winner for one budget, and the method to compare it with: ours, or the next one where ours wins."""
+    from recprism.paper.fronts import winner
+
+    lead, point = f"Within {100 * budget:g} %:", None if best is None else best.at(budget)
+    if best is None or point is None:
+        return f"{lead} no method has a setting that kept the budget on validation."
+    over = "" if point.keeps_budget else ", but no method keeps the budget on the test part"
+    other = winner([front for front in fronts if front is not best], budget) if best.is_ours else fronts[0]
+    second = None if other is None else other.at(budget)
+    if other is None or second is None:
+        return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %{over}."
+    tested = second.p_value if best.is_ours else point.p_value
+    chance = "" if tested is None else f" (difference: p {'< 0.0001' if tested < 1e-4 else f'= {tested:.4f}'})"
+    if best.is_ours and point.keeps_budget and not second.keeps_budget:
+        return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %; no other method keeps the budget."
+    who = f"next is {other.method} with" if best.is_ours else "ours gains"
+    gains = (f"{_signed(100 * it.gain)} %" for it in (point, second))
+    return f"{lead} {best.method} gains most, {f'; {who} '.join(gains)}{chance}{over}."
+
+
+def _cell(point: FrontPoint | None, *, is_best: bool = False) -> str:
     """Return a gain, and in brackets the change of NDCG@10, and of Gini where the goal is catalogue coverage."""
-    gini = "" if point.gini is None else f", Gini {100 * point.gini:+.1f}"
-    return f"{100 * point.gain:+.1f} ({-100 * point.loss:+.1f}{gini})"
+    if point is None:
+        return "none"
+    gini = "" if point.gini is None else f", Gini {_signed(100 * point.gini)}"
+    over = "" if point.budget is None or point.keeps_budget else "!"
+    return f"{_signed(100 * point.gain)} ({_signed(-100 * point.loss)}{gini}){over}{'*' if is_best else ''}"
+
+
+def _signed(percent: float) -> str:
+    """Return a change with its sign; what rounds to nothing has none.
+
+    >>> _signed(3.14), _signed(-0.1), _signed(-0.04)
+    ('+3.1', '-0.1', '0.0')
+    """
+    shown = f"{percent:+.1f}"
+    return "0.0" if shown in ("+0.0", "-0.0") else shown

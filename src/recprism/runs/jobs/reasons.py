@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.split import Part
@@ -21,9 +23,9 @@ from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
 
-@dataclass(frozen=True, eq=False)
-class UserReasons:
-    """Answers questions about one user's list.
+@dataclass(frozen=True, eq=False, repr=False)
+class UserReasons(Displayed):
+    """Answers questions about one user's list; a notebook shows the list with its reasons.
 
     Attributes:
         scenario: What is served.
@@ -44,6 +46,33 @@ class UserReasons:
     def why_list(self) -> tuple[Reason, ...]:
         """Explain every item of the list."""
         return questions.why_list(self.scenario, self.rule, self.user)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per place: item, rank by relevance alone, what it replaced, and its reason for the user."""
+        reasons = self.why_list()
+        replaced = [None if it.replaced is None else self.name(it.replaced.item) for it in reasons]
+        return pl.DataFrame(
+            {
+                "place": [it.place for it in reasons],
+                "item": [self.name(it.item) for it in reasons],
+                "by relevance": [it.rank for it in reasons],
+                "replaces": pl.Series(replaced, dtype=pl.String),
+                "reason": [it.for_users(self.name) for it in reasons],
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the user, the note and the reasons in plain values."""
+        return {"user": self.user, "note": self.note, "list": [it.to_dict() for it in self.why_list()]}
+
+    def _facts(self) -> dict[str, Any]:
+        return {"user": self.user, "goals": "+".join(self.rule.goals), "note": self.note}
+
+    def _repr_html_(self) -> str:
+        with pl.Config(
+            tbl_rows=-1, fmt_str_lengths=200, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True
+        ):
+            return super()._repr_html_()
 
     def why(self, item: Any) -> Reason:
         """Explain why an item is in the list."""
