@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 
 from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_p, as_share, chart_of, spec_of
-from recprism.report.content import Explained, ExplainedRule
+from recprism.report.content import Explained
 from recprism.report.words import NOT_JUDGED, alike
+from recprism.runs.jobs.explain import ExplanationInShort
 
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
 TITLES = {"individual": "entries of every row", "shared": "factors for all"}
@@ -187,7 +188,7 @@ def heat(explained: Explained) -> Figure | None:
     )
 
 
-def categories(rule: ExplainedRule) -> Figure | None:
+def categories(rule: ExplanationInShort) -> Figure | None:
     """Draw in how many lists each category is, before and after; the table has its part of the gain, too."""
     if not rule.categories:
         return None
