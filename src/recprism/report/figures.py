@@ -70,7 +70,9 @@ def _front_layers(content: Content) -> list[Any]:
             alt.Tooltip("told:N", title="certified"),
         ],
     }
-    path = chart_of([row(0.0, 0.0, measured, None), *rows]).mark_line(color=GREY, strokeWidth=1.5)
+    own = content.chosen if content.chosen is not None and content.chosen.budget is not None else None
+    line = [*rows, *(() if own is None else (row(own.loss, own.gain, measured, None),))]
+    path = chart_of([row(0.0, 0.0, measured, None), *line]).mark_line(color=GREY, strokeWidth=1.5)
     layers = [
         *_certified_region(content, x),
         path.encode(x=x, y=y, order="gain:Q"),

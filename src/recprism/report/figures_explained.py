@@ -197,12 +197,15 @@ def categories(rule: ExplanationInShort) -> Figure | None:
         for it in rule.categories
         for key, words in (("base lists", "before"), ("lists", "after"))
     ]
-    chart = (
+    y = alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories])
+    ends = [{"category": it["category"], "share": 100 * it["base lists"], "end": 100 * it["lists"]} for it in rule.categories]
+    lines = chart_of(ends).mark_rule(color=BLUE, opacity=0.5, strokeWidth=2).encode(x="share:Q", x2="end:Q", y=y)
+    dots = (
         chart_of(rows)
         .mark_point(filled=True, size=70, opacity=1)
         .encode(
             x=alt.X("share:Q", title="lists with the category, %"),
-            y=alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories]),
+            y=y,
             color=alt.Color(
                 "lists:N",
                 title=None,
@@ -211,8 +214,8 @@ def categories(rule: ExplanationInShort) -> Figure | None:
             ),
             tooltip=["category:N", "lists:N", alt.Tooltip("share:Q", format=".1f", title="%")],
         )
-        .properties(height=22 * len(rule.categories))
     )
+    chart = alt.layer(lines, dots).properties(height=22 * len(rule.categories))
     gains = [name for name in rule.categories[0] if name.startswith("gain of ")]
     table = tuple(
         (

@@ -20,6 +20,7 @@ from recprism.runs.jobs.reasons import newcomer_reasons
 from recprism.runs.run import Run
 
 MOST_DIALS = 8
+SMALLEST_DIAL = 0.0005  # smaller shares are written as 0.0 %
 
 
 def users_of_rule(
@@ -70,7 +71,8 @@ def _dials(found: Diversified, row: int) -> tuple[Dial, ...]:
     if found.dials is None or found.into != "dials":
         return ()
     weights = steered(found.dials, found.base, found.steering).of_user(row)
-    return tuple(Dial(name, share, 0.0) for name, share in list(weights.items())[:MOST_DIALS])
+    clear = [(name, share) for name, share in weights.items() if abs(share) >= SMALLEST_DIAL]
+    return tuple(Dial(name, share, 0.0) for name, share in clear[:MOST_DIALS])
 
 
 def _to_one_scale(users: list[User]) -> tuple[User, ...]:
