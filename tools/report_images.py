@@ -18,10 +18,10 @@ from playwright.sync_api import sync_playwright
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER, FIRST_SCREEN = DOCS / "how-to" / "report", DOCS / "report.png"
 PARTS = {
-    "verdict": "#verdict",
+    "headline": "#headline",
     "front": "#figure-front",
     "payers": "#figure-payers",
-    "controls": "#figure-controls",
+    "categories": "#figure-categories",
     "user": "#user-1",
 }
 
