@@ -91,7 +91,13 @@ def users() -> tuple[User, ...]:
             ),
             (Dial("War", 0.05, 1.0), Dial("Drama", -0.02, 0.4)),
         ),
-        User("18" * 60, "pays most", {"ndcg@10": (None, None)}, (), (Entry(1, "Long" * 100, "", (), "new", ("x" * 300,)),)),
+        User(
+            "18" * 60,
+            "pays most",
+            {"ndcg@10": (None, None)},
+            (),
+            (Entry(1, "Long" * 100, "", (), "new", ("x" * 300,)),),
+        ),
     )
 
 

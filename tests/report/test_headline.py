@@ -73,7 +73,9 @@ def test_what_a_control_refuses_is_withheld(basis: Basis, rule: ExplanationInSho
     assert texts(unclear)[-1] == "Side effects: no other metric gets clearly worse."
     for refused in (replace(rule, p_value=0.4), replace(rule, verdict="does not explain")):
         assert "No simple rule on categories explains the changes." in texts(replace(basis, rule=refused))
-    assert "Whether one rule explains the changes was not tested." in texts(replace(basis, rule=replace(rule, p_value=None)))
+    assert "Whether one rule explains the changes was not tested." in texts(
+        replace(basis, rule=replace(rule, p_value=None))
+    )
 
 
 def test_every_state_has_its_advice(basis: Basis) -> None:
@@ -98,7 +100,9 @@ def test_every_state_has_its_advice(basis: Basis) -> None:
 
 def test_exposure_has_its_own_words(basis: Basis, rule: ExplanationInShort) -> None:
     lifted = replace(rule, explained=None, verdict=None, p_value=None, lifted=12)
-    gini = replace(basis, goal="gini@10", changes=(replace(change("gini@10", -0.05), low=None, high=None),), rule=lifted)
+    gini = replace(
+        basis, goal="gini@10", changes=(replace(change("gini@10", -0.05), low=None, high=None),), rule=lifted
+    )
     assert texts(gini)[0] == "Places are shared more evenly (Gini falls 5.0 %)."
     assert "The same lifts for all users make the changes: 12 items." in texts(gini)
 

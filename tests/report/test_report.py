@@ -82,7 +82,10 @@ def test_a_page_of_synthetic_content(content: Content) -> None:
     assert len(charts) == 8
     assert set(page.specs) == {f"{name}-spec" for name in charts}
     assert text.count('<details class="data"') == len(charts), "every chart has its table"
-    order = [*("headline", "next", "users", "why", "front", "pays", "appendix"), *("change", "factors", "erasure", "facts")]
+    order = [
+        *("headline", "next", "users", "why", "front", "pays", "appendix"),
+        *("change", "factors", "erasure", "facts"),
+    ]
     assert [name for name in page.ids if name in order] == order
     assert page.reasons == 2, "every new item has its reason next to it"
     assert "Adds War; replaces Old & gone." in page.text

@@ -306,7 +306,9 @@ def cost_of_one_budget(
         {goal: () if stop is None else (stop,)},
         shown,
         None if shown is None else _payers(scenario, path.base, shown),
-        None if shown is None else exposure_by_segment(path.base.lists, shown.lists, item_segments(scenario.split.train)),
+        None
+        if shown is None
+        else exposure_by_segment(path.base.lists, shown.lists, item_segments(scenario.split.train)),
         has_labels,
         0.95,
     )

@@ -198,7 +198,10 @@ def categories(rule: ExplanationInShort) -> Figure | None:
         for key, words in (("base lists", "before"), ("lists", "after"))
     ]
     y = alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories])
-    ends = [{"category": it["category"], "share": 100 * it["base lists"], "end": 100 * it["lists"]} for it in rule.categories]
+    ends = [
+        {"category": it["category"], "share": 100 * it["base lists"], "end": 100 * it["lists"]}
+        for it in rule.categories
+    ]
     lines = chart_of(ends).mark_rule(color=BLUE, opacity=0.5, strokeWidth=2).encode(x="share:Q", x2="end:Q", y=y)
     dots = (
         chart_of(rows)

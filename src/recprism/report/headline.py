@@ -237,7 +237,9 @@ def _next(basis: Basis) -> list[str]:
         f"Then serve the lists: `recprism export {basis.run}`.",
     ]
     if basis.paying:
-        said[0] = f"Plan a test with users, and watch the {' and '.join(basis.paying)} ones: `recprism experiment {basis.run}`."
+        said[0] = (
+            f"Plan a test with users, and watch the {' and '.join(basis.paying)} ones: `recprism experiment {basis.run}`."
+        )
     tail = next((it for it in side_effects(basis) if it.name.startswith("tail_share@") and it.before), None)
     if tail is not None:
         floor = percent(tail.before, ".2g", "%")
@@ -255,7 +257,9 @@ def _audited(basis: Basis) -> list[Statement]:
     said = [Statement("Nothing is changed yet: this page shows what diversity would cost.", "state")]
     now = basis.row(basis.goal)
     if now is not None and now.before is not None and basis.goal.startswith("subtopic_coverage@"):
-        said.append(Statement(f"A list covers {percent(now.before, '.1f')} of all categories now.", "state", now.before))
+        said.append(
+            Statement(f"A list covers {percent(now.before, '.1f')} of all categories now.", "state", now.before)
+        )
     if not basis.labelled:
         unknown = "What more would cost in accuracy is not known: there are no held-out interactions."
         return [*said, Statement(unknown, "cost", None, basis.cost)]

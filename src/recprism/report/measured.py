@@ -185,7 +185,9 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
             run, scenario, None, goal, metric, asked, kept, audit, None, audit.now, audit.payers, audit.exposure
         )
     has_labels = len(scenario.split.part(part)) > 0
-    found = effect(run, _metrics((metric, objective), has_labels), part=part, controls=False, scenario=scenario, on_step=tell)
+    found = effect(
+        run, _metrics((metric, objective), has_labels), part=part, controls=False, scenario=scenario, on_step=tell
+    )
     now = with_popularity(found.before, scenario.split, part, scenario.context)
     of_result = Measured(run, scenario, result, goal, metric, asked, kept, audit, found.change, now, None, None)
     payers, exposure = who_pays(scenario, of_result.served)
@@ -335,5 +337,3 @@ def _exposure(table: SegmentTable) -> tuple[Change, ...]:
             change = row.after - row.before
             found.append(Change(*about, row.before, row.after, change, row.relative, row.low, row.high, None, None))
     return tuple(found)
-
-

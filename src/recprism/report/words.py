@@ -54,7 +54,10 @@ def verdict_of(rule: ExplanationInShort | None) -> tuple[str, str]:
     said = f"One rule on categories explains {share} of the changes that scores leave open, on {rule.users:,} users."
     if not rule.holds:
         said = "No rule on categories explains the changes: read the chart as counts and not as causes."
-    return said, f"Control: with shuffled categories it explains {percent(rule.shuffled, 'z.1f')} (p = {rule.p_value:.3f})."
+    return (
+        said,
+        f"Control: with shuffled categories it explains {percent(rule.shuffled, 'z.1f')} (p = {rule.p_value:.3f}).",
+    )
 
 
 def alike(found: Explained) -> str:
