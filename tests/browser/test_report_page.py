@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_screen_readers_get_names(browser: Any, page_file: Path) -> None:
     assert page.get_by_role("list", name="Dials of this user").count() == 1
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map((it) => Number(it.tagName[1]))")
     assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False)), "no level is skipped"
+    assert all(after - before <= 1 for before, after in pairwise(levels)), "no level is skipped"
     page.close()
 
 

@@ -170,15 +170,16 @@ def _reason(basis: Basis) -> list[Statement]:
         return []
     if found.lifted:
         return [Statement(f"The same lifts for all users make the changes: {found.lifted:,} items.", "reason")]
+    if found.holds and found.explained is not None:
+        share = percent(found.explained, "z.0f")
+        said = f"One rule explains {share} of the changes that scores leave open."
+        return [Statement(said, "reason", found.explained, "explained")]
+    said = "No simple rule on categories explains the changes."
     if found.explained is None:
-        return [Statement("The rule that made the lists gives the reason of every change.", "reason")]
-    if found.p_value is None:
-        return [Statement("Whether one rule explains the changes was not tested.", "reason")]
-    if not found.holds:
-        return [Statement("No simple rule on categories explains the changes.", "reason")]
-    share = percent(found.explained, "z.0f")
-    said = f"One rule explains {share} of the changes that scores leave open."
-    return [Statement(said, "reason", found.explained, "explained")]
+        said = "The rule that made the lists gives the reason of every change."
+    elif found.p_value is None:
+        said = "Whether one rule explains the changes was not tested."
+    return [Statement(said, "reason")]
 
 
 def _factors(found: Explained) -> str:
@@ -237,15 +238,14 @@ def _next(basis: Basis) -> list[str]:
         f"Then serve the lists: `recprism export {basis.run}`.",
     ]
     if basis.paying:
-        said[0] = (
-            f"Plan a test with users, and watch the {' and '.join(basis.paying)} ones: `recprism experiment {basis.run}`."
-        )
+        groups = " and ".join(basis.paying)
+        said[0] = f"Plan a test with users, and watch the {groups} ones: `recprism experiment {basis.run}`."
     tail = next((it for it in side_effects(basis) if it.name.startswith("tail_share@") and it.before), None)
     if tail is not None:
-        floor = percent(tail.before, ".2g", "%")
+        floor, budget = percent(tail.before, ".2g", "%"), percent(basis.asked, "g", "%")
         said.append(
             "If items outside the most popular must keep their places: `recprism diversify "
-            f"{basis.run} --budget {percent(basis.asked, 'g', '%')} --goal {goal} --tail-floor {floor} --name with-tail`."
+            f"{basis.run} --budget {budget} --goal {goal} --tail-floor {floor} --name with-tail`."
         )
     return said
 
