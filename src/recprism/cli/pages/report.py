@@ -30,8 +30,9 @@ def report(
 ) -> None:
     """Write a self-contained HTML report of a run.
 
-    The page opens with what changes, what it costs, and what to do next. Then come three users, what drives the
-    change, the front, and who pays. It needs no network, so you can send the file. A run that was not diversified gets an audit.
+    The page opens with what changes, what it costs, and what to do next. Then come three users, what drives the change,
+    the front, and who pays. It needs no network, so you can send the file. A run that was not diversified gets an
+    audit.
 
     Examples:
 

@@ -146,7 +146,7 @@ def kept_in_short(run: Run, *, part: str, draws: int, seed: int) -> ExplanationI
     kept = (run.explanation() or {}).get(KEPT)
     if not isinstance(kept, dict) or kept.pop("asked", None) != _question(part, draws, seed):
         return None
-    lists = {name: tuple(kept.pop(name)) for name in ("sentences", "categories")}
+    lists: dict[str, Any] = {name: tuple(kept.pop(name)) for name in ("sentences", "categories")}
     return ExplanationInShort(**lists, **kept)
 
 
