@@ -12,7 +12,7 @@ import pytest
 
 _tests = Path(__file__).parents[1]
 _report = runpy.run_path(str(_tests / "report" / "conftest.py"))
-content, explained = _report["content"], _report["explained"]
+content, explained, rule, users = (_report[name] for name in ("content", "explained", "rule", "users"))
 shelf = runpy.run_path(str(_tests / "studio" / "conftest.py"))["shelf"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -12,7 +12,7 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
-from recprism.explain.factors._highlights import HighlightedUser, highlight_users, item_heat, who_pays
+from recprism.explain.factors._highlights import HighlightedUser, example_users, item_heat, who_pays
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.factors import ExplainedFactors, explain_factors
@@ -44,7 +44,7 @@ def highlighted(found: ExplainedFactors) -> list[HighlightedUser]:
     ends = explanation.change.base, explanation.change.after
     lists = evaluator.lists(ends[0]), evaluator.lists(ends[1])
     values = evaluator.values(ends[0]), evaluator.values(ends[1])
-    return highlight_users(lists, values, explanation.objective, explanation.cost)
+    return example_users(lists, values, explanation.objective, explanation.cost)
 
 
 def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(found: ExplainedFactors) -> None:
@@ -58,26 +58,26 @@ def test_heat_of_user_vectors_is_the_mean_part_over_the_lists_an_item_entered(fo
     np.testing.assert_allclose(heat.values[1], mean)
 
 
-def test_highlighted_users_are_distinct_and_their_lists_changed(found: ExplainedFactors) -> None:
+def test_two_users_are_typical_and_one_pays_most(found: ExplainedFactors) -> None:
     chosen = highlighted(found)
     rows = [one.row for one in chosen]
-    assert len(set(rows)) == len(rows) == 10
+    assert [one.reason for one in chosen] == ["typical", "typical", "pays most"]
+    assert len(set(rows)) == 3
     assert set(rows) <= set(found.explanation.swaps.users.tolist())
-    assert {one.reason for one in chosen} == {"gained most", "paid most", "most swaps"}
-    values = [
-        found.evaluator.values(it)["subtopic_coverage@10"]
-        for it in (found.explanation.change.base, found.explanation.change.after)
+    ends = found.explanation.change.base, found.explanation.change.after
+    before, after = (found.evaluator.values(it)[found.explanation.cost] for it in ends)
+    assert (after - before)[rows[2]] == pytest.approx(np.nanmin(after - before))
+    swaps = np.bincount(found.explanation.swaps.users)
+    assert abs(swaps[rows[0]] - np.median(swaps[swaps > 0])) <= 0.5
+
+
+def test_without_a_price_the_third_user_changed_most() -> None:
+    lists = np.array([[0, 1], [0, 1], [0, 1]]), np.array([[0, 2], [2, 3], [0, 1]])
+    assert example_users(lists, ({}, {}), "ilad@2", "ndcg@10") == [
+        HighlightedUser(0, "typical"),
+        HighlightedUser(1, "changed most"),
     ]
-    assert (values[1] - values[0])[rows[0]] == pytest.approx(np.max(values[1] - values[0]))
-
-
-def test_who_gained_most_of_a_metric_that_should_be_low(run: Run) -> None:
-    found = explain_factors(run, "calibration@10", draws=0)
-    first = highlighted(found)[0]
-    change = found.explanation.change
-    before, after = (found.evaluator.values(it)["calibration@10"] for it in (change.base, change.after))
-    assert first.reason == "gained most"
-    assert (after - before)[first.row] == pytest.approx(np.nanmin(after - before))
+    assert example_users((lists[0], lists[0]), ({}, {}), "ilad@2", "ndcg@10") == []
 
 
 def test_who_pays_adds_up(run: Run) -> None:

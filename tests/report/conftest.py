@@ -21,16 +21,18 @@ from recprism.report.content import (
     Chosen,
     Content,
     Control,
+    Dial,
     Entry,
     ErasedPoint,
     Explained,
-    ExplainedRule,
     Feature,
     FrontPoint,
     User,
 )
+from recprism.report.headline import Headline, Statement
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.explain import ExplanationInShort
 from recprism.runs.run import Run
 
 
@@ -71,50 +73,52 @@ def explained() -> Explained:
         erasure_sentences=("Erasing two entries takes back 50%.", "Erasing two factors takes back 50%."),
         heat=tuple(Cell(item, factor, 0.1) for item in ("</script>", "B") for factor in ("Factor 1", "Factor 3")),
         heat_side="item",
-        users=(
-            User(
-                "17",
-                "gained most",
-                {"subtopic_coverage@10": (0.1, 0.4)},
-                (Entry(1, "Old & gone", "1999", ("Drama",), "gone"), Entry(2, "Diversified", "", (), "moved")),
-                (
-                    Entry(1, "Diversified", "", (), "moved"),
-                    Entry(2, "New", "2001", ("War",), "new", ("It replaced Old.",)),
-                ),
+    )
+
+
+@pytest.fixture
+def users() -> tuple[User, ...]:
+    """Hostile and very long names, too."""
+    return (
+        User(
+            "17",
+            "typical",
+            {"subtopic_coverage@10": (0.1, 0.4)},
+            (Entry(1, "Old & gone", "1999", ("Drama",), "gone"), Entry(2, "Diversified", "", (), "moved")),
+            (
+                Entry(1, "Diversified", "", (), "moved"),
+                Entry(2, "<script>alert(1)</script>", "2001", ("War",), "new", ("Adds War; replaces Old & gone.",)),
             ),
+            (Dial("War", 0.05, 1.0), Dial("Drama", -0.02, 0.4)),
+        ),
+        User(
+            "18" * 60,
+            "pays most",
+            {"ndcg@10": (None, None)},
+            (),
+            (Entry(1, "Long" * 100, "", (), "new", ("x" * 300,)),),
         ),
     )
 
 
 @pytest.fixture
-def rule(explained: Explained) -> ExplainedRule:
+def rule() -> ExplanationInShort:
     """Hostile names, too."""
-    return ExplainedRule(
-        sentence="The lists follow a rule.",
+    shares = {"candidates": 0.1, "base lists": 0.2, "lists": 0.6, "gain of subtopic_coverage": 0.4}
+    return ExplanationInShort(
         sentences=("The lists follow a rule.", "It explains 80 %."),
         explained=0.8,
-        categories=(
-            {
-                "category": "War <i>",
-                "candidates": 0.1,
-                "base lists": 0.2,
-                "lists": 0.6,
-                "gain of subtopic_coverage": 0.4,
-            },
-            {
-                "category": "Drama",
-                "candidates": 0.5,
-                "base lists": 0.9,
-                "lists": 0.8,
-                "gain of subtopic_coverage": -0.1,
-            },
-        ),
-        users=explained.users,
+        verdict="explains",
+        users=500,
+        shuffled=0.05,
+        p_value=0.005,
+        lifted=0,
+        categories=({"category": "War <i>", **shares}, {"category": "Drama", **shares, "lists": 0.1}),
     )
 
 
 @pytest.fixture
-def content(explained: Explained) -> Content:
+def content(explained: Explained, users: tuple[User, ...]) -> Content:
     return Content(
         title="made up",
         run="runs/made-up",
@@ -122,7 +126,10 @@ def content(explained: Explained) -> Content:
         goal="subtopic_coverage@10",
         cost="ndcg@10",
         budget=0.01,
-        verdict=("One.", "Two.", "Next: `recprism recommend runs/made-up`."),
+        headline=Headline(
+            (Statement("Lists cover 10.0 % more categories.", "gain", 0.1, "subtopic_coverage@10"),),
+            ("Serve it: `recprism export runs/made-up`.",),
+        ),
         diversified=True,
         front=(FrontPoint(0.1, 0.005, 0.1, 0.01), FrontPoint(0.2, 0.02, 0.2, 0.05), FrontPoint(0.3, 0.2, 0.3, None)),
         decided_on="validation",
@@ -140,6 +147,7 @@ def content(explained: Explained) -> Content:
         payers_of="the vectors of this run",
         explained=explained,
         rule=None,
+        users=users,
         notes=("3 users were left out",),
         facts={"Settings": [("seed", "0")], "Versions": [("python", "3")]},
     )

@@ -47,7 +47,7 @@ def test_the_front_distinguishes_points_within_the_budget_from_larger_ones(conte
     drawn = json.dumps(figure.spec)
     for state in ("certified within 1 %", "certified within more", "measured only", "this run"):
         assert f'"state": "{state}"' in drawn
-    assert figure.table.rows[-1] == ("this run", "+0.50 %", "+10.0 %", "1 %")
+    assert figure.table.rows[-1] == ("this run", "+0.5 %", "+10.0 %", "1 %")
     assert [row[-1] for row in figure.table.rows[:3]] == ["1 %", "5 %", ""]
 
 
@@ -108,42 +108,33 @@ def test_without_a_claim_no_factor_has_a_name(explained: Explained) -> None:
     assert plain.caption.endswith(figures_explained.ARITHMETIC)
 
 
-def test_bars_of_equal_length_are_called_equal(explained: Explained, content: Content) -> None:
+def test_bars_of_equal_length_are_called_equal(explained: Explained) -> None:
     """For one kind, among those shown, and only if the verdict holds."""
 
     def told(*bars: tuple[str, float], holds: bool = True) -> str:
         features = tuple(replace(explained.features[0], kind=kind, taken_back=back) for kind, back in bars)
         found = replace(explained, features=features, holds=holds)
-        return words.verdict(replace(content, explained=found), None)[1]
+        return words.alike(found)
 
     alike = ("factor", 0.7), ("factor", 0.75)
-    assert told(*alike) == "Factors matter to it. The factors shown are about equally strong."
+    assert told(*alike) == " The factors shown are about equally strong."
     assert told(*alike, ("direction", 0.1)) == told(*alike)
     for others in ([("factor", 0.6), ("factor", 0.2)], [("direction", 0.7), ("factor", 0.75)], []):
-        assert told(*others) == "Factors matter to it."
-    assert told(*alike, holds=False) == "Factors matter to it."
+        assert not told(*others)
+    assert not told(*alike, holds=False)
 
 
-def test_the_verdict_always_has_three_sentences(content: Content) -> None:
-    price, factors, advice = words.verdict(content, None)
-    assert "subtopic_coverage@10 +10.0 %" in price
-    assert "at most 1 % is certified" in price
-    assert factors == "Factors matter to it."
-    assert "beyond chance: light users (−3.0 %" in advice
-
-    unsure = replace(content, paying=())
-    assert words.verdict(unsure, None)[2].endswith("no group of users clearly pays more.")
+def test_the_front_shades_the_certified_budget_only(content: Content) -> None:
     assert content.chosen is not None
-    measured = replace(content, chosen=replace(content.chosen, budget=None))
-    assert "not certified" in words.verdict(measured, None)[0]
-    assert "--overwrite --budget" in words.verdict(measured, None)[2]
-    lost = replace(content, chosen=replace(content.chosen, gain=-0.1))
-    assert "do not serve" in words.verdict(lost, None)[2]
-    audit = replace(content, diversified=False, chosen=None, explained=None)
-    assert "this page is an audit" in words.verdict(audit, None)[0]
-    assert "within 1 % of ndcg@10, the lists could gain +10.0 % subtopic_coverage@10" in words.verdict(audit, None)[0]
-    assert "`recprism diversify runs/made-up" in words.verdict(audit, None)[2]
-    refused = words.verdict(audit, "No point is certified.")
-    assert refused[0].endswith("No point is certified.")
-    unknown = replace(audit, front=())
-    assert "the cost of diversity is not known" in words.verdict(unknown, None)[0]
+    certified = json.dumps(figures.front(content).spec)  # type: ignore[union-attr]
+    assert '"type": "rect"' in certified
+    assert '"end": 5.0' in certified
+    bare = replace(
+        content,
+        chosen=replace(content.chosen, budget=None),
+        front=tuple(replace(it, certified_for=None) for it in content.front),
+    )
+    figure = figures.front(bare)
+    assert figure is not None
+    assert '"type": "rect"' not in json.dumps(figure.spec)
+    assert "None of them is certified." in figure.caption

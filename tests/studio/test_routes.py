@@ -188,7 +188,7 @@ def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Pat
     answer = get(client, "/plain/lists", user=1, point=point)
     trade_off = get(client, "/plain/paths/subtopic_coverage")["points"][point]["trade_off"]
     rule = rule_at(scenario, "subtopic_coverage", trade_off)
-    reasons = {it.item: it.for_users(titles.__getitem__) for it in why_list(scenario, rule, 1)}
+    reasons = {it.item: it.in_brief(titles.__getitem__) for it in why_list(scenario, rule, 1)}
     new = [it for it in answer["after"] if it["state"] == "new"]
     other = "Served by the user-vectors in place of an item that the rule chooses."
     assert [it["reason"] for it in new] == [reasons.get(it["id"], other) for it in new]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,12 +10,14 @@ from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import Certificate
-from recprism.budget.certifying import certify_together
+from recprism.budget.certifying import certify_together, certify_until_refused
+from recprism.budget.evidence import possible_losses
 from recprism.budget.path import (
     Path,
     PathPoint,
     check_goal,
     deciding_part,
+    lists_at,
     require_certifiable,
     require_labels,
     require_possible,
@@ -259,6 +261,85 @@ def cost_of_diversity(
         has_labels,
         confidence,
     )
+
+
+def cost_of_one_budget(
+    scenario: Scenario,
+    goal: str,
+    budget: Share,
+    *,
+    certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
+) -> Audit:
+    """Answer one goal and one budget as :func:`cost_of_diversity` does, with fewer lists.
+
+    The certifying part is walked until its first refusal. Figures are those of some points and of the certified one;
+    of all points if none is certified.
+
+    Args:
+        scenario: What is served.
+        goal: What to raise.
+        budget: The share of NDCG@10 that may be lost.
+        certify_on: The part whose labels certify; validation by default, if the split has such labels.
+        on_step: Receives the number of points that are done, and how many there are at most.
+
+    Stability: provisional.
+    """
+    goal, allowed = check_goal(goal), share(budget, "budget", ends=False)
+    require_possible(goal, scenario.subtopics)
+    require_labels(goal, scenario)
+    has_labels = len(scenario.split.part(scenario.part)) > 0
+    steps, labelled = steps_towards(goal), (COST, *GUARDS) if has_labels else ()
+    step = count_steps(on_step, "walking the path", 2 * len(steps))
+    certificate = None
+    if has_labels:
+        part = certify_on or deciding_part(scenario.split, scenario.part)
+        certificate = _until_refused(scenario.on(part), goal, allowed, step)
+    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
+    reached = None if certificate is None else certificate.last
+    path = walk(scenario, goal, names, some_steps(goal, reached), on_point=step)
+    stop = None if certificate is None else _one_stop(path, allowed, certificate, steps)
+    shown = None if stop is None else stop.certified or stop.measured
+    return Audit(
+        _now(scenario),
+        {goal: path},
+        {goal: () if stop is None else (stop,)},
+        shown,
+        None if shown is None else _payers(scenario, path.base, shown),
+        None
+        if shown is None
+        else exposure_by_segment(path.base.lists, shown.lists, item_segments(scenario.split.train)),
+        has_labels,
+        0.95,
+    )
+
+
+def some_steps(goal: str, reached: int | None) -> tuple[float, ...]:
+    """Return every fourth trade-off of a path, and the one that a budget reaches; all of them if it reaches none."""
+    steps = steps_towards(goal)
+    return steps if reached is None else tuple(it for at, it in enumerate(steps) if at % 4 == 3 or at == reached)
+
+
+def _until_refused(judge: Scenario, goal: str, budget: float, on_point: Callable[[], None]) -> Certificate:
+    base = judge.base_lists
+
+    def points() -> Iterator[tuple[Any, Any]]:
+        for trade_off in steps_towards(goal):
+            lists = lists_at(judge, goal, trade_off)
+            on_point()
+            yield judge.judge(lists, (COST,)), {COST: possible_losses(base, lists, COST)}
+
+    found = certify_until_refused(judge.judge(base, (COST,)), points(), {COST: budget}, part=judge.part)
+    judge.keep_lists(goal)
+    return found
+
+
+def _one_stop(path: Path, budget: float, certificate: Certificate, steps: Sequence[float]) -> BudgetStop:
+    """Find how far a budget reaches on a path that has only some of the steps which were tested."""
+    kept = [point for point in path.points if -(path.change(point, COST) or 0.0) <= budget]
+    reached = None if certificate.last is None else steps[certificate.last]
+    certified = next((point for point in path.points if point.trade_off == reached), None)
+    return BudgetStop(budget, kept[-1] if kept else None, certified, certificate)
 
 
 def _walked(

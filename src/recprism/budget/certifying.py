@@ -9,7 +9,7 @@ neither to fit the model nor to make the path. docs/certificate.md says what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -75,6 +75,37 @@ def certify(
         [asked], confidence=confidence, method=method, procedure=procedure, seed=seed, part=part
     )
     return found
+
+
+def certify_until_refused(
+    base: Values,
+    points: Iterable[tuple[Values, Values]],
+    budgets: Mapping[str, Share],
+    *,
+    confidence: Share = 0.95,
+    method: Literal["betting", "t"] = "betting",
+    part: str | None = None,
+) -> Certificate:
+    """Test the points of a path in order, and end at the first that fails; later points are not made.
+
+    Each point is tested at the full level: a test in a fixed sequence. The answer is that of :func:`certify`.
+
+    Args:
+        base: As in :func:`certify`.
+        points: Values and possible losses of each point, nearest to the base first.
+        budgets: As in :func:`certify`.
+        confidence: As in :func:`certify`.
+        method: As in :func:`certify`.
+        part: As in :func:`certify`.
+    """
+    found: list[Certificate] = []
+    for values, possible in points:
+        found.append(
+            certify(base, [values], budgets, possible=[possible], confidence=confidence, method=method, part=part)
+        )
+        if found[-1].last is None:
+            break
+    return replace(found[0], points=tuple(it.points[0] for it in found))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -12,7 +12,7 @@ import numpy as np
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget.certificate import Certificate
-from recprism.budget.certifying import certify
+from recprism.budget.certifying import certify_until_refused
 from recprism.budget.evidence import possible_losses
 from recprism.budget.path import (
     Values,
@@ -391,18 +391,14 @@ def within_budget(
     base, base_lists = _judged(judge, judge.base, names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
-    certificates: list[Certificate] = []
-    for trade_off in steps:
-        values, lists = _served_values(judge, goal, trade_off, form, names, ordered, rest)
-        possible = {name: possible_losses(base_lists[name], lists[name], name) for name in names}
-        certificates.append(
-            certify(base, [values], budgets, possible=[possible], confidence=confidence, method=method, part=part)
-        )
-        step()
-        if certificates[-1].last is None:
-            break
-    # Each step is tested at the full level, and the first failure ends the walk: a test in a fixed sequence.
-    certificate = replace(certificates[0], points=tuple(it.points[0] for it in certificates))
+
+    def points() -> Iterator[tuple[Values, Values]]:
+        for trade_off in steps:
+            values, lists = _served_values(judge, goal, trade_off, form, names, ordered, rest)
+            step()
+            yield values, {name: possible_losses(base_lists[name], lists[name], name) for name in names}
+
+    certificate = certify_until_refused(base, points(), budgets, confidence=confidence, method=method, part=part)
     found = None
     if certificate.last is not None:
         found = serve(scenario, goal, steps[certificate.last], form, ordered=ordered, rest=rest)

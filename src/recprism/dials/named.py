@@ -194,6 +194,16 @@ class Dials(Displayed):
             "lists_held_with_rest": self.lists_held_with_rest,
         }
 
+    def of_user(self, user: int) -> dict[str, float]:
+        """Return concept -> its weight as a share of the user's score range, the largest first; without zeros.
+
+        Args:
+            user: Row number of the user.
+        """
+        reach = float(self.score_range[user]) or 1.0
+        order = np.argsort(-np.abs(self.weights[user]), kind="stable")
+        return {self.names[it]: float(self.weights[user, it]) / reach for it in order if self.weights[user, it]}
+
     def to_frame(self) -> pl.DataFrame:
         """Return one row per weight that is not 0: user, concept, weight, and its share of the user's score range."""
         import polars as pl

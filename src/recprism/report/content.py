@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recprism.report.headline import Headline
+    from recprism.runs.jobs.explain import ExplanationInShort
 
 
 def known(value: float | None) -> float | None:
@@ -138,8 +142,17 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Dial:
+    """A named weight of a user; ``share`` is of the user's score range, ``width`` of the widest bar on the page."""
+
+    name: str
+    share: float
+    width: float
+
+
+@dataclass(frozen=True)
 class User:
-    """A highlighted user.
+    """An example user.
 
     Attributes:
         name: The user id.
@@ -147,6 +160,7 @@ class User:
         changes: Metric -> (before, after) of this user's list; None if it cannot be judged.
         before: The list before.
         after: The list after.
+        dials: Weights that serve the list, the largest first; empty if no dials serve it.
     """
 
     name: str
@@ -154,6 +168,7 @@ class User:
     changes: Mapping[str, tuple[float | None, float | None]]
     before: tuple[Entry, ...]
     after: tuple[Entry, ...]
+    dials: tuple[Dial, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,7 +193,6 @@ class Explained:
         erasure_sentences: One sentence per manner of erasure.
         heat: Cells of the heat map.
         heat_side: Whose vectors moved; it determines the meaning of a cell.
-        users: Highlighted users.
     """
 
     objective: str
@@ -197,27 +211,7 @@ class Explained:
     erasure_sentences: tuple[str, ...]
     heat: tuple[Cell, ...]
     heat_side: str
-    users: tuple[User, ...]
     nulls: tuple[tuple[str, float | None], ...] = ()
-
-
-@dataclass(frozen=True)
-class ExplainedRule:
-    """Why a rule shows these items.
-
-    Attributes:
-        sentence: The rule, and whether it explains the lists, in words.
-        sentences: The explanation of all lists in words.
-        explained: Share of what scores leave open that a choice model explains; None without one.
-        categories: One row per category, as in `recprism explain`; empty for goals of exposure.
-        users: Highlighted users, with the reason of each new item.
-    """
-
-    sentence: str
-    sentences: tuple[str, ...]
-    explained: float | None
-    categories: tuple[Mapping[str, Any], ...]
-    users: tuple[User, ...]
 
 
 @dataclass(frozen=True)
@@ -231,7 +225,7 @@ class Content:
         goal: The metric of the goal.
         cost: The metric of accuracy.
         budget: The share of ``cost`` that may be lost.
-        verdict: Three sentences: the price, the explanation, what to do next.
+        headline: The first words of the page.
         diversified: Whether the run was diversified; the page is an audit if not.
         front: Points of the path; empty without labels.
         decided_on: The part whose labels decided the certificates.
@@ -245,6 +239,7 @@ class Content:
         payers_of: The lists to which ``payers`` and ``exposure`` belong, in words.
         explained: The explanation of players' factors; None for other runs.
         rule: The explanation of a rule; None for other runs.
+        users: Example users; empty in an audit.
         notes: Notes about the metrics.
         facts: Heading -> (name, value) pairs; names may repeat.
     """
@@ -255,7 +250,7 @@ class Content:
     goal: str
     cost: str
     budget: float
-    verdict: tuple[str, str, str]
+    headline: Headline
     diversified: bool
     front: tuple[FrontPoint, ...]
     decided_on: str | None
@@ -268,7 +263,8 @@ class Content:
     exposure: tuple[Change, ...]
     payers_of: str
     explained: Explained | None
-    rule: ExplainedRule | None
+    rule: ExplanationInShort | None
+    users: tuple[User, ...]
     notes: tuple[str, ...]
     facts: Mapping[str, Sequence[tuple[str, str]]]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.explain.factors import _sentences as sentences
-from recprism.explain.factors._highlights import Heat, highlight_users, item_heat
+from recprism.explain.factors._highlights import Heat, example_users, item_heat
 from recprism.explain.factors.erasure import BY, Erasure, Which, erase
 from recprism.explain.factors.explanation import Explanation, Row
 from recprism.explain.factors.views import Swap, view_user
@@ -25,8 +25,10 @@ ERASURE_DRAWS = 5
 CURVES: tuple[Which, ...] = ("top", "matched", "squares")
 
 
-def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: ProgressCallback) -> Explained:
-    """Run the controls and the erasures, and describe ten users.
+def explained_content(
+    run: Run, *, part: Part, draws: int, seed: int, tell: ProgressCallback
+) -> tuple[Explained, tuple[User, ...]]:
+    """Run the controls and the erasures, and describe three users.
 
     Args:
         run: A diversified run.
@@ -49,7 +51,8 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
     )
     catalogue = Catalogue(run.items(), run.subtopics())
     verdict = explanation.verdict
-    return Explained(
+    found_users = _users(explanation, short, catalogue, tell)
+    about = Explained(
         objective=explanation.objective,
         holds=explanation.says_something,
         checked=verdict is not None,
@@ -69,8 +72,8 @@ def explained_content(run: Run, *, part: Part, draws: int, seed: int, tell: Prog
         erasure_sentences=tuple(erasure.sentence(by, _described(erasure)) for by in BY),
         heat=_cells(explanation, item_heat(explanation)),
         heat_side="item" if explanation.change.item is not None else "user",
-        users=tuple(_users(explanation, replace(evaluator, metrics=short.metrics), catalogue, tell)),
     )
+    return about, tuple(found_users)
 
 
 # -- factors ----------------------------------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ def _users(explanation: Explanation, evaluator: Any, catalogue: Catalogue, tell:
     change = explanation.change
     lists = evaluator.lists(change.base), evaluator.lists(change.after)
     values = evaluator.values(change.base), evaluator.values(change.after)
-    chosen = highlight_users(lists, values, explanation.objective, explanation.cost)
+    chosen = example_users(lists, values, explanation.objective, explanation.cost)
     found = []
     for done, one in enumerate(chosen, start=1):
         view = view_user(explanation, evaluator, change.base.user_ids[one.row])

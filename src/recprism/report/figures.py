@@ -29,11 +29,12 @@ def front(content: Content) -> Figure | None:
     """Draw price against gain along the path, the certified points and this run."""
     if not content.front:
         return None
-    reach = f"Green points are certified to lose at most {as_budget(content.budget)}."
+    reach = f"Green points are certified to lose at most {as_budget(content.budget)}; the shaded area is that budget."
     if content.decided_on not in (None, content.part):
         reach += f" The {content.decided_on} part decided this; the positions were measured on the {content.part} part."
-    if all(point.certified_for is None for point in content.front):
-        reach = "None of them is certified: there are too few held-out users."
+    kept = content.chosen is not None and content.chosen.budget is not None
+    if not kept and all(point.certified_for is None for point in content.front):
+        reach = "None of them is certified."
     mine = " The diamond is this run." if content.chosen is not None else ""
     return Figure(
         "front",
@@ -64,33 +65,46 @@ def _front_layers(content: Content) -> list[Any]:
         "y": y,
         "color": alt.Color("state:N", title=None, scale=scale, legend=alt.Legend(orient="top", columns=2)),
         "tooltip": [
-            alt.Tooltip("loss:Q", title=f"loss of {content.cost}, %", format=".2f"),
+            alt.Tooltip("loss:Q", title=f"loss of {content.cost}, %", format=".1f"),
             alt.Tooltip("gain:Q", title=f"gain in {content.goal}, %", format=".1f"),
             alt.Tooltip("told:N", title="certified"),
         ],
     }
-    path = chart_of([row(0.0, 0.0, measured, None), *rows]).mark_line(color=GREY, strokeWidth=1.5)
+    own = content.chosen if content.chosen is not None and content.chosen.budget is not None else None
+    line = [*rows, *(() if own is None else (row(own.loss, own.gain, measured, None),))]
+    path = chart_of([row(0.0, 0.0, measured, None), *line]).mark_line(color=GREY, strokeWidth=1.5)
     layers = [
+        *_certified_region(content, x),
         path.encode(x=x, y=y, order="gain:Q"),
         chart_of(rows).mark_point(size=80, filled=True, opacity=1).encode(**shown),
     ]
     if content.chosen is not None:
         here = row(content.chosen.loss, content.chosen.gain, "this run", content.chosen.budget)
         layers.append(chart_of([here]).mark_point(size=260, shape="diamond", filled=True, opacity=1).encode(**shown))
-        if content.chosen.budget is not None:
-            allowed = chart_of([{"loss": 100 * content.chosen.budget}])
-            layers.append(allowed.mark_rule(color=ORANGE, strokeDash=[4, 4]).encode(x=x))
     return layers
+
+
+def _certified_region(content: Content, x: Any) -> list[Any]:
+    """Shade the losses that the certified budget allows; nothing if no point is certified."""
+    chosen = None if content.chosen is None else content.chosen.budget
+    budgets = [it for it in (chosen, *(it.certified_for for it in content.front)) if it is not None]
+    if not budgets:
+        return []
+    region = chart_of([{"loss": 0.0, "end": 100 * max(budgets)}])
+    return [
+        region.mark_rect(color=GREEN, opacity=0.12).encode(x=x, x2="end:Q"),
+        chart_of([{"loss": 100 * max(budgets)}]).mark_rule(color=GREEN, strokeDash=[4, 4]).encode(x=x),
+    ]
 
 
 def _front_table(content: Content) -> Table:
     rows = [
-        (f"{it.trade_off:g}", signed_percent(it.loss, 2), signed_percent(it.gain), as_budget(it.certified_for))
+        (f"{it.trade_off:g}", signed_percent(it.loss), signed_percent(it.gain), as_budget(it.certified_for))
         for it in content.front
     ]
     if content.chosen is not None:
         chosen = content.chosen
-        rows.append(("this run", signed_percent(chosen.loss, 2), signed_percent(chosen.gain), as_budget(chosen.budget)))
+        rows.append(("this run", signed_percent(chosen.loss), signed_percent(chosen.gain), as_budget(chosen.budget)))
     columns = ("trade-off", f"loss of {content.cost}", f"gain in {content.goal}", "certified within")
     return Table(columns, tuple(rows), (0, 1, 2, 3))
 

@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 
 from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_p, as_share, chart_of, spec_of
-from recprism.report.content import Explained, ExplainedRule
+from recprism.report.content import Explained
 from recprism.report.words import NOT_JUDGED, alike
+from recprism.runs.jobs.explain import ExplanationInShort
 
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
 TITLES = {"individual": "entries of every row", "shared": "factors for all"}
@@ -187,7 +188,7 @@ def heat(explained: Explained) -> Figure | None:
     )
 
 
-def categories(rule: ExplainedRule) -> Figure | None:
+def categories(rule: ExplanationInShort) -> Figure | None:
     """Draw in how many lists each category is, before and after; the table has its part of the gain, too."""
     if not rule.categories:
         return None
@@ -196,12 +197,18 @@ def categories(rule: ExplainedRule) -> Figure | None:
         for it in rule.categories
         for key, words in (("base lists", "before"), ("lists", "after"))
     ]
-    chart = (
+    y = alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories])
+    ends = [
+        {"category": it["category"], "share": 100 * it["base lists"], "end": 100 * it["lists"]}
+        for it in rule.categories
+    ]
+    lines = chart_of(ends).mark_rule(color=BLUE, opacity=0.5, strokeWidth=2).encode(x="share:Q", x2="end:Q", y=y)
+    dots = (
         chart_of(rows)
         .mark_point(filled=True, size=70, opacity=1)
         .encode(
             x=alt.X("share:Q", title="lists with the category, %"),
-            y=alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories]),
+            y=y,
             color=alt.Color(
                 "lists:N",
                 title=None,
@@ -210,8 +217,8 @@ def categories(rule: ExplainedRule) -> Figure | None:
             ),
             tooltip=["category:N", "lists:N", alt.Tooltip("share:Q", format=".1f", title="%")],
         )
-        .properties(height=22 * len(rule.categories))
     )
+    chart = alt.layer(lines, dots).properties(height=22 * len(rule.categories))
     gains = [name for name in rule.categories[0] if name.startswith("gain of ")]
     table = tuple(
         (

@@ -37,6 +37,7 @@ def render(content: Content) -> str:
         lstrip_blocks=True,
     )
     environment.filters["inline_json"] = lambda value: Markup(inline_json(value))
+    environment.filters["signed"] = words.signed_percent
     environment.filters["spoken"] = lambda text: Markup(spoken(text))
     scripts = "\n".join(f"<script>{_static(name)}</script>" for name in SCRIPTS)
     return environment.get_template("report.html.j2").render(
@@ -44,7 +45,7 @@ def render(content: Content) -> str:
         drawn=_drawn(content),
         now=figures.now_table(content.changes),
         shown=figures.exposure_table(content.exposure),
-        numbers=words.numbers(content),
+        verdict=words.verdict_of(content.rule),
         accuracy_is_judged=any(row.name == content.cost and row.before is not None for row in content.changes),
         scripts=Markup(scripts),
         style=Markup(_template("report.css")),

@@ -183,7 +183,7 @@ def explain(
 
 
 def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> None:
-    from recprism.runs.jobs.explain import explain_run
+    from recprism.runs.jobs.explain import explain_run, facts_to_keep
     from recprism.runs.jobs.train import part_named
 
     path = None
@@ -191,7 +191,7 @@ def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> N
         with progress_of_steps() as on_step:
             found = explain_run(run, part=part_named(part), draws=draws, seed=seed, on_step=on_step)
         with if_storable(), saving():
-            path = run.save_explanation({**found.to_dict(), "part": part})
+            path = run.save_explanation(facts_to_keep(found, part=part, draws=draws, seed=seed))
     if as_json:
         print_json({"run": str(run.path), "part": part, **found.to_dict()})
         return

@@ -30,8 +30,9 @@ def report(
 ) -> None:
     """Write a self-contained HTML report of a run.
 
-    The page opens with the verdict. Then come the front, who pays, the explanation, users and settings. It needs no
-    network, so you can send the file. A run that was not diversified gets an audit.
+    The page opens with what changes, what it costs, and what to do next. Then come three users, what drives the change,
+    the front, and who pays. It needs no network, so you can send the file. A run that was not diversified gets an
+    audit.
 
     Examples:
 
@@ -52,8 +53,10 @@ def report(
         print_json({"run": str(run.path), "report": str(path), "bytes": size, **content.to_dict()})
         return
     print_title(f"{run.path}, on the {chosen} part")
-    for line in content.verdict:
-        print_sentence(line)
+    for statement in content.headline.statements:
+        print_sentence(statement.text)
+    for line in content.headline.next_steps:
+        print_sentence(f"Next: {line}")
     print_sentence(f"{path}: {size / 1e6:.1f} MB, needs no network")
     next_step(f"open {path} in a browser")
 

@@ -20,7 +20,7 @@ from recprism.metrics import parse
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, NDArray[np.float64]]
-LARGEST_GAIN, MOST_SWAPS, LARGEST_LOSS = "gained most", "most swaps", "paid most"
+TYPICAL, PAYS_MOST, MOST_CHANGED = "typical", "pays most", "changed most"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,38 +99,39 @@ def _largest(
     return Heat(items[rows], columns, values[np.ix_(rows, columns)], side)
 
 
-def highlight_users(
-    lists: tuple[NDArray[Any], NDArray[Any]], values: tuple[Values, Values], objective: str, cost: str, n: int = 10
+def example_users(
+    lists: tuple[NDArray[Any], NDArray[Any]], values: tuple[Values, Values], objective: str, cost: str
 ) -> list[HighlightedUser]:
-    """Select users whose lists changed: largest gain in the objective, largest loss of accuracy, most swaps.
+    """Select three users whose lists changed, by a fixed criterion: two typical ones, and the one who pays most.
+
+    Typical are the users whose number of new items is nearest to the median; of these, those whose gain in the
+    objective is nearest to the median; of these, the first rows. Without a user who pays, the third is the one whose
+    list changed most.
 
     Args:
         lists: (n_users, k) item numbers, before and after.
         values: Metric -> (n_users,) values, before and after. A metric without a value per user selects no one.
         objective: The metric whose gain counts.
         cost: The metric of accuracy.
-        n: Number of users.
     """
     new = (lists[1][:, :, None] != lists[0][:, None, :]).all(2) & (lists[1] >= 0)
     swaps = new.sum(1).astype(np.float64)
+    changed = np.flatnonzero(swaps)
+    if not len(changed):
+        return []
+    gain, loss = _gained(values, objective, swaps)[changed], -_gained(values, cost, swaps)[changed]
+    pays = bool((loss > 0).any())
+    last = changed[np.lexsort((-swaps[changed], -loss if pays else -swaps[changed]))[0]]
+    off = np.abs(swaps[changed] - np.median(swaps[changed])), np.abs(gain - np.median(gain))
+    typical = [int(row) for row in changed[np.lexsort((off[1], off[0]))] if row != last][:2]
+    found = [HighlightedUser(row, TYPICAL) for row in typical]
+    return [*found, HighlightedUser(int(last), PAYS_MOST if pays else MOST_CHANGED)]
+
+
+def _gained(values: tuple[Values, Values], metric: str, like: FloatArray) -> FloatArray:
+    """Return the change of a metric in its better direction, (n_users,); 0 without a value per user."""
     before, after = values
-
-    def gained(metric: str) -> FloatArray:
-        """Change of a metric in its better direction: a lower calibration error is a gain."""
-        if metric not in after:
-            return np.zeros_like(swaps)
-        sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
-        difference = sign * np.nan_to_num(after[metric] - before[metric])
-        return difference if difference.shape == swaps.shape else np.zeros_like(swaps)
-
-    wanted = (
-        (LARGEST_GAIN, gained(objective), n - n // 3 - n // 3),
-        (LARGEST_LOSS, -gained(cost), n // 3),
-        (MOST_SWAPS, swaps, n),
-    )
-    chosen: dict[int, str] = {}
-    for reason, sizes, share in wanted:
-        room = min(share, n - len(chosen))
-        order = [int(row) for row in np.lexsort((-swaps, -sizes)) if sizes[row] > 0 and swaps[row] > 0]
-        chosen |= dict.fromkeys([row for row in order if row not in chosen][:room], reason)
-    return [HighlightedUser(row, reason) for row, reason in chosen.items()]
+    if metric not in after or after[metric].shape != like.shape:
+        return np.zeros_like(like)
+    sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
+    return sign * np.nan_to_num(after[metric] - before[metric])

@@ -20,6 +20,13 @@ BY_CONSTRAINT_FOR_USERS = {
     "share": "Shown to keep a fixed share of categories.",
     "tail_floor": "Shown to give less popular items a place.",
 }
+IN_BRIEF = {
+    "less_repetition": "repeats fewer categories of the list",
+    "distance": "differs more from the rest of the list",
+    "shown_nowhere_else": "is in no other list",
+    "history": "fits {history} of the user's history",
+    "relevance": "matches the user better",
+}
 HINDRANCES = {
     "seen": "The user has consumed it already.",
     "banned": "A constraint bans it.",
@@ -86,6 +93,26 @@ def why_for_users(reason: Reason, name: Name) -> str:
         word = "it differs more from the rest of your list" if first == "distance" else "its categories repeat less"
         found = f"Added for variety: {word} than {name(reason.replaced.item)}."
     return found
+
+
+def why_in_brief(reason: Reason, name: Name) -> str:
+    """Describe why a new item came: what it adds, what it replaces, and its rank by relevance."""
+    first = reason.codes[0]
+    parts = [BY_CONSTRAINT_FOR_USERS[first].removesuffix(".")] if first in BY_CONSTRAINT_FOR_USERS else []
+    if reason.new_categories:
+        parts.append(f"adds {joined(reason.new_categories)}")
+    elif first in IN_BRIEF:
+        what = joined(reason.history_categories) if reason.history_categories else "the history"
+        parts.append(IN_BRIEF[first].format(history=what))
+    if reason.replaced is not None:
+        parts.append(f"replaces {name(reason.replaced.item)}")
+    parts.append("is outside the candidates by relevance" if reason.rank is None else _would_be(reason.rank))
+    return f"{_upper('; '.join(parts))}."
+
+
+def _would_be(rank: int) -> str:
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"would be {rank:,}{ending} by relevance"
 
 
 # -- why not ----------------------------------------------------------------------------------------------------------

@@ -125,6 +125,10 @@ class Reason(_Result):
         """Describe the reason for the user who sees the list."""
         return words.why_for_users(self, name)
 
+    def in_brief(self, name: Name = item_name) -> str:
+        """Describe why a new item came: what it adds, what it replaces, and its rank by relevance."""
+        return words.why_in_brief(self, name)
+
 
 @dataclass(frozen=True, repr=False)
 class ReasonNot(_Result):

@@ -17,13 +17,3 @@ for (const place of document.querySelectorAll(".chart")) {
       console.error(problem);
     });
 }
-// Escape hides a reason; printing opens the lists of all users.
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && document.activeElement.matches(".entry")) document.activeElement.blur();
-});
-let opened = [];
-window.addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details.user:not([open])")];
-  opened.forEach((it) => { it.open = true; });
-});
-window.addEventListener("afterprint", () => opened.forEach((it) => { it.open = false; }));

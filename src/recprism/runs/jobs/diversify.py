@@ -262,6 +262,7 @@ def effect(
     *,
     part: Part = "test",
     controls: bool = True,
+    scenario: Scenario | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Effect:
     """Measure the lists before and after the change of a run.
@@ -271,9 +272,10 @@ def effect(
         metrics: Names with cuts; the usual ones by default.
         part: The part that judges.
         controls: Whether to measure the permuted change, noise of its size, and popularity, too.
+        scenario: Of the run and the part, if it is known already.
         on_step: Receives the progress.
     """
-    found, scenario = run.diversified(), scenario_of(run, part)
+    found, scenario = run.diversified(), scenario_of(run, part) if scenario is None else scenario
     others = _controls(found, scenario, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 

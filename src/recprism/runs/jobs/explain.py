@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism._log import phase
+from recprism._version import __version__
 from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
@@ -19,7 +21,7 @@ from recprism.dials.lift_reasons import LiftReason, explain_lifts
 from recprism.dials.lifts import Lifts, exposure_goal
 from recprism.explain.accounting import Account, account
 from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
-from recprism.explain.choice.model import ChoiceModel
+from recprism.explain.choice.model import LEVEL, ChoiceModel
 from recprism.rerank.features import subtopic_probabilities
 from recprism.rerank.rule import Rule, is_exposure_goal
 from recprism.runs.jobs.concepts import as_subtopics
@@ -27,6 +29,39 @@ from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
 CANDIDATES = 200
+KEPT = "in_short"  # in explanation.json
+
+
+@dataclass(frozen=True)
+class ExplanationInShort:
+    """An explanation in plain values: what pages show, and what a run keeps.
+
+    Attributes:
+        sentences: The explanation in words.
+        explained: Share of what scores leave open that one choice model explains; None without a model.
+        verdict: Of the choice model, by size; None without one.
+        users: Users that the model was judged on; 0 without one.
+        shuffled: What the model explains with categories shuffled among items of the same popularity, on average.
+        p_value: Of the real categories against the shuffled ones; None without draws.
+        lifted: How many items are lifted for all users.
+        categories: One row per category, as in :meth:`recprism.explain.Account.table`; empty for exposure.
+
+    Stability: provisional.
+    """
+
+    sentences: tuple[str, ...]
+    explained: float | None
+    verdict: str | None
+    users: int
+    shuffled: float | None
+    p_value: float | None
+    lifted: int
+    categories: tuple[Mapping[str, Any], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether categories explain the lists, at least in part, and better than shuffled ones."""
+        return self.verdict in ("explains", "in part") and self.p_value is not None and self.p_value <= LEVEL
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +101,21 @@ class ExplainedRun(Displayed):
             "note": self.note,
         }
 
+    def in_short(self) -> ExplanationInShort:
+        """Return what pages show."""
+        model = self.choice_model
+        control = None if model is None else model.shuffled_within
+        return ExplanationInShort(
+            sentences=tuple(self.sentences()),
+            explained=None if model is None or not np.isfinite(model.explained) else float(model.explained),
+            verdict=None if model is None else model.verdict,
+            users=0 if model is None else model.n_users,
+            shuffled=None if control is None else control.mean,
+            p_value=None if control is None else control.p_value,
+            lifted=len(self.lifts),
+            categories=() if self.account is None else tuple(self.account.table()),
+        )
+
     def sentences(self) -> list[str]:
         """Say what makes the lists, how many are served as such, and whether that explains them."""
         said = []
@@ -83,6 +133,25 @@ class ExplainedRun(Displayed):
             said.append(self.account.sentence())
         said += [self.note] if self.note else []
         return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
+
+
+def facts_to_keep(found: ExplainedRun, *, part: str, draws: int, seed: int) -> dict[str, Any]:
+    """Return what explanation.json holds."""
+    in_short = {"asked": _question(part, draws, seed), **asdict(found.in_short())}
+    return {**found.to_dict(), "part": part, KEPT: in_short}
+
+
+def kept_in_short(run: Run, *, part: str, draws: int, seed: int) -> ExplanationInShort | None:
+    """Return what the last `recprism explain` kept, if it answered just this; else None."""
+    kept = (run.explanation() or {}).get(KEPT)
+    if not isinstance(kept, dict) or kept.pop("asked", None) != _question(part, draws, seed):
+        return None
+    lists: dict[str, Any] = {name: tuple(kept.pop(name)) for name in ("sentences", "categories")}
+    return ExplanationInShort(**lists, **kept)
+
+
+def _question(part: str, draws: int, seed: int) -> dict[str, Any]:
+    return {"part": part, "draws": draws, "seed": seed, "recprism": __version__}
 
 
 @phase("explaining", __name__)

@@ -101,7 +101,7 @@ class UserReasons(Displayed):
 def newcomer_reasons(
     scenario: Scenario, rule: Rule, row: int, items: NDArray[np.int64], name: Callable[[Any], str], into: str
 ) -> dict[int, str]:
-    """Return the reason of every item of a served list that the base list lacks, in the words for its user.
+    """Return the reason of every item of a served list that the base list lacks, in brief.
 
     Args:
         scenario: What is served.
@@ -120,7 +120,7 @@ def newcomer_reasons(
     if rule.lifts is not None:
         return {item: _why_lifted(scenario, rule.lifts, item) for item in new}
     user = scenario.split.user_ids[row : row + 1].tolist()[0]
-    found = {it.item: it.for_users(name) for it in questions.why_list(scenario, rule, user)}
+    found = {it.item: it.in_brief(name) for it in questions.why_list(scenario, rule, user)}
     other = f"Served by the {into} in place of an item that the rule chooses."
     ids = scenario.split.item_ids[new].tolist()
     return {item: found.get(own, other) for item, own in zip(new, ids, strict=True)}

@@ -1,0 +1,339 @@
+"""Measure a run for its page: before and after, the price, the front, the segments and the explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from recprism.budget._popularity import with_popularity
+from recprism.budget.audit import COST, Audit, cost_of_one_budget, some_steps
+from recprism.budget.diversified import Diversified
+from recprism.budget.path import Path, steps_towards, walk
+from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.split import Part
+from recprism.deploy._budget import budget_of
+from recprism.explain.factors._highlights import who_pays
+from recprism.explain.factors.checks import require_enough
+from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
+from recprism.metrics.registry import with_gini
+from recprism.report import words
+from recprism.report.content import Change, Chosen, Explained, FrontPoint, User, known
+from recprism.report.explained import explained_content
+from recprism.report.headline import Basis
+from recprism.report.users import users_of_rule
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.runs.jobs.diversify import effect
+from recprism.runs.jobs.explain import ExplanationInShort, explain_found, kept_in_short
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+SHOWN_BUDGET = 0.05  # an audit shows who would pay at this budget, if none was requested
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a page says about a run, except its explanation.
+
+    Attributes:
+        run: The run.
+        scenario: What is served.
+        result: Its result; None if it was only trained.
+        goal: The goal of the front.
+        metric: The metric of the goal.
+        asked: The share of accuracy that may be lost.
+        kept: The content of certificate.json; None without a budget.
+        audit: The cost of diversity; None for a result within a budget, whose certificate says it.
+        compared: Before against after; None if the run was only trained.
+        now: The lists of the model as it is.
+        payers: Changes of accuracy by segments of users; None without labels.
+        exposure: Changes of exposure by segments of items.
+    """
+
+    run: Run
+    scenario: Scenario
+    result: Diversified | None
+    goal: str
+    metric: str
+    asked: float
+    kept: Mapping[str, Any] | None
+    audit: Audit | None
+    compared: Comparison | None
+    now: Evaluation
+    payers: SegmentTable | None
+    exposure: SegmentTable | None
+
+    @property
+    def labelled(self) -> bool:
+        """Whether held-out interactions judge."""
+        return len(self.scenario.split.part(self.scenario.part)) > 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self.now.notes)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Metrics before and after; in an audit, now."""
+        return _now(self.now) if self.compared is None else _compared(self.compared, self.now)
+
+    @cached_property
+    def chosen(self) -> Chosen | None:
+        """The result as a point of the front; None in an audit or without labels."""
+        return None if self.compared is None else _chosen(self.compared, self.metric, self.kept)
+
+    @property
+    def decided_on(self) -> str | None:
+        """The part whose labels certify; None if nothing was tested."""
+        if self.kept is not None:
+            return str(self.kept["certificate"].get("part") or "test")
+        return None if self.audit is None else self.audit.decided_on(self.goal)
+
+    def basis(self, rule: ExplanationInShort | None, factors: Explained | None) -> Basis:
+        """Return the figures of the headline."""
+        return Basis(
+            run=self.run.argument,
+            goal=self.metric if self.result is None else self.result.objective,
+            cost=COST,
+            asked=self.asked,
+            diversified=self.result is not None,
+            labelled=self.labelled,
+            changes=self.changes,
+            certified=None if self.chosen is None else self.chosen.budget,
+            reach=None if self.audit is None or self.result is not None else self._reach(self.audit),
+            payers=() if self.payers is None else _payers(self.payers),
+            paying=() if self.payers is None else tuple(row.segment for row in self.payers.paying),
+            rule=rule,
+            factors=factors,
+        )
+
+    def front(self, tell: ProgressCallback) -> tuple[FrontPoint, ...]:
+        """Return points of the path, some of them left out; empty without labels, because the price is then unknown."""
+        if not self.labelled:
+            return ()
+        if self.audit is not None:
+            within = self.audit.certified_for(self.goal)
+            path = self.audit.paths[self.goal]
+            return tuple(_front_point(path, self.metric, at, within) for at in range(len(path.points)))
+        assert self.result is not None
+        own = self.result.trade_off
+        steps = [it for it in some_steps(self.goal, len(steps_towards(self.goal))) if it != own]
+        path = walk(
+            self.scenario, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
+        )
+        budget = None if self.chosen is None else self.chosen.budget
+        kept = {it: budget for it in steps if it < own and budget is not None}
+        return tuple(_front_point(path, self.metric, at, kept) for at in range(len(path.points)))
+
+    def front_sentences(self) -> tuple[str, ...]:
+        """Return the front in words."""
+        if self.audit is not None:
+            payers = "" if self.audit.payers is None else self.audit.payers.sentence()
+            return tuple(it for it in self.audit.sentences() if it != payers)
+        return () if self.kept is None else (str(self.kept["certificate"]["scope"]),)
+
+    def shown_items(self) -> tuple[Change, ...]:
+        """Return shares of the places by segments of items."""
+        return () if self.exposure is None else _exposure(self.exposure)
+
+    def _reach(self, audit: Audit) -> FrontPoint | None:
+        path = audit.paths[self.goal]
+        stop = next(iter(audit.stops[self.goal]), None)
+        if stop is None or stop.certified is None:
+            return None
+        return _front_point(path, self.metric, path.points.index(stop.certified), audit.certified_for(self.goal))
+
+    @cached_property
+    def served(self) -> Lists:
+        """``(n_users, k)`` the lists of the result."""
+        assert self.result is not None
+        return self.scenario.rank(self.result.model)[0]
+
+
+@dataclass(frozen=True)
+class Why:
+    """The explanation of a result: of its rule, or of players' factors; and example users."""
+
+    rule: ExplanationInShort | None = None
+    factors: Explained | None = None
+    users: tuple[User, ...] = ()
+
+
+def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Measured:
+    """Measure a run.
+
+    Args:
+        run: A trained run.
+        part: The part whose labels are used.
+        draws: Draws of each control of factors; too few are refused before anything is measured.
+        tell: Receives progress.
+    """
+    scenario = scenario_of(run, part)
+    result = run.diversified() if run.is_diversified() else None
+    if result is not None and result.rule is None:
+        require_enough(draws)
+    objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
+    goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
+    metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", run.certificate()
+    audit = cost_of_one_budget(scenario, goal, asked, on_step=tell) if kept is None else None
+    if result is None:
+        assert audit is not None
+        return Measured(
+            run, scenario, None, goal, metric, asked, kept, audit, None, audit.now, audit.payers, audit.exposure
+        )
+    has_labels = len(scenario.split.part(part)) > 0
+    found = effect(
+        run, _metrics((metric, objective), has_labels), part=part, controls=False, scenario=scenario, on_step=tell
+    )
+    now = with_popularity(found.before, scenario.split, part, scenario.context)
+    of_result = Measured(run, scenario, result, goal, metric, asked, kept, audit, found.change, now, None, None)
+    payers, exposure = who_pays(scenario, of_result.served)
+    return replace(of_result, payers=payers, exposure=exposure)
+
+
+def explain_result(
+    found: Measured,
+    *,
+    draws: int,
+    seed: int,
+    tell: ProgressCallback,
+    kept_only: bool = False,
+    examples: bool = True,
+) -> Why:
+    """Explain a result, as `recprism explain` does; what it kept is not computed again.
+
+    Args:
+        found: What was measured.
+        draws: Draws of each control.
+        seed: Of the controls.
+        tell: Receives progress.
+        kept_only: Whether to take only what is kept.
+        examples: Whether to describe users.
+    """
+    result, part = found.result, found.scenario.part
+    if result is None:
+        return Why()
+    if result.rule is None:
+        if kept_only:
+            return Why()
+        about, users = explained_content(found.run, part=part, draws=draws, seed=seed, tell=tell)
+        return Why(None, about, users)
+    rule = kept_in_short(found.run, part=part, draws=draws, seed=seed)
+    if rule is None and not kept_only:
+        rule = explain_found(result, found.scenario, draws=draws, seed=seed, on_step=tell).in_short()
+    users = users_of_rule(found.run, found.scenario, result, found.served, tell) if examples else ()
+    return Why(rule, None, users)
+
+
+# -- budget and goal --------------------------------------------------------------------------------------------------
+
+
+def _asked_budget(run: Run) -> float:
+    asked = budget_of(run)
+    return SHOWN_BUDGET if asked is None else asked.budgets.get(COST, SHOWN_BUDGET)
+
+
+def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
+    """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
+    asked = budget_of(run)
+    if asked is not None:
+        return asked.goal
+    name = objective.partition("@")[0]
+    return (
+        name
+        if name in GOALS and (has_subtopics or name in WITHOUT_SUBTOPICS)
+        else "subtopic_coverage"
+        if has_subtopics
+        else "catalogue_coverage"
+    )
+
+
+def _metrics(wanted: Sequence[str], has_labels: bool) -> tuple[str, ...] | None:
+    """Return the default metrics with the goal; None for the defaults, which are also taken without labels."""
+    others = [name for name in dict.fromkeys(wanted) if name not in DEFAULT_METRICS]
+    return None if not others or not has_labels else with_gini((*DEFAULT_METRICS, *others))
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _front_point(path: Path, metric: str, at: int, within: Mapping[float, float]) -> FrontPoint:
+    point = path.points[at]
+    return FrontPoint(
+        point.trade_off,
+        -(path.change(point, COST) or 0.0),
+        path.change(point, metric) or 0.0,
+        within.get(point.trade_off),
+    )
+
+
+def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:
+    rows = {row.name: row.relative for row in compared.rows}
+    loss, gain = known(rows.get(COST)), known(rows.get(metric))
+    if loss is None or gain is None:  # for example without labels
+        return None
+    if kept is None:
+        return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
+    last = kept["certificate"]["last"]
+    checks = [] if last is None else kept["certificate"]["points"][last]["checks"]
+    budget = next((float(check["budget"]) for check in checks if check["metric"] == COST), None)
+    return Chosen(-loss, gain, budget, str(kept["certificate"]["sentence"]))
+
+
+def _now(now: Evaluation) -> tuple[Change, ...]:
+    """Return the rows of an audit, which has current values only."""
+    return tuple(
+        Change(
+            *(s.name, _summary(s.name), s.n_users, known(s.mean), known(s.mean), 0.0, None, s.low, s.high, None, None),
+            popularity=known(s.popularity),
+        )
+        for s in now.scores
+    )
+
+
+def _compared(compared: Comparison, now: Evaluation) -> tuple[Change, ...]:
+    def share(end: float | None, base: float) -> float | None:
+        return None if end is None or not base else known(end / abs(base))
+
+    popular = {score.name: score.popularity for score in now.scores}
+    return tuple(
+        Change(
+            *(row.name, _summary(row.name), row.n_users),
+            *(known(row.a), known(row.b), known(row.difference), known(row.relative)),
+            *(share(row.low, row.a), share(row.high, row.a), known(row.p_value)),
+            None if known(row.difference) is None else row.better,
+            popularity=known(popular.get(row.name)),
+        )
+        for row in compared.rows
+    )
+
+
+def _summary(name: str) -> str:
+    return parse(name)[0].summary
+
+
+def _payers(table: SegmentTable) -> tuple[Change, ...]:
+    return tuple(_payer(row) for row in table.rows if isinstance(row, SegmentChange))
+
+
+def _payer(row: SegmentChange) -> Change:
+    relative = known(row.relative)
+    return Change(
+        *(row.segment, words.SEGMENTS.get(row.segment, ""), row.users),
+        *(known(row.before), known(row.after), known(row.after - row.before), relative),
+        *(known(row.low), known(row.high), known(row.p_loses_more)),
+        None if not relative else relative > 0,
+    )
+
+
+def _exposure(table: SegmentTable) -> tuple[Change, ...]:
+    found = []
+    for row in table.rows:
+        if isinstance(row, ExposureChange):
+            about = (row.segment, words.SEGMENTS.get(row.segment, ""), row.items)
+            change = row.after - row.before
+            found.append(Change(*about, row.before, row.after, change, row.relative, row.low, row.high, None, None))
+    return tuple(found)

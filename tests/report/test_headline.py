@@ -1,0 +1,184 @@
+"""The first words: every number is one that the command line prints, and nothing is said that a control refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recprism.budget.audit import cost_of_diversity, cost_of_one_budget
+from recprism.report import gather, headline_of, render
+from recprism.report.content import Change, Content, FrontPoint
+from recprism.report.headline import Basis, headline
+from recprism.runs.jobs.explain import ExplanationInShort
+from recprism.runs.run import Run
+from recprism.runs.scenario import scenario_of
+
+
+def change(name: str, relative: float, better: bool | None = True, spread: float = 0.01) -> Change:
+    return Change(name, "", 100, 0.5, 0.5, 0.0, relative, relative - spread, relative + spread, 0.01, better)
+
+
+@pytest.fixture
+def basis(rule: ExplanationInShort) -> Basis:
+    return Basis(
+        run="runs/x",
+        goal="subtopic_coverage@10",
+        cost="ndcg@10",
+        asked=0.05,
+        diversified=True,
+        labelled=True,
+        changes=(
+            change("subtopic_coverage@10", 0.27),
+            change("ndcg@10", -0.028, False),
+            change("tail_share@10", -0.16, False),
+            change("recall@10", -0.03, False, spread=0.04),
+            change("novelty@10", -0.002, False, spread=0.001),
+        ),
+        certified=0.05,
+        payers=(change("everyone", -0.028, False), change("light", -0.06, False)),
+        rule=rule,
+    )
+
+
+def texts(basis: Basis) -> list[str]:
+    return [it.text for it in headline(basis).statements]
+
+
+def test_a_manager_reads_what_changes_and_what_it_costs(basis: Basis) -> None:
+    assert texts(basis) == [
+        "Lists cover 27.0 % more categories.",
+        "Accuracy falls 2.8 % (certified: at most 5 %).",
+        "One rule explains 80 % of the changes that scores leave open.",
+        "No user group clearly pays more.",
+        "Side effect: items outside the most popular get 16.0 % fewer places.",
+    ]
+    told = headline(basis)
+    assert [it.figure for it in told.statements] == [0.27, -0.028, 0.8, None, -0.16]
+    assert "recprism experiment runs/x" in told.next_steps[0]
+    assert "recprism export runs/x" in told.next_steps[1]
+    assert "--tail-floor" in told.next_steps[2]
+
+
+def test_what_a_control_refuses_is_withheld(basis: Basis, rule: ExplanationInShort) -> None:
+    unclear = replace(basis, changes=(change("subtopic_coverage@10", 0.01, spread=0.02), change("ndcg@10", -0.001)))
+    assert texts(unclear)[:2] == [
+        "subtopic_coverage@10 does not clearly change.",
+        "Accuracy does not clearly change (certified: at most 5 %).",
+    ]
+    assert all(it.figure is None for it in headline(unclear).statements[:2])
+    assert texts(unclear)[-1] == "Side effects: no other metric gets clearly worse."
+    for refused in (replace(rule, p_value=0.4), replace(rule, verdict="does not explain")):
+        assert "No simple rule on categories explains the changes." in texts(replace(basis, rule=refused))
+    assert "Whether one rule explains the changes was not tested." in texts(
+        replace(basis, rule=replace(rule, p_value=None))
+    )
+
+
+def test_every_state_has_its_advice(basis: Basis) -> None:
+    def first(**state: object) -> str:
+        return headline(replace(basis, **state)).next_steps[0]  # type: ignore[arg-type]
+
+    assert "watch the light ones" in first(paying=("light",))
+    assert "light users lose 6.0 %" in " ".join(texts(replace(basis, paying=("light",))))
+    assert "ask for a certified price" in first(certified=None)
+    assert "(measured, not certified)" in " ".join(texts(replace(basis, certified=None)))
+    assert "hold out some interactions" in first(labelled=False, changes=basis.changes[:1])
+    assert "not known" in " ".join(texts(replace(basis, labelled=False, changes=basis.changes[:1])))
+    worse = (change("subtopic_coverage@10", -0.1, False), *basis.changes[1:])
+    assert first(changes=worse).startswith("Do not serve this")
+
+    trained = replace(basis, diversified=False, certified=None, rule=None, reach=FrontPoint(0.1, 0.02, 0.3, 0.05))
+    assert "lists cover 30.0 % more categories" in " ".join(texts(trained))
+    assert "`recprism diversify runs/x --budget 5%" in headline(trained).next_steps[0]
+    assert "Try a larger budget" in headline(replace(trained, reach=None)).next_steps[0]
+    assert "Hold out" in headline(replace(trained, labelled=False)).next_steps[0]
+
+
+def test_exposure_has_its_own_words(basis: Basis, rule: ExplanationInShort) -> None:
+    lifted = replace(rule, explained=None, verdict=None, p_value=None, lifted=12)
+    gini = replace(
+        basis, goal="gini@10", changes=(replace(change("gini@10", -0.05), low=None, high=None),), rule=lifted
+    )
+    assert texts(gini)[0] == "Places are shared more evenly (Gini falls 5.0 %)."
+    assert "The same lifts for all users make the changes: 12 items." in texts(gini)
+
+
+def test_one_number_in_command_line_report_and_headline(
+    by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    run = Run.open(by_rule("dials"))
+    assert call("explain", run.path, "--draws", 19) == 0
+    printed = capsys.readouterr().out
+    assert call("report", run.path, "--draws", 19, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    content = gather(run, draws=19)
+    for found in (headline_of(run, draws=19), headline_of(run, draws=19, explain=False)):
+        assert found == content.headline
+        assert json.loads(json.dumps(found.to_dict())) == told["headline"]
+    rows = {row["name"]: row for row in told["changes"]}
+    for statement in content.headline.statements:
+        assert statement.text in _text(content)
+        if statement.metric in rows and statement.figure is not None:
+            assert statement.figure == rows[statement.metric]["relative"]
+            assert f"{abs(100 * statement.figure):.1f} %" in statement.text
+    (reason,) = content.headline.of("reason")
+    if reason.figure is not None:
+        share = f"{100 * reason.figure:.0f} %"
+        assert f"explains {share} of what scores alone leave open" in printed.replace("\n", " ")
+        assert f"One rule explains {share}" in reason.text
+
+
+def test_a_headline_agrees_with_the_audit_and_with_diversify(
+    trained: Path, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    assert call("audit", trained, "--goal", "subtopic_coverage", "--budgets", "5%", "--show", "5%", "--json") == 0
+    audit = json.loads(capsys.readouterr().out)
+    found = headline_of(Run.open(trained))
+    front = audit["fronts"]["subtopic_coverage"]
+    reached = front["budgets"][0]["certified_at"]
+    point = next((it for it in front["points"] if it["trade_off"] == reached), None)
+    gains = found.of("gain")
+    assert bool(gains) == (point is not None)
+    if point is not None:
+        assert gains[0].figure == point["subtopic_coverage@10"]
+        assert found.of("cost")[0].figure == pytest.approx(point["ndcg@10"])
+    path = by_rule("rule")
+    assert call("diversify", path, "--budget", "30%", "--into", "rule", "--name", "again", "--json") == 0
+    told_change = json.loads(capsys.readouterr().out)["change"]
+    rows = {f"{row['metric']}@{row['k']}": row["relative"] for row in told_change["rows"]}
+    told = headline_of(Run.open(path, "again"), draws=0, explain=False)
+    (gain,) = told.of("gain")
+    assert gain.figure == rows["subtopic_coverage@10"]
+
+
+@pytest.mark.parametrize("budget", [0.3, 0.0001])
+def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: float) -> None:
+    scenario = scenario_of(Run.open(trained))
+    whole = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,), show=budget)
+    quick = cost_of_one_budget(scenario, "subtopic_coverage", budget)
+    (one,), (other,) = whole.stops["subtopic_coverage"], quick.stops["subtopic_coverage"]
+    assert whole.sentences() == quick.sentences()
+    assert one.certificate is not None
+    assert other.certificate is not None
+    assert one.certificate.last == other.certificate.last
+    assert whole.to_dict()["payers"] == quick.to_dict()["payers"]
+    assert whole.to_dict()["exposure"] == quick.to_dict()["exposure"]
+    if other.certified is not None:
+        assert len(quick.paths["subtopic_coverage"].points) <= 9
+
+
+def test_one_explanation_is_kept_for_one_question(by_rule: Callable[[str], Path], call: Callable[..., int]) -> None:
+    run = Run.open(by_rule("dials"))
+    assert call("explain", run.path, "--draws", 3, "--seed", 5) == 0
+    kept = headline_of(run, draws=3, seed=5, explain=False)
+    other = headline_of(run, draws=4, seed=5, explain=False)
+    assert kept.of("reason")
+    assert not other.of("reason")
+
+
+def _text(content: Content) -> str:
+    return render(content)
