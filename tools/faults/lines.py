@@ -166,7 +166,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "rest": ("user-vectors", "none"),
     "concepts": ("categories", "popularity", "clusters=3", "kind", "items.csv", "kind,popularity"),
     "why_not": ("1", "5"),
-    "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5"),
+    "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5", "forget=5"),
     "ban": ("1", "1,2", "'3'"),
     "pin": ("1=5", "2=7"),
     "min_share": ("k1=10%",),
