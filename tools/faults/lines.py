@@ -188,6 +188,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "host": ("127.0.0.1", "localhost", "::1"),
     "port": ("0",),
     "token": ("secret",),
+    "reader_token": ("look",),
 }
 """Parameter -> values that work in some line."""
 
@@ -197,6 +198,7 @@ FREE = {
     "output",
     "junit",
     "token",
+    "reader_token",
     "subtopic_separator",
     "mlflow",
     "data_root",

@@ -194,6 +194,11 @@ class Dials(Displayed):
             "lists_held_with_rest": self.lists_held_with_rest,
         }
 
+    def shares_of(self, row: int) -> dict[str, float]:
+        """Return concept -> weight of a user, given by row number, as a share of the user's score range."""
+        reach = self.score_range[row] or 1.0  # 0 for a user without weights
+        return dict(zip(self.names, (self.weights[row] / reach).tolist(), strict=True))
+
     def to_frame(self) -> pl.DataFrame:
         """Return one row per weight that is not 0: user, concept, weight, and its share of the user's score range."""
         import polars as pl
