@@ -171,14 +171,28 @@ class OpenedRun:
 
     def _what_is_served(self) -> schemas.Served:
         change = effect(self.run, controls=False).change
-        kept = self.run.certificate()
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
             goal=self.run.diversified().goal,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
             changes={row.name: row.relative for row in rows},
-            certificate=None if kept is None else str(kept["certificate"]["sentence"]),
+            certified=self._certified(),
+        )
+
+    def _certified(self) -> schemas.Certified | None:
+        """Return what the certificate says about its first metric; None if nothing was certified."""
+        kept = self.run.certificate()
+        found = {} if kept is None else kept["certificate"]
+        if found.get("last") is None:
+            return None
+        check = found["points"][found["last"]]["checks"][0]
+        return schemas.Certified(
+            metric=check["metric"],
+            loss=check["budget"],
+            confidence=found["confidence"],
+            users=check["users"],
+            part=found["part"],
         )
 
     # -- helpers ------------------------------------------------------------------------------------------------------

@@ -24,6 +24,16 @@ class Status(BaseModel):
     seconds_left: float | None
 
 
+class Certified(BaseModel):
+    """What a certificate says."""
+
+    metric: str
+    loss: float = Field(description="At most this share of the metric is lost.")
+    confidence: float
+    users: int
+    part: str = Field(description="The part whose labels certified it.")
+
+
 class Served(BaseModel):
     """The effect of the run's result on the test part."""
 
@@ -31,7 +41,7 @@ class Served(BaseModel):
     before: dict[str, float | None]
     after: dict[str, float | None]
     changes: dict[str, float | None] = Field(description="Relative to before.")
-    certificate: str | None = Field(description="The certificate in words.")
+    certified: Certified | None
 
 
 class RunState(BaseModel):

@@ -13,7 +13,7 @@ function framed(layers, values) {
   };
 }
 
-const axis = () => ({ format: ".0%", grid: true, gridColor: colour("--line"), labelColor: colour("--ink"), titleColor: colour("--ink"), domainColor: colour("--line"), tickColor: colour("--line"), tickCount: 6 });
+const axis = () => ({ format: ".1~%", grid: true, gridColor: colour("--line"), labelColor: colour("--ink"), titleColor: colour("--ink"), domainColor: colour("--line"), tickColor: colour("--line"), tickCount: 6 });
 const share = (field, title) => ({ field, type: "quantitative", title, axis: axis() });
 
 // A layer of its own points; none without any, because Vega complains about empty data.

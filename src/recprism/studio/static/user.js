@@ -119,8 +119,10 @@ function dial({ name, share, own }) {
     value.textContent = signed(Number(slider.value));
     steer();
   });
-  const found = el("meter", { min: "-0.5", max: "0.5", value: share.toFixed(4), title: `found by recprism: ${percent(share, 1, true)} of the score range`, "aria-label": `${name}: found weight ${percent(share, 1, true)}` });
-  return el("li", {}, el("span", { class: "dial-name" }, name), el("span", { class: share ? "dial-found" : "dial-found none" }, share ? `found ${percent(share, 0, true)}` : "not used"), found, slider, value);
+  const found = el("span", { class: "bar", title: `found by recprism: ${percent(share, 1, true)} of the score range`, "aria-hidden": "true" }, el("i"));
+  const width = Math.min(Math.abs(share), 0.5) * 100; // half of the bar is half of the score range
+  Object.assign(found.firstChild.style, { width: `${width}%`, left: `${share < 0 ? 50 - width : 50}%` });
+  return el("li", {}, el("span", { class: "dial-name" }, name), el("span", { class: share ? "dial-found" : "dial-found none" }, share ? `found ${percent(share, 1, true)}` : "not used"), found, slider, value);
 }
 
 const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(2).replace("-", "−");
