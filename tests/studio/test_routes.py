@@ -158,8 +158,8 @@ def test_reasons_of_an_item_are_those_of_its_lists(client: TestClient, shelf: Pa
     run = Run.open(shelf / "rule")
     scenario, found = scenario_of(run), run.diversified()
     lists = scenario.rank(found.rule)[0]
-    gained = {it: n for it, n in zip(*np.unique(lists, return_counts=True), strict=True)}
-    number = max(gained, key=lambda it: int(((lists == it).any(1) & ~(scenario.base_lists == it).any(1)).sum()))
+    new = ~(lists[:, :, None] == scenario.base_lists[:, None, :]).any(2)
+    number = int(np.bincount(lists[new]).argmax())
     item = scenario.split.item_ids[number : number + 1].tolist()[0]
     answer = get(client, "/rule/item/reasons", item=item)
     users = get(client, "/rule/item", item=item)["gained"][: answer["asked"]]
@@ -200,7 +200,10 @@ def test_questions_are_answered_as_on_the_command_line(client: TestClient, shelf
     lists = get(client, "/dials/user", user=1)
     outside = next(it["id"] for it in lists["before"] if it["state"] == "gone")
     refused = get(client, "/dials/why", user=1, item=outside)
-    assert refused["sentences"][1].partition(" is ")[2] == why_not(scenario, rule, 1, outside).sentence().partition(" is ")[2]
+    assert (
+        refused["sentences"][1].partition(" is ")[2]
+        == why_not(scenario, rule, 1, outside).sentence().partition(" is ")[2]
+    )
     assert refused["command"].endswith(f"--user 1 --why-not {outside}")
     assert not refused["inside"]
     first = next(it.item for it in why_list(scenario, rule, 1))
@@ -213,7 +216,9 @@ def test_questions_are_answered_as_on_the_command_line(client: TestClient, shelf
     forgotten = get(client, "/dials/what-if", user=1, item=taken, change="forget")
     assert ids(forgotten["after"]) == list(what_if(scenario, rule, 1, forget=taken).after)
     assert f"--what-if forget={taken}" in forgotten["command"]
-    assert client.get("/api/runs/dials/what-if", params={"user": 1, "item": first, "change": "forget"}).status_code == 404
+    assert (
+        client.get("/api/runs/dials/what-if", params={"user": 1, "item": first, "change": "forget"}).status_code == 404
+    )
 
 
 def test_sliders_rank_as_steer_does(client: TestClient, shelf: Path) -> None:

@@ -166,9 +166,7 @@ async def steer(
     at: At,
     user: User,
     studio: TheStudio,
-    set: Annotated[
-        list[str], Query(description="A dial and a share, as in Animation=0.2.", max_length=200)
-    ],
+    set: Annotated[list[str], Query(description="A dial and a share, as in Animation=0.2.", max_length=200)],
 ) -> schemas.SteerAnswer:
     """Rank a user's list with dials set; nothing is kept."""
     settings = _settings(set)

@@ -36,7 +36,14 @@ export async function open() {
   }));
   show(byId("of-result-field"), own);
   byId("of-result").checked = own && state.source === "result";
+  await readPath();
+}
+
+// Without labels no budget can be kept, so the slider moves from stop to stop.
+async function readPath() {
   path = await get(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`), {}, "path");
+  const labelled = path.points[0].loss !== null;
+  Object.assign(byId("budget"), labelled ? { max: 10, step: 0.1 } : { max: path.points.length - 1, step: 1 });
   await move();
 }
 
@@ -54,14 +61,13 @@ async function wantGoals() {
     return undefined;
   }
   state.goal = goal;
-  path = await get(ofRun(state.run, `/paths/${encodeURIComponent(goal)}`), {}, "path");
-  return move();
+  return readPath();
 }
 
 // As on the server: the last of the certified points in a row from the start, or the furthest point measured within it.
 function reach() {
   const budget = Number(byId("budget").value), { points } = path;
-  if (points[0].loss === null) return Math.min(Math.round(budget * 3), points.length - 1);
+  if (points[0].loss === null) return budget;
   const share = budget / 100;
   if (!byId("certified").checked) return Math.max(...points.filter((one) => one.loss <= share).map((one) => one.point));
   const beyond = points.findIndex((one) => one.certified_within > share);
