@@ -27,7 +27,6 @@ import numpy as np
 from harness import Claim, parser, report
 from recprism.runs.run import Run
 
-
 Taken = dict[str, list[float]]
 """Kind of question -> seconds of each answer."""
 

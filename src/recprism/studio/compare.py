@@ -44,10 +44,12 @@ def same_test(one: View, other: View) -> bool:
 
 
 def _common(views: tuple[View, View], which: str) -> NDArray[Any]:
+    first: NDArray[Any]
+    second: NDArray[Any]
     first, second = (getattr(view.factors, which) for view in views)
     if first.dtype.kind != second.dtype.kind:  # ids of one are numbers and of the other text
         return first[:0]
-    return first[np.isin(first, second)]
+    return np.asarray(first[np.isin(first, second)])
 
 
 def _sentences(views: tuple[View, View], users: int, items: int, same: bool) -> list[str]:

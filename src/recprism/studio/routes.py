@@ -154,7 +154,7 @@ async def what_if(
     studio: TheStudio,
     change: Annotated[
         Literal["without", "forget"],
-        Query(description="without: nobody can be shown the item. forget: it no longer counts in the history."),
+        Query(description="without: no user can be shown the item. forget: it no longer counts in the history."),
     ] = "without",
 ) -> schemas.WhatIfAnswer:
     """Make a user's list again after a change."""

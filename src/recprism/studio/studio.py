@@ -47,8 +47,8 @@ class Studio:
             for it in (run, *(run.named(name) for name in run.results() if result is None)):
                 name = folder if it is run else f"{folder}:{it.result}"
                 self.runs[name] = OpenedRun(name, it, self._opening)
-        for run in self.runs.values():
-            run.look()
+        for opened in self.runs.values():
+            opened.look()
 
     def opened(self, name: str) -> OpenedRun:
         """Return a run by name."""
