@@ -64,6 +64,7 @@ class View:
         self.seen = self.scenario.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
         self.paths: dict[str, StoredPath] = {}
+        self._described: dict[str, schemas.PathAnswer] = {}
         self._payers: dict[tuple[str, int | None], schemas.PayersAnswer] = {}
         self.ids: list[int | str] = self.factors.user_ids.tolist()
 
@@ -172,8 +173,13 @@ class View:
         return self.paths[goal]
 
     def path_answer(self, goal: str) -> schemas.PathAnswer:
-        """Describe all points of a path."""
+        """Describe all points of a path; the description is kept."""
         path = self.path(goal)
+        if goal not in self._described:
+            self._described[goal] = self._describe(path)
+        return self._described[goal]
+
+    def _describe(self, path: StoredPath) -> schemas.PathAnswer:
         points = [
             schemas.PathPoint(
                 point=at,
@@ -186,7 +192,7 @@ class View:
             for at, trade_off in enumerate(path.trade_offs)
         ]
         return schemas.PathAnswer(
-            goal=goal,
+            goal=path.goal,
             metric=path.metric,
             cost=COST,
             confidence=path.confidence,

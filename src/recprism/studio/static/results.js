@@ -33,11 +33,11 @@ export async function open() {
   for (const one of points) one.best = !points.some((other) => other.test === one.test && other.cost >= one.cost && other.gain >= one.gain && (other.cost > one.cost || other.gain > one.gain));
   show(byId("pareto-field"), points.length > 0);
   if (points.length) await drawResults(byId("pareto"), points, inWords(GAIN));
-  const names = rows.map((row) => row.name);
+  const names = rows.filter((row) => row.phase === "ready").map((row) => row.name);
   for (const [id, at] of [["first", 0], ["second", 1]]) {
     const was = byId(id).value;
     fill(byId(id), ...names.map((name) => el("option", { value: name }, name)));
-    byId(id).value = names.includes(was) ? was : at ? names.find((name) => name !== state.run) ?? state.run : state.run;
+    byId(id).value = names.includes(was) ? was : at ? names.find((name) => name !== state.run) ?? null : state.run;
   }
   show(byId("compare-section"), names.length > 1);
   if (names.length > 1) await compare();
