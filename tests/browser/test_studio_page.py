@@ -245,7 +245,7 @@ def test_the_budget_moves_figures_and_the_front(page: Any, shelf: Path) -> None:
         assert lost in page.inner_text(where)
     assert "Not certified" in page.inner_text("#verdict")
     says(page.locator("#pays")).to_contain_text("Who pays")
-    assert "--budget 10% --overwrite" in page.inner_text("#command")
+    says(page.locator("#command")).to_contain_text("--budget 10% --overwrite")
     page.check("#certified")
     says(page.locator("#stops tr.here td").first).to_have_text(str(path.reach(0.1)))
 
@@ -269,7 +269,7 @@ def test_a_mix_of_goals_is_made_while_one_waits(page: Any) -> None:
     page.get_by_role("checkbox", name="distance within lists", exact=True).check()
     says(page.locator("#verdict")).to_contain_text("Working on this mix")
     says(page.locator("#verdict")).to_contain_text("accuracy.")
-    assert "subtopic_coverage+ilad_subtopics" in page.inner_text("#command")
+    says(page.locator("#command")).to_contain_text("subtopic_coverage+ilad_subtopics")
     turn_to(page, "user")
     says(page.locator("#after-title")).to_contain_text("towards subtopic_coverage+ilad_subtopics")
 
