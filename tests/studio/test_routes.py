@@ -15,9 +15,10 @@ from fastapi.testclient import TestClient
 
 from recprism.budget.path import rule_at
 from recprism.budget.segments import by_segment, user_segments
-from recprism.explain import reason_codes, what_if, why_list, why_not
+from recprism.explain import reason_codes, what_if, why_list
 from recprism.models import Factors
 from recprism.runs.jobs.dials import steer_run
+from recprism.runs.jobs.reasons import reasons_of
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
@@ -200,10 +201,8 @@ def test_questions_are_answered_as_on_the_command_line(client: TestClient, shelf
     lists = get(client, "/dials/user", user=1)
     outside = next(it["id"] for it in lists["before"] if it["state"] == "gone")
     refused = get(client, "/dials/why", user=1, item=outside)
-    assert (
-        refused["sentences"][1].partition(" is ")[2]
-        == why_not(scenario, rule, 1, outside).sentence().partition(" is ")[2]
-    )
+    about = reasons_of(run, 1)
+    assert refused["sentences"][1] == about.why_not(outside).sentence(about.name)
     assert refused["command"].endswith(f"--user 1 --why-not {outside}")
     assert not refused["inside"]
     first = next(it.item for it in why_list(scenario, rule, 1))
