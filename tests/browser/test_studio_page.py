@@ -66,7 +66,7 @@ def opened(
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.set_default_timeout(LONG)
     complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
+    page.on("console", lambda message: complaints.append(f"{message.text} {message.location.get('url', '')}"))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(link)
     yield page

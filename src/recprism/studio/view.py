@@ -94,7 +94,7 @@ class View:
         """The goal of the run, if there is a path towards it."""
         asked = budget_of(self.run)
         if asked is not None:
-            return asked.goal
+            return check_goal(asked.goal)
         own = self.result.objective.partition("@")[0] if self.result is not None else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]
