@@ -394,8 +394,8 @@ def test_the_interface_page_lists_every_request(browser: Any, studio: str) -> No
 def bare_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """10,000 items without titles and without categories."""
     folder = tmp_path_factory.mktemp("bare")
-    rows = [(user, item) for user in range(200) for item in range(user, 10_000, 200)]
-    rows += [(user, (7 * user + 13 * step) % 10_000) for user in range(200) for step in range(10)]
+    rows = [(user, item) for user in range(40) for item in range(user, 10_000, 40)]
+    rows += [(user, (7 * user + 13 * step) % 10_000) for user in range(40) for step in range(10)]
     table = pl.DataFrame(sorted(set(rows)), schema=["user_id", "item_id"], orient="row")
     table.write_csv(folder / "taken.csv")
     data = load_files(folder / "taken.csv")
