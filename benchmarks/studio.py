@@ -1,9 +1,11 @@
-"""The studio under load: fifty clients, each asking for a random user's lists at a random budget, one after the other.
+"""The studio under load: fifty people, each looking at random users, one question after the other.
 
-``--clients 200 --seconds 300`` is the long run: nothing but answers, and memory that does not grow.
+A question is about one user (lists, reasons, why an item, what if it is removed, dials that move) or about a stored
+stop of the path. People read: each client waits ``--pause`` seconds, on average, before the next question.
+``--pause 0 --clients 200 --seconds 300`` is the long run: nothing but answers, and memory that does not grow.
 
-Server and clients share the machine. The floor is the same load on a small file: what the web framework takes anyway.
-The run is one that ``recprism train --data ml-1m`` made.
+Server and clients share the machine. The run is one that ``recprism train --data ml-1m`` and ``recprism diversify``
+made.
 """
 
 from __future__ import annotations
@@ -15,47 +17,81 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import urlopen
 
 import numpy as np
 
 from harness import Claim, parser, report
 from recprism.runs.run import Run
-from recprism.runs.stored_path import stored_path
 
-GOAL = "subtopic_coverage"
+Taken = dict[str, list[float]]
+"""Kind of question -> seconds of each answer."""
 
 
-async def one_client(port: int, ask: Callable[[], str], until: float, taken: list[float], wrong: list[str]) -> None:
-    """Ask, wait for the whole answer, ask again, over one connection."""
+async def one_client(
+    port: int, ask: Callable[[], tuple[str, str]], until: float, pause: float, taken: Taken, wrong: list[str]
+) -> None:
+    """Ask, wait for the whole answer, pause, ask again, over one connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while time.perf_counter() < until:
+        if pause:
+            await asyncio.sleep(random.uniform(0, 2 * pause))
+        kind, path = ask()
         started = time.perf_counter()
-        writer.write(f"GET {ask()} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
         await reader.readexactly(int(length.group(1)) if length else 0)
-        taken.append(time.perf_counter() - started)
+        taken.setdefault(kind, []).append(time.perf_counter() - started)
         if " 200 " not in head.partition("\r\n")[0]:
             wrong.append(head)
     writer.close()
     await writer.wait_closed()
 
 
-def load(port: int, ask: Callable[[], str], clients: int, seconds: float) -> tuple[np.ndarray, list[str]]:
-    """Seconds of every request of all clients together, and the answers that were not 200."""
-    taken: list[float] = []
+def load(
+    port: int, ask: Callable[[], tuple[str, str]], clients: int, seconds: float, pause: float
+) -> tuple[Taken, list[str]]:
+    """Return the seconds of every request of all clients together, and the answers that were not 200."""
+    taken: Taken = {}
     wrong: list[str] = []
 
     async def all_clients() -> None:
         until = time.perf_counter() + seconds
-        await asyncio.gather(*(one_client(port, ask, until, taken, wrong) for _ in range(clients)))
+        await asyncio.gather(*(one_client(port, ask, until, pause, taken, wrong) for _ in range(clients)))
 
     asyncio.run(all_clients())
-    return np.array(taken), wrong
+    return taken, wrong
+
+
+def questions(name: str, run: Run) -> Callable[[], tuple[str, str]]:
+    """Return what draws a question: its kind, and the address to ask."""
+    users, found = run.factors().user_ids.tolist(), run.diversified()
+    items, dials = run.factors().item_ids.tolist(), () if found.dials is None else found.dials.names
+    goal = quote(found.goal)
+
+    def one() -> tuple[str, str]:
+        user, item = quote(str(random.choice(users))), quote(str(random.choice(items)))
+        budget = random.uniform(0, 0.1)
+        possible = {
+            "lists": f"user?user={user}",
+            "lists at a stop": f"user?user={user}&goal={goal}&budget={budget:.4f}",
+            "reasons": f"reasons?user={user}",
+            "why an item": f"why?user={user}&item={item}",
+            "what if": f"what-if?user={user}&item={item}",
+            "stop": f"stop?goal={goal}&budget={budget:.4f}",
+            "path": f"paths/{goal}",
+            "search": f"search?q={str(user)[:2]}",
+        }
+        if dials:
+            possible["dials"] = f"steer?user={user}&set={quote(random.choice(dials))}={random.uniform(-0.5, 0.5):.2f}"
+        kind = random.choice(list(possible))
+        return kind, f"/api/runs/{quote(name)}/{possible[kind]}"
+
+    return one
 
 
 def serve(run: Path) -> tuple[subprocess.Popen[str], int]:
@@ -88,45 +124,44 @@ def wait_until_ready(port: int, name: str) -> None:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--run", type=Path, required=True, help="a trained run")
+    options.add_argument("--run", type=Path, required=True, help="a diversified run")
     options.add_argument("--clients", type=int, default=50)
-    options.add_argument("--seconds", type=float, default=10.0)
+    options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--pause", type=float, default=4.0, help="mean seconds before a client's next question")
     given = options.parse_args()
     run = Run.open(given.run)
-    users = run.factors().user_ids.tolist()
-    stored_path(run, GOAL)
     server, port = serve(given.run)
     name = given.run.resolve().name
     try:
         wait_until_ready(port, name)
-
-        def any_lists() -> str:
-            budget = random.uniform(0, 0.1)
-            return f"/api/runs/{name}/lists?user={random.choice(users)}&goal={GOAL}&budget={budget:.4f}"
-
-        load(port, any_lists, given.clients, 10.0)  # warm
-        floor, _ = load(port, lambda: "/static/icon.svg", given.clients, 10.0)
+        ask = questions(name, run)
+        load(port, ask, given.clients, min(10.0, given.seconds), given.pause)  # warm
         before = memory_of(server.pid)
-        taken, wrong = load(port, any_lists, given.clients, given.seconds)
+        taken, wrong = load(port, ask, given.clients, given.seconds, given.pause)
         after = memory_of(server.pid)
     finally:
         server.terminate()
         server.wait()
-    p50, p99 = (1000 * float(np.quantile(taken, at)) for at in (0.5, 0.99))
-    who = f"{given.clients} clients, {given.seconds:.0f} s, random users and budgets, {len(users):,} users"
+    every = np.concatenate([np.array(it) for it in taken.values()])
+    who = f"{given.clients} clients, {given.seconds:.0f} s, a question every {given.pause:g} s"
+    claims = [Claim(f"p99 of all, {who} (ms)", _ms(every, 0.99), 100 if given.clients <= 50 and given.pause else None)]
+    claims += [Claim(f"p99: {kind} (ms)", _ms(it, 0.99), None) for kind, it in sorted(taken.items())]
     report(
         [
-            Claim(f"p99 of {who} (ms)", p99, 100 if given.clients <= 50 else None),
-            Claim("p50 (ms)", p50, None),
-            Claim("answers a second", len(taken) / given.seconds, None, "higher"),
+            *claims,
+            Claim("p50 of all (ms)", _ms(every, 0.5), None),
+            Claim("p50: dials (ms)", _ms(taken.get("dials", [0.0]), 0.5), 50),
+            Claim("answers a second", len(every) / given.seconds, None, "higher"),
             Claim("answers that were not 200", len(wrong), 0),
             Claim("memory of the server before (MiB)", before, None),
             Claim("and after, over that", after / before, 1.05),
-            Claim("p99 of a small file, the same load (ms)", 1000 * float(np.quantile(floor, 0.99)), None),
-            Claim("p50 of lists over p50 of the file", float(np.median(taken) / np.median(floor)), None),
         ],
         as_json=given.json,
     )
+
+
+def _ms(seconds: Sequence[float] | np.ndarray, quantile: float) -> float:
+    return 1000 * float(np.quantile(seconds, quantile))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw docs/studio.png: the first screens of the studio over a real run.
+"""Draw docs/studio.png and docs/studio-all.png: one user, and all users, in the studio over a real run.
 
 python tools/studio_image.py runs/ml1m
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-TARGET = Path(__file__).parents[1] / "docs" / "studio.png"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def main(run: str) -> None:
@@ -26,12 +26,15 @@ def main(run: str) -> None:
     try:
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1180, "height": 1120})
+            page = browser.new_page(viewport={"width": 1280, "height": 960})
             page.set_default_timeout(180_000)
-            page.goto(f"{link}#run={Path(run).resolve().name}&budget=3&user=17")
+            page.goto(f"{link}#user=17")
+            page.wait_for_selector("#after .entry.new .reason")
+            page.screenshot(path=str(DOCS / "studio.png"))
+            page.click("#everyone-tab")
             page.wait_for_selector("#front svg")
-            page.wait_for_selector("#after .entry.new")
-            page.screenshot(path=str(TARGET))
+            page.wait_for_selector("#payers td")
+            page.screenshot(path=str(DOCS / "studio-all.png"))
             browser.close()
     finally:
         server.terminate()

@@ -14,7 +14,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from recprism.data import load_files
+from recprism.models import BPRMF
+from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
+from recprism.runs.jobs.dials import steer_run
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 
@@ -43,8 +47,8 @@ def end(server: subprocess.Popen[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def studio(browser: Any, shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    names = ("changed", "plain", "unlabelled", "empty", "broken")
+def studio(browser: Any, shelf: Path) -> Iterator[str]:
+    names = ("dials", "plain", "changed", "unlabelled", "empty", "broken")
     server, link = start(*(str(shelf / name) for name in names))
     yield link
     end(server)
@@ -56,13 +60,13 @@ def page(browser: Any, studio: str) -> Iterator[Any]:
 
 
 def opened(
-    browser: Any, link: str, width: int = 1200, scheme: str = "light", but_for: str | None = None
+    browser: Any, link: str, width: int = 1280, scheme: str = "light", but_for: str | None = None
 ) -> Iterator[Any]:
     """A page without console messages except the given ones; violations of the policy are console messages."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.set_default_timeout(LONG)
     complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
+    page.on("console", lambda message: complaints.append(f"{message.text} {message.location.get('url', '')}"))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(link)
     yield page
@@ -72,8 +76,12 @@ def opened(
 
 def choose(page: Any, run: str) -> None:
     page.select_option("#run", run)
-    says(page.locator("#budget-section")).to_be_visible()
     says(page.locator("#after .entry")).to_have_count(10)
+
+
+def turn_to(page: Any, view: str) -> None:
+    page.click(f"#{view}-tab")
+    says(page.locator(f"#{view}-view")).to_be_visible()
 
 
 def says(what: Any) -> Any:
@@ -89,223 +97,331 @@ def ranks(page: Any, where: str) -> list[str]:
 
 
 def drag(page: Any, slider: str, value: float) -> None:
-    page.locator(f"#{slider}").fill(str(value))
+    page.locator(slider).fill(str(value))
+
+
+def find_user(page: Any, user: int) -> None:
+    page.fill("#find-user input", str(user))
+    page.press("#find-user input", "Enter")
+    says(page.locator("#user-title")).to_have_text(f"User {user}")
+    says(page.locator("#after .entry")).to_have_count(10)
+
+
+# -- one user ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 820, 1400])
-def test_it_fits_without_errors(browser: Any, studio: str, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_every_view_fits_without_errors(browser: Any, studio: str, width: int, scheme: str) -> None:
     for page in opened(browser, studio, width, scheme):
-        choose(page, "changed")
-        page.wait_for_selector("#front svg")
-        page.locator("#features button").first.click()
-        page.wait_for_selector("#turned-list .entry")
-        page.locator("#explained summary").click()
+        choose(page, "dials")
+        page.locator("#after .entry.new button.title").first.click()
+        says(page.locator("#after .more .actions")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out at the side"
+        for view, ready in (("everyone", "#front svg"), ("item", "#find-item"), ("results", "#pareto svg")):
+            turn_to(page, view)
+            page.wait_for_selector(ready)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, view
 
 
-def test_the_budget_moves_lists_figures_and_the_front(page: Any, shelf: Path) -> None:
+def test_enter_opens_a_user_with_reasons_on_hover_and_click(page: Any, shelf: Path) -> None:
+    choose(page, "dials")
+    find_user(page, 12)
+    reason = page.locator("#after .entry.new .reason").first
+    says(reason).to_be_visible()
+    narrow = reason.bounding_box()["height"]
+    page.locator("#after .entry.new").first.hover()
+    assert reason.bounding_box()["height"] >= narrow
+    assert page.inner_text("#command") == f"recprism explain {shelf / 'dials'} --user 12"
+    title = page.locator("#after .entry.new button.title").first
+    title.click()
+    more = page.locator("#after .entry.new .more").first
+    says(more).to_contain_text("by relevance alone")
+    assert "--item" in page.inner_text("#command")
+    assert title.get_attribute("aria-expanded") == "true"
+    title.click()
+    says(more).to_have_count(0)
+    page.click("#anyone")
+    says(page.locator("#user-title")).not_to_have_text("User 12")
+    page.fill("#find-user input", "no such user")
+    page.press("#find-user input", "Enter")
+    says(page.locator("#find-user .hits")).to_contain_text("Nothing matches")
+
+
+def test_sliders_rank_again_and_reset(page: Any, shelf: Path) -> None:
+    choose(page, "dials")
+    find_user(page, 12)
+    before = ranks(page, "after")
+    drag(page, '#dials input[data-dial="Horror"]', 0.5)
+    says(page.locator("#dials-effect")).to_contain_text("Re-ranked in")
+    run = Run.open(shelf / "dials")
+    titles = titles_of(run.items())
+    wanted = [titles[it] for it in steer_run(run, 12, {"Horror": 0.5}).after]
+    assert ranks(page, "after") == wanted != before
+    assert "--set Horror=+0.5" in page.inner_text("#command")
+    page.click("#reset")
+    assert ranks(page, "after") == before
+    assert page.input_value('#dials input[data-dial="Horror"]') == "0"
+
+
+def test_why_not_and_what_if(page: Any) -> None:
+    choose(page, "dials")
+    find_user(page, 12)
+    page.fill("#find-why-not input", "titanic")
+    says(page.locator("#find-why-not .hits button").first).to_be_visible()
+    page.press("#find-why-not input", "Enter")
+    says(page.locator("#why-not-answer")).to_contain_text("Titanic")
+    assert "--why-not" in page.inner_text("#command") or "--item" in page.inner_text("#command")
+    page.locator("#history .forget").first.click()
+    says(page.locator("#what-if-sentence")).to_contain_text("left out of the history")
+    says(page.locator("#what-if-list .entry")).to_have_count(10)
+    page.click("#back")
+    assert not page.is_visible("#what-if")
+    page.locator("#after .entry.stayed button.title").first.click()
+    page.get_by_role("button", name="What if it is removed?").click()
+    says(page.locator("#what-if-sentence")).to_contain_text("Without")
+    assert "--what-if without=" in page.inner_text("#command")
+
+
+def test_the_keyboard_alone_is_enough(page: Any) -> None:
+    choose(page, "dials")
+
+    def tab_to(what: str) -> None:
+        for _ in range(400):
+            page.keyboard.press("Tab")
+            if page.evaluate("(what) => document.activeElement.matches(what)", what):
+                return
+        raise AssertionError(f"{what} is not reached")
+
+    page.focus("#run")
+    tab_to("#find-user input")
+    page.keyboard.type("12")
+    page.keyboard.press("Enter")
+    says(page.locator("#user-title")).to_have_text("User 12")
+    tab_to("#after button.title")
+    page.keyboard.press("Enter")
+    says(page.locator("#after .more .actions")).to_be_visible()
+    tab_to("#dials input")
+    page.keyboard.press("ArrowRight")
+    says(page.locator("#dials-effect")).to_contain_text("Re-ranked in")
+    tab_to("#reset")
+    page.keyboard.press("Enter")
+    says(page.locator("#dials-effect")).to_have_text("")
+    tab_to("#history .forget")
+    page.keyboard.press("Enter")
+    says(page.locator("#what-if-sentence")).to_contain_text("left out of the history")
+    says(page.locator("#back")).to_be_focused()
+
+
+UNNAMED = """() => [...document.querySelectorAll("button, input, select, progress, [role=img], a")]
+  .filter((it) => !(it.getAttribute("aria-label") || it.textContent.trim() || it.labels?.length || it.closest("label")))
+  .map((it) => it.outerHTML)"""
+
+
+def test_everything_that_can_be_used_has_a_name(page: Any) -> None:
+    choose(page, "dials")
+    for view in ("everyone", "item", "results", "user"):
+        turn_to(page, view)
+        page.wait_for_timeout(300)
+        assert page.evaluate(UNNAMED) == []
+
+
+# -- all users --------------------------------------------------------------------------------------------------------
+
+
+def test_the_budget_moves_figures_and_the_front(page: Any, shelf: Path) -> None:
     choose(page, "plain")
+    turn_to(page, "everyone")
     path = stored_path(Run.open(shelf / "plain"), "subtopic_coverage")
-    drag(page, "budget", 0)
     page.uncheck("#certified")
-    drag(page, "budget", 10)
+    drag(page, "#budget", 10)
     reached = path.reach(0.1, certified=False)
+    page.locator("#everyone-view summary").first.click()
     says(page.locator("#stops tr.here td").first).to_have_text(str(reached))
     gained = f"+{100 * (path.change('subtopic_coverage@10', reached) or 0):.1f} %"
-    assert gained in page.inner_text("#sentence")
-    assert "not certified" in page.inner_text("#sentence")
-    page.wait_for_selector("#after .entry.new")
-    assert ranks(page, "before") != ranks(page, "after")
+    lost = f"{100 * (path.change('ndcg@10', reached) or 0):.1f} %".replace("-", "\u2212")
+    for where in ("#verdict", "#metrics"):
+        assert gained in page.inner_text(where), "headline and table have the same figures"
+        assert lost in page.inner_text(where)
+    assert "Not certified" in page.inner_text("#verdict")
     says(page.locator("#pays")).to_contain_text("Who pays")
-    says(page.locator("#payers tbody tr")).to_have_count(7)
+    says(page.locator("#command")).to_contain_text("--budget 10% --overwrite")
     page.check("#certified")
-    drag(page, "budget", 10)
     says(page.locator("#stops tr.here td").first).to_have_text(str(path.reach(0.1)))
-    drag(page, "budget", 0)
-    says(page.locator("#stops tr.here td").first).to_have_text(str(path.reach(0.0)))
 
 
-def test_a_user_is_found_by_id_and_an_item_by_title(page: Any) -> None:
+def test_a_group_leads_to_its_users(page: Any) -> None:
+    choose(page, "dials")
+    turn_to(page, "everyone")
+    page.get_by_role("button", name="light", exact=True).click()
+    says(page.locator("#segment-users h3")).to_contain_text("light:")
+    first = page.locator("#segment-users button").first
+    user = first.inner_text().split()[1]
+    first.click()
+    says(page.locator("#user-title")).to_have_text(f"User {user}")
+
+
+def test_a_mix_of_goals_is_made_while_one_waits(page: Any) -> None:
     choose(page, "plain")
-    page.fill("#search", "12")
-    page.get_by_role("button", name="user 12", exact=True).click()
-    says(page.locator("#people-title")).to_contain_text("User 12,")
-    page.fill("#search", "toy story")
-    page.get_by_role("button", name=re.compile("^Toy Story")).first.click()
-    says(page.locator("#found")).to_contain_text("lists now")
-    page.fill("#search", "no such thing at all")
-    says(page.locator("#found")).to_contain_text("no title holds it")
-    page.fill("#search", "")
-    page.click("#anyone")
-    says(page.locator("#people-title")).not_to_contain_text("User 12,")
-
-
-def test_another_goal_is_made_while_one_waits(page: Any) -> None:
-    choose(page, "plain")
+    turn_to(page, "everyone")
     page.uncheck("#certified")
-    drag(page, "budget", 10)
-    page.select_option("#goal", "ilad_subtopics")
-    says(page.locator("#sentence")).to_contain_text("distance within lists")
+    drag(page, "#budget", 10)
+    page.get_by_role("checkbox", name="distance within lists", exact=True).check()
+    says(page.locator("#verdict")).to_contain_text("Working on this mix")
+    says(page.locator("#verdict")).to_contain_text("accuracy.")
+    says(page.locator("#command")).to_contain_text("subtopic_coverage+ilad_subtopics")
+    turn_to(page, "user")
+    says(page.locator("#after-title")).to_contain_text("towards subtopic_coverage+ilad_subtopics")
 
 
-def test_a_factor_is_scaled(page: Any) -> None:
+def test_figures_lists_vectors_and_the_report_are_downloads(page: Any) -> None:
     choose(page, "changed")
-    page.locator("#features button").first.click()
-    cell = "#turned tbody tr:first-child td:nth-child({})"
-    page.wait_for_selector(cell.format(4))
-    assert page.inner_text(cell.format(4)) == page.inner_text(cell.format(3)), "unchanged"
-    drag(page, "scale", 0)
-    says(page.locator(cell.format(4))).not_to_have_text(page.inner_text(cell.format(3)))
-    assert page.locator("#feature-high li").count() == 5
-    assert "No controls have been run" in page.inner_text("#factors-verdict")
-
-
-def test_two_runs_are_compared(page: Any) -> None:
-    choose(page, "changed")
-    page.select_option("#other", "plain")
-    says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
-    assert "plain serves the trained model's own lists" in page.inner_text("#compare-note")
-    assert ranks(page, "theirs") == ranks(page, "before")
-    assert ranks(page, "mine") != ranks(page, "before")
-
-
-def test_nothing_of_a_run_appears_under_the_name_of_another(page: Any) -> None:
-    """Answers are delayed, so that the test can examine the page meanwhile."""
-    choose(page, "changed")
-    says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
-    page.route("**/api/runs/**", lambda _route: None)
-    page.select_option("#run", "plain")
-    for where in ("before", "after", "mine", "theirs", "turned-list", "features"):
-        assert page.locator(f"#{where} > *").count() == 0
-
-
-def find(page: Any, user: int) -> None:
-    page.fill("#search", str(user))
-    page.get_by_role("button", name=f"user {user}", exact=True).click()
-    says(page.locator("#people-title")).to_contain_text(f"User {user},")
-
-
-def test_a_comparison_is_replaced_as_a_whole(page: Any) -> None:
-    choose(page, "changed")
-    title = page.locator("#theirs-title")
-    says(title).to_have_text("plain serves user 1")
-    held: dict[str, list[Any]] = {}
-
-    def hold(route: Any) -> None:
-        held.setdefault(route.request.url.partition("user=")[2], []).append(route)
-
-    page.route("**/served?*", hold)
-    find(page, 12)
-    find(page, 13)
-    says(title).to_have_text("plain serves user 1")
-    for user in ("12", "13"):
-        assert page.locator("#theirs .entry").count() == 10, "old lists stay until all new ones have arrived"
-        for route in held[user]:
-            with page.expect_response("**/served?*"):
-                route.continue_()
-        assert user == "13" or title.inner_text() == "plain serves user 1", "user 12 was left before the answers came"
-    says(title).to_have_text("plain serves user 13")
-
-
-def test_a_late_refusal_is_not_shown(browser: Any, studio: str) -> None:
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    for page in opened(browser, studio, but_for="status of 422"):
-        choose(page, "changed")
-        says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
-        page.route("**/api/runs/unlabelled?*", hold)
-        page.select_option("#other", "unlabelled")
-        page.select_option("#other", "plain")
-        says(page.locator("#theirs-title")).to_have_text("plain serves user 1")
-        with page.expect_response("**/api/runs/unlabelled?*"):
-            held[0].fulfill(status=422, json={"detail": "unlabelled is damaged"})
-        page.wait_for_timeout(200)
-        assert "damaged" not in page.inner_text("#compare-note")
-        assert page.locator("#theirs .entry").count() == 10
-
-
-def test_a_goal_that_is_chosen_early_opens_the_whole_page(page: Any) -> None:
-    choose(page, "plain")
-    page.uncheck("#certified")  # few users: a small budget certifies nothing
-    page.select_option("#goal", "ilad_subtopics")
-    says(page.locator("#sentence")).to_contain_text("distance within lists")
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    page.route("**/paths/subtopic_coverage?*", hold)
-    page.select_option("#run", "plain")
-    says(page.locator("#budget-section")).to_be_visible()
-    page.select_option("#goal", "ilad_subtopics")
-    says(page.locator("#sentence")).to_contain_text("distance within lists")
-    for route in held:
-        route.continue_()
-    says(page.locator("#after .entry")).to_have_count(10)
-    says(page.locator("#compare-section")).to_be_visible()
-    says(page.locator("#factors-section")).to_be_visible()
-
-
-def test_vectors_lists_and_the_report_are_downloads(page: Any) -> None:
-    choose(page, "changed")
+    turn_to(page, "everyone")
+    page.wait_for_selector("#metrics tr")
     for link, name in (
-        ("get-lists", "lists-subtopic_coverage-"),
-        ("get-vectors", "vectors-subtopic_coverage-"),
-        ("get-report", "report.html"),
+        ("#get-lists", "lists-"),
+        ("#get-vectors", "vectors-"),
+        ("#get-report", "report.html"),
+        ("[data-csv=metrics]", "metrics.csv"),
     ):
         with page.expect_download() as started:
-            page.click(f"#{link}")
+            page.click(link)
         assert started.value.suggested_filename.startswith(name)
         assert Path(started.value.path()).stat().st_size > 0
 
 
+# -- items and results ------------------------------------------------------------------------------------------------
+
+
+def test_an_item_page_says_who_sees_it_and_why(page: Any) -> None:
+    choose(page, "dials")
+    turn_to(page, "item")
+    page.fill("#find-item input", "toy story")
+    page.press("#find-item input", "Enter")
+    says(page.locator("#item-title")).to_contain_text("Toy Story")
+    says(page.locator("#item-facts")).to_contain_text("before")
+    says(page.locator("#item-reasons tbody tr").first).to_be_visible()
+    page.locator("#item-users button").first.click()
+    says(page.locator("#user-view")).to_be_visible()
+
+
+def test_results_are_sorted_and_compared(page: Any) -> None:
+    choose(page, "dials")
+    turn_to(page, "results")
+    says(page.locator("#results tbody tr")).to_have_count(6)
+    heading = page.locator("#results th").first
+    assert heading.get_attribute("aria-sort") == "ascending"
+    names = page.locator("#results tbody td:first-child").all_inner_texts()
+    heading.get_by_role("button").click()
+    assert page.locator("#results tbody td:first-child").all_inner_texts() == names[::-1]
+    page.select_option("#second", "changed")
+    says(page.locator("#comparable")).to_contain_text("Figures can be compared")
+    says(page.locator("#theirs-title")).to_contain_text("changed for user")
+    assert len(ranks(page, "mine")) == len(ranks(page, "theirs")) == 10
+    page.select_option("#second", "unlabelled")
+    says(page.locator("#comparable")).to_contain_text("Figures cannot be compared")
+    page.get_by_role("button", name="plain", exact=True).click()
+    says(page.locator("#user-view")).to_be_visible()
+    assert page.input_value("#run") == "plain"
+
+
+def test_a_reader_sees_everything_and_starts_nothing(browser: Any, shelf: Path) -> None:
+    server, link = start(str(shelf / "dials"), "--reader-token", "look")
+    try:
+        reading = re.sub(r"token=.*", "token=look", link)
+        for page in opened(browser, reading, but_for="status of 403"):
+            says(page.locator("#after .entry")).to_have_count(10)
+            assert page.is_visible("#reader")
+            turn_to(page, "everyone")
+            page.get_by_role("checkbox", name="distance within lists", exact=True).check()
+            says(page.locator("#notice")).to_contain_text("may look and not change")
+    finally:
+        end(server)
+
+
+# -- runs in every state ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_run_appears_under_the_name_of_another(page: Any) -> None:
+    """Answers are delayed, so that the test can examine the page meanwhile."""
+    choose(page, "dials")
+    page.route("**/api/runs/**", lambda _route: None)
+    page.select_option("#run", "plain")
+    for where in ("before", "after", "history", "dials", "metrics", "item-users"):
+        assert page.locator(f"#{where} > *").count() == 0
+
+
 def test_a_run_without_labels_moves_by_stops(page: Any) -> None:
     choose(page, "unlabelled")
+    turn_to(page, "everyone")
     says(page.locator("#front")).to_contain_text("the accuracy that each stop costs is not known")
     assert not page.is_visible("#certified")
-    drag(page, "budget", 4)
+    drag(page, "#budget", 4)
     says(page.locator("#budget-value")).to_have_text("stop 4 of 32")
-    assert "not known" in page.inner_text("#sentence")
+    assert "not known" in page.inner_text("#verdict")
 
 
 def test_an_empty_and_a_broken_run_say_so_and_leave_the_others_alone(page: Any) -> None:
     page.select_option("#run", "empty")
     says(page.locator("#notice")).to_contain_text("no trained model yet")
-    assert not page.is_visible("#budget-section")
+    assert not page.is_visible("#user-view")
     page.select_option("#run", "broken")
     says(page.locator("#notice")).to_contain_text("not factors written by recprism")
-    assert not page.is_visible("#budget-section")
+    assert not page.is_visible("#user-view")
     choose(page, "plain")
     assert not page.is_visible("#notice")
 
 
 def test_the_link_restores_the_page(browser: Any, page: Any) -> None:
     choose(page, "plain")
-    page.fill("#search", "12")
-    page.get_by_role("button", name="user 12", exact=True).click()
-    drag(page, "budget", 7.5)
-    says(page).to_have_url(re.compile("budget=7.5.*user=12"))
+    find_user(page, 12)
+    turn_to(page, "everyone")
+    drag(page, "#budget", 7.5)
+    says(page).to_have_url(re.compile("user=12.*budget=7.5"))
     for other in opened(browser, page.url):
-        says(other.locator("#people-title")).to_contain_text("User 12,")
-        assert other.inner_text("#budget-value") == "7.5 %"
+        says(other.locator("#budget-value")).to_have_text("7.5 %")
+        turn_to(other, "user")
+        says(other.locator("#user-title")).to_have_text("User 12")
 
 
 def test_the_interface_page_lists_every_request(browser: Any, studio: str) -> None:
     for page in opened(browser, studio + "api"):
         page.wait_for_selector("section code")
-        assert "GET /api/runs/{run}/lists" in page.locator("h2 code").all_inner_texts()
+        assert "GET /api/runs/{run}/user" in page.locator("h2 code").all_inner_texts()
 
 
-def test_the_keyboard_alone_moves_the_budget(page: Any) -> None:
-    choose(page, "plain")
-    page.focus("#budget")
-    before = page.inner_text("#budget-value")
-    page.keyboard.press("ArrowRight")
-    says(page.locator("#budget-value")).not_to_have_text(before)
+@pytest.fixture(scope="module")
+def bare_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """10,000 items without titles and without categories."""
+    folder = tmp_path_factory.mktemp("bare")
+    rows = [(user, item) for user in range(40) for item in range(user, 10_000, 40)]
+    rows += [(user, (7 * user + 13 * step) % 10_000) for user in range(40) for step in range(10)]
+    table = pl.DataFrame(sorted(set(rows)), schema=["user_id", "item_id"], orient="row")
+    table.write_csv(folder / "taken.csv")
+    data = load_files(folder / "taken.csv")
+    split = data.split(seed=0)
+    run = Run.create(folder / "bare", RunConfig())
+    run.save_data(data, split)
+    run.save_factors(BPRMF(epochs=1, dim=8).fit(split, seed=0, device="cpu"))
+    return run.path
+
+
+def test_ten_thousand_items_without_titles_and_categories(browser: Any, bare_run: Path) -> None:
+    server, link = start(str(bare_run))
+    try:
+        for page in opened(browser, link):
+            says(page.locator("#after .entry")).to_have_count(10)
+            says(page.locator("#about-run")).to_contain_text("10,000 items")
+            assert "make one with" in page.inner_text("#dials-note")
+            page.fill("#find-why-not input", "99")
+            says(page.locator("#find-why-not .hits button").first).to_be_visible()
+            turn_to(page, "everyone")
+            page.wait_for_selector("#front svg")
+            assert page.locator("#goals input").count() == 2
+            turn_to(page, "results")
+            says(page.locator("#results tbody tr")).to_have_count(1)
+    finally:
+        end(server)
 
 
 HOSTILE = (
@@ -338,9 +454,13 @@ def test_nothing_that_is_data_becomes_markup(browser: Any, shelf: Path, tmp_path
         for page in opened(browser, link + "#run=<img src=x onerror=window.owned=1>&user=1&budget=<script>"):
             page.wait_for_selector("#after .entry")
             for words in HOSTILE:
-                page.fill("#search", words[:40])
-                says(page.locator("#found > *")).to_have_count(1)
-            assert page.locator("#main img, #main iframe, #main script, #main svg svg").count() == 0
+                page.fill("#find-why-not input", words[:40])
+                says(page.locator("#find-why-not .hits > *").first).to_be_visible()
+            page.press("#find-why-not input", "Enter")
+            for view in ("everyone", "item", "results", "user"):
+                turn_to(page, view)
+                page.wait_for_timeout(300)
+            assert page.locator("#main img, #main iframe, #main script").count() == 0
             assert page.evaluate("window.owned") is None
             assert HOSTILE[0] in page.inner_text("#after")
     finally:

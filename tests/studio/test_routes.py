@@ -15,9 +15,10 @@ from fastapi.testclient import TestClient
 
 from recprism.budget.path import rule_at
 from recprism.budget.segments import by_segment, user_segments
-from recprism.explain import why_list
+from recprism.explain import reason_codes, what_if, why_list
 from recprism.models import Factors
-from recprism.runs.jobs.factors import explain_factors
+from recprism.runs.jobs.dials import steer_run
+from recprism.runs.jobs.reasons import reasons_of
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
@@ -52,10 +53,10 @@ def test_all_runs_are_listed_with_their_state(client: TestClient) -> None:
 
 def test_a_broken_run_says_what_is_wrong_and_the_others_answer(client: TestClient) -> None:
     assert "not factors written by recprism" in get(client, "/broken")["message"]
-    refused = client.get("/api/runs/broken/lists", params={"user": 1})
+    refused = client.get("/api/runs/broken/user", params={"user": 1})
     assert refused.status_code == 409
     assert "not factors written by recprism" in refused.json()["detail"]
-    assert client.get("/api/runs/empty/lists", params={"user": 1}).status_code == 409
+    assert client.get("/api/runs/empty/user", params={"user": 1}).status_code == 409
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.01, 0.05, 0.3])
@@ -64,16 +65,16 @@ def test_lists_are_those_of_the_path(client: TestClient, shelf: Path, budget: fl
     run = Run.open(shelf / "plain")
     path, factors = stored_path(run, "subtopic_coverage"), run.factors()
     for row in (0, 100, 500):
-        answer = get(client, "/plain/lists", user=factors.user_ids[row], budget=budget, certified=certified)
-        schemas.ListsAnswer.model_validate(answer)
+        answer = get(client, "/plain/user", user=factors.user_ids[row], budget=budget, certified=certified)
+        schemas.UserAnswer.model_validate(answer)
         point = path.reach(budget, certified=certified)
-        assert answer["point"] == point
+        assert answer["what"].startswith(f"stop {point} of")
         assert ids(answer["before"]) == factors.item_ids[path.lists[0, row]].tolist()
         assert ids(answer["after"]) == factors.item_ids[path.lists[point, row]].tolist()
 
 
 def test_every_place_has_its_state(client: TestClient) -> None:
-    answer = get(client, "/plain/lists", user=1, point=8)
+    answer = get(client, "/plain/user", user=1, point=8)
     before, after = ids(answer["before"]), ids(answer["after"])
     for entry in answer["after"]:
         expected = (
@@ -85,7 +86,7 @@ def test_every_place_has_its_state(client: TestClient) -> None:
         )
         assert entry["state"] == expected
     assert {entry["id"] for entry in answer["before"] if entry["state"] == "gone"} == set(before) - set(after)
-    assert answer["history"]["items"] > 0
+    assert answer["history"]["total"] == len(answer["history"]["items"]) > 0
 
 
 def test_the_path_has_what_the_slider_needs(client: TestClient, shelf: Path) -> None:
@@ -107,15 +108,15 @@ def test_payers_are_those_of_the_audit(client: TestClient, shelf: Path) -> None:
     assert [row["segment"] for row in found["rows"]] == [row.segment for row in expected.rows]
     for row, wanted in zip(found["rows"], expected.to_dict()["rows"], strict=True):
         assert {name: wanted[name] for name in row} == row
-    assert get(client, "/unlabelled/payers", point=0) == {"point": 0, "sentence": "", "rows": []}
+    assert get(client, "/unlabelled/payers", point=0) == {"sentence": "", "rows": []}
 
 
 def test_without_labels_no_price_is_claimed(client: TestClient) -> None:
     answer = get(client, "/unlabelled/paths/subtopic_coverage")
     assert {point["loss"] for point in answer["points"]} == {None}
     assert "ndcg@10" not in answer["points"][0]["values"]
-    assert get(client, "/unlabelled/lists", user=1, budget=0.5)["point"] == 0
-    assert get(client, "/unlabelled/lists", user=1, point=3)["point"] == 3
+    assert get(client, "/unlabelled/stop", budget=0.5)["point"] == 0
+    assert get(client, "/unlabelled/stop", point=3)["point"] == 3
 
 
 def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wait: Wait) -> None:
@@ -135,76 +136,140 @@ def test_search_finds_users_and_items(client: TestClient) -> None:
     assert get(client, "/plain/search", q="  ") == {"users": [], "items": []}
 
 
+def test_a_mix_of_goals_is_computed_and_kept(client: TestClient, shelf: Path, wait: Wait) -> None:
+    mix = "subtopic_coverage+ilad_subtopics"
+    assert client.post(f"/api/runs/plain/paths/{mix}").status_code == 202
+    assert wait(client, "plain")["phase"] == "ready"
+    assert get(client, f"/plain/paths/{mix}")["goal"] == mix
+    assert mix in get(client, "/plain")["goals"]
+    assert len(scenario_of(Run.open(shelf / "plain")).known_lists(mix, served="dials")) > 10, "kept in the run"
+
+
 def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> None:
     run = Run.open(shelf / "plain")
     path, item_ids = stored_path(run, "subtopic_coverage"), run.factors().item_ids
     number = int(path.lists[0, 0, 0])
-    answer = get(client, "/plain/items", item=item_ids[number], point=4)
+    answer = get(client, "/plain/item", item=item_ids[number], point=4)
     assert answer["lists_before"] == int((path.lists[0] == number).any(axis=1).sum())
     assert answer["lists_after"] == int((path.lists[4] == number).any(axis=1).sum())
+    assert answer["lists_after"] - answer["lists_before"] == answer["n_gained"] - answer["n_lost"]
 
 
-def test_features_are_those_of_the_explanation(client: TestClient, shelf: Path) -> None:
-    answer = get(client, "/changed/features")
-    found = explain_factors(Run.open(shelf / "changed"), draws=0).explanation
-    rows = (*found.directions, *found.factors)
-    assert [one["label"] for one in answer["features"]] == [row.label for row in rows]
-    assert not answer["holds"]
-    assert "No controls" in answer["verdict"]
-    assert "a random direction" in answer["verdict"]
-    assert answer["dials"] == []
-    erased = get(client, "/changed/turn", number=0, scale=0, user=1)
-    assert erased["values"]["subtopic_coverage@10"] == pytest.approx(rows[0].erased["subtopic_coverage@10"])
-    as_found = get(client, "/changed/turn", number=0, scale=1, user=1)
-    assert as_found["values"] == pytest.approx(as_found["as_found"])
-    assert ids(as_found["lists"]["after"]) == ids(get(client, "/changed/served", user=1)["after"])
+def test_reasons_of_an_item_are_those_of_its_lists(client: TestClient, shelf: Path) -> None:
+    run = Run.open(shelf / "rule")
+    scenario, found = scenario_of(run), run.diversified()
+    lists = scenario.rank(found.rule)[0]
+    new = ~(lists[:, :, None] == scenario.base_lists[:, None, :]).any(2)
+    number = int(np.bincount(lists[new]).argmax())
+    item = scenario.split.item_ids[number : number + 1].tolist()[0]
+    answer = get(client, "/rule/item/reasons", item=item)
+    users = get(client, "/rule/item", item=item)["gained"][: answer["asked"]]
+    assert sum(it["lists"] for it in answer["reasons"]) == len(users) > 0
+    assert all(reason_codes(scenario, found.rule, user)[item] for user in users)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_rule_has_reasons_and_no_factors(client: TestClient, shelf: Path, form: str) -> None:
+def test_the_result_of_a_run_has_reasons(client: TestClient, shelf: Path, form: str) -> None:
     run = Run.open(shelf / form)
     found, scenario = run.diversified(), scenario_of(run)
-    answer = get(client, f"/{form}/features")
-    schemas.FeaturesAnswer.model_validate(answer)
-    assert answer["features"] == []
-    assert "A rule made the lists" in answer["verdict"]
-    weights = None if found.dials is None else found.dials.weights
-    counts = {} if weights is None else dict(zip(found.dials.names, (weights != 0).sum(0).tolist(), strict=True))
-    assert {it["name"]: it["users"] for it in answer["dials"]} == {name: n for name, n in counts.items() if n}
-    assert bool(answer["dials"]) == (form in ("rule", "dials"))
-    refused = client.get(f"/api/runs/{form}/turn", params={"number": 0, "scale": 1, "user": 1})
-    assert (refused.status_code, "a rule made the lists" in refused.json()["detail"]) == (404, True)
     served = scenario.rank(found.model)[0]
     for row in (0, 100, 500):
-        lists = get(client, f"/{form}/served", user=scenario.split.user_ids[row])
+        user = scenario.split.user_ids[row]
+        lists, said = get(client, f"/{form}/user", user=user), get(client, f"/{form}/reasons", user=user)
         assert ids(lists["after"]) == scenario.split.item_ids[served[row]].tolist()
-        assert all(bool(it["reason"]) == (it["state"] == "new") for it in lists["after"])
-        assert not any(it["reason"] for it in lists["before"])
+        assert {it["id"] for it in said["reasons"]} == {it["id"] for it in lists["after"] if it["state"] == "new"}
+        assert bool(lists["dials"]) == (form == "dials")
+        assert bool(lists["dials_note"]) == (form != "dials")
 
 
 def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Path) -> None:
     run, point = Run.open(shelf / "plain"), 8
     scenario, titles = scenario_of(run), dict(run.items().select("item_id", "title").iter_rows())
-    answer = get(client, "/plain/lists", user=1, point=point)
+    answer = get(client, "/plain/reasons", user=1, point=point)
     trade_off = get(client, "/plain/paths/subtopic_coverage")["points"][point]["trade_off"]
     rule = rule_at(scenario, "subtopic_coverage", trade_off)
     reasons = {it.item: it.in_brief(titles.__getitem__) for it in why_list(scenario, rule, 1)}
-    new = [it for it in answer["after"] if it["state"] == "new"]
-    other = "Served by the user-vectors in place of an item that the rule chooses."
-    assert [it["reason"] for it in new] == [reasons.get(it["id"], other) for it in new]
-    assert any(it["id"] in reasons for it in new)
+    other = "Served by the dials in place of an item that the rule chooses."
+    assert answer["reasons"]
+    assert all(it["reason"] == reasons.get(it["id"], other) for it in answer["reasons"])
 
 
-def test_a_run_that_was_not_changed_has_no_features(client: TestClient) -> None:
-    refused = client.get("/api/runs/plain/features")
-    assert refused.status_code == 409
-    assert "has not been diversified" in refused.json()["detail"]
-    served = get(client, "/plain/served", user=1)
-    assert ids(served["before"]) == ids(served["after"])
+def test_questions_are_answered_as_on_the_command_line(client: TestClient, shelf: Path) -> None:
+    run = Run.open(shelf / "dials")
+    scenario, rule = scenario_of(run), run.diversified().rule
+    assert rule is not None
+    lists = get(client, "/dials/user", user=1)
+    outside = next(it["id"] for it in lists["before"] if it["state"] == "gone")
+    refused = get(client, "/dials/why", user=1, item=outside)
+    about = reasons_of(run, 1)
+    assert refused["sentences"][1] == about.why_not(outside).sentence(about.name)
+    assert refused["command"].endswith(f"--user 1 --why-not {outside}")
+    assert not refused["inside"]
+    first = next(it.item for it in why_list(scenario, rule, 1))
+    inside = get(client, "/dials/why", user=1, item=first)
+    assert inside["inside"]
+    assert f"--item {first}" in inside["command"]
+    removed = get(client, "/dials/what-if", user=1, item=first)
+    assert ids(removed["after"]) == list(what_if(scenario, rule, 1, without=first).after)
+    taken = lists["history"]["items"][0]["id"]
+    forgotten = get(client, "/dials/what-if", user=1, item=taken, change="forget")
+    assert ids(forgotten["after"]) == list(what_if(scenario, rule, 1, forget=taken).after)
+    assert f"--what-if forget={taken}" in forgotten["command"]
+    assert (
+        client.get("/api/runs/dials/what-if", params={"user": 1, "item": first, "change": "forget"}).status_code == 404
+    )
+
+
+def test_sliders_rank_as_steer_does(client: TestClient, shelf: Path) -> None:
+    answer = get(client, "/dials/steer", user=12, set=["Animation=0.3", "Drama=-0.1"])
+    found = steer_run(Run.open(shelf / "dials"), 12, {"Animation": 0.3, "Drama": -0.1})
+    assert ids(answer["after"]) == found.to_dict()["after"]
+    assert answer["command"].endswith("--user 12 --set Animation=+0.3 --set Drama=-0.1")
+    assert ids(get(client, "/dials/steer", user=12, set="Animation=0")["after"]) == found.to_dict()["before"]
+    for wrong, code in (("Animation=much", 422), ("Nothing=0.1", 404), ("Animation=7", 404), ("Animation=nan", 404)):
+        assert client.get("/api/runs/dials/steer", params={"user": 12, "set": wrong}).status_code == code
+    assert client.get("/api/runs/rule/steer", params={"user": 12, "set": "Animation=0.1"}).status_code == 404
+
+
+def test_a_change_by_players_has_lists_and_no_reasons(client: TestClient) -> None:
+    answer = get(client, "/changed/user", user=1)
+    assert "Players found this change" in answer["note"]
+    assert ids(answer["after"]) != ids(answer["before"])
+    assert get(client, "/changed/reasons", user=1)["reasons"] == []
+    assert client.get("/api/runs/changed/why", params={"user": 1, "item": answer["after"][0]["id"]}).status_code == 404
+
+
+def test_a_segment_lists_its_users(client: TestClient, shelf: Path) -> None:
+    scenario = scenario_of(Run.open(shelf / "plain"))
+    light = user_segments(scenario.split.train, scenario.subtopics)["light"]
+    answer = get(client, "/plain/segment", segment="light", point=8)
+    assert answer["total"] == int(light.sum())
+    assert {it["user"] for it in answer["users"]} <= set(scenario.split.user_ids[light].tolist())
+    assert [it["new"] for it in answer["users"]] == sorted((it["new"] for it in answer["users"]), reverse=True)
+    assert client.get("/api/runs/plain/segment", params={"segment": "nobody"}).status_code == 404
+
+
+def test_all_results_are_in_one_table(client: TestClient) -> None:
+    rows = {row["name"]: row for row in client.get("/api/results").json()}
+    assert set(rows) >= {"plain", "changed", *FORMS, "unlabelled", "empty", "broken"}
+    assert rows["dials"]["test"] == rows["rule"]["test"] != rows["unlabelled"]["test"]
+    assert rows["dials"]["changes"]["subtopic_coverage@10"] > 0
+    assert (rows["empty"]["state"], rows["broken"]["test"]) == ("begun", "")
+
+
+def test_a_comparison_says_what_is_comparable(client: TestClient) -> None:
+    same = client.get("/api/compare", params={"first": "dials", "second": "rule"}).json()
+    assert same["same_test"]
+    assert "Figures can be compared" in same["sentences"][0]
+    other = client.get("/api/compare", params={"first": "dials", "second": "unlabelled"}).json()
+    assert not other["same_test"]
+    assert "cannot be compared" in other["sentences"][0]
+    assert client.get("/api/compare", params={"first": "dials", "second": "empty"}).status_code == 409
+    assert client.get("/api/compare", params={"first": "dials", "second": "nowhere"}).status_code == 404
 
 
 def test_downloads_hold_what_is_shown(client: TestClient, tmp_path: Path) -> None:
-    shown = get(client, "/plain/lists", user=12, point=5)
+    shown = get(client, "/plain/user", user=12, point=5)
     lists = pl.read_csv(io.BytesIO(client.get("/api/runs/plain/download/lists", params={"point": 5}).content))
     assert lists.filter(user_id=12).sort("rank")["item_id"].to_list() == ids(shown["after"])
     packed = client.get("/api/runs/plain/download/vectors", params={"point": 5}).content
@@ -221,22 +286,22 @@ def test_downloads_hold_what_is_shown(client: TestClient, tmp_path: Path) -> Non
     ("path", "parameters", "code"),
     [
         ("/nowhere", {}, 404),
-        ("/plain/lists", {"user": "nobody"}, 404),
-        ("/plain/lists", {"user": 10**9}, 404),
-        ("/plain/lists", {"user": 1, "goal": "novelty"}, 404),
-        ("/plain/lists", {"user": 1, "point": 99}, 404),
-        ("/plain/lists", {"user": 1, "budget": "much"}, 422),
-        ("/plain/lists", {"user": 1, "budget": -1}, 422),
-        ("/plain/lists", {"user": 1, "budget": "nan"}, 422),
-        ("/plain/lists", {}, 422),
-        ("/plain/items", {"item": "nothing"}, 404),
-        ("/plain/items", {"item": 10**20}, 404),
-        ("/plain/items", {"item": "\u00b2"}, 404),
-        ("/plain/lists", {"user": 10**20}, 404),
+        ("/plain/user", {"user": "nobody"}, 404),
+        ("/plain/user", {"user": 10**9}, 404),
+        ("/plain/user", {"user": 1, "goal": "novelty"}, 404),
+        ("/plain/user", {"user": 1, "point": 99}, 404),
+        ("/plain/user", {"user": 1, "budget": "much"}, 422),
+        ("/plain/user", {"user": 1, "budget": -1}, 422),
+        ("/plain/user", {"user": 1, "budget": "nan"}, 422),
+        ("/plain/user", {}, 422),
+        ("/plain/item", {"item": "nothing"}, 404),
+        ("/plain/item", {"item": 10**20}, 404),
+        ("/plain/item", {"item": "\u00b2"}, 404),
+        ("/plain/user", {"user": 10**20}, 404),
         ("/plain/search", {"q": "x" * 1000}, 422),
-        ("/changed/turn", {"number": 99, "scale": 1, "user": 1}, 404),
-        ("/changed/turn", {"number": 0, "scale": 99, "user": 1}, 422),
-        ("/..%2F..%2Fetc/lists", {"user": 1}, 404),
+        ("/plain/why", {"user": 1, "item": "nothing", "point": 3}, 404),
+        ("/plain/what-if", {"user": 1, "item": 1, "change": "else"}, 422),
+        ("/..%2F..%2Fetc/user", {"user": 1}, 404),
     ],
 )
 def test_an_invalid_request_is_refused(client: TestClient, path: str, parameters: dict[str, Any], code: int) -> None:
@@ -256,7 +321,7 @@ def test_a_run_whose_files_change_is_opened_again(shelf: Path, tmp_path: Path, w
         assert get(client, "/moving")["phase"] == "waiting"
         whole.rename(tmp_path / "moving" / "factors.safetensors")
         assert wait(client, "moving")["phase"] == "ready"
-        assert len(get(client, "/moving/lists", user=1)["before"]) == 10
+        assert len(get(client, "/moving/user", user=1)["before"]) == 10
 
 
 def test_ids_may_be_text(tmp_path: Path, wait: Wait) -> None:
@@ -283,11 +348,11 @@ def test_ids_may_be_text(tmp_path: Path, wait: Wait) -> None:
     with TestClient(create_app([run.path]), base_url="http://127.0.0.1") as client:
         wait(client, "text")
         user = get(client, "/text/search", q="u/1")["users"][0]
-        assert get(client, "/text/lists", user=user, point=1)["user"] == user
+        assert get(client, "/text/user", user=user, point=1)["user"] == user
 
 
 @pytest.mark.parametrize("odd", ["9" * 20, "9" * 200, "-1", "²", "1e300", "nan", "", " ", "\x01"])
 def test_odd_ids_are_unknown_and_no_server_error(client: TestClient, odd: str) -> None:
-    for path, name in (("items", "item"), ("lists", "user"), ("served", "user")):
+    for path, name in (("item", "item"), ("user", "user"), ("reasons", "user")):
         assert client.get(f"/api/runs/plain/{path}", params={name: odd}).status_code == 404
     assert client.get("/api/runs/plain/search", params={"q": odd}).status_code == 200

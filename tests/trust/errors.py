@@ -275,6 +275,8 @@ studio nowhere
 studio run --port 99999
 studio run --host no.such.host.invalid
 studio run --token ""
+studio run --reader-token ""
+studio run --token same --reader-token same
 monitor found nothing.csv
 monitor run lists.csv
 monitor found --lists lists.csv --floor nan

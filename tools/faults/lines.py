@@ -166,7 +166,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "rest": ("user-vectors", "none"),
     "concepts": ("categories", "popularity", "clusters=3", "kind", "items.csv", "kind,popularity"),
     "why_not": ("1", "5"),
-    "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5"),
+    "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5", "forget=5"),
     "ban": ("1", "1,2", "'3'"),
     "pin": ("1=5", "2=7"),
     "min_share": ("k1=10%",),
@@ -188,6 +188,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "host": ("127.0.0.1", "localhost", "::1"),
     "port": ("0",),
     "token": ("secret",),
+    "reader_token": ("look",),
 }
 """Parameter -> values that work in some line."""
 
@@ -197,6 +198,7 @@ FREE = {
     "output",
     "junit",
     "token",
+    "reader_token",
     "subtopic_separator",
     "mlflow",
     "data_root",

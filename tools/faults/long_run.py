@@ -33,10 +33,10 @@ MIB = 2**20
 WARM_UP = 0.2
 BLOCK = 8
 ASKED = (
-    "lists?user={user}&budget=0.05",
-    "served?user={user}",
+    "user?user={user}&budget=0.05",
+    "reasons?user={user}",
     "search?q=1",
-    "features",
+    "payers",
     "paths/subtopic_coverage",
     "download/lists",
 )

@@ -127,7 +127,8 @@ class Result(Displayed):
 
         Args:
             user: Id of the user.
-            **changes: without=ITEM, ban=CATEGORY, price=NUMBER or seen=ITEM, as in :func:`recprism.explain.what_if`.
+            **changes: without=ITEM, ban=CATEGORY, price=NUMBER, seen=ITEM or forget=ITEM, as in
+                :func:`recprism.explain.what_if`.
         """
         return what_if(self.scenario, self._rule(), user, **changes)
 

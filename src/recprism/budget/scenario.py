@@ -413,6 +413,21 @@ class Scenario(Displayed):
         found = evaluate(self.filled_up(lists, names), self.context, names, bootstrap=0, users=self.split.user_ids)
         return {score.name: found.values.get(score.name, np.array([score.mean])) for score in found.scores}
 
+    def judge_items(self, lists: NDArray[Any], names: tuple[str, ...]) -> dict[str, list[float]]:
+        """Measure lists of any users by metrics that look at the items alone, and not at who sees them.
+
+        Args:
+            lists: ``(n, k)`` item numbers.
+            names: Metrics with cuts, one value for each list.
+
+        Returns:
+            Name -> ``(n,)`` values.
+        """
+        subtopics = self.subtopics if len(self.subtopics) else None
+        context = self.once("context of items", lambda: Context(subtopics=subtopics, vectors=self._vectors))
+        found = evaluate(lists, context, names, bootstrap=0)
+        return {name: found.values[name].tolist() for name in names}
+
     def filled_up(self, lists: NDArray[Any], names: tuple[str, ...]) -> NDArray[Any]:
         """Append the best remaining candidates, as far as a guard such as recall@20 looks."""
         depth = max(int(name.partition("@")[2]) for name in names)

@@ -77,13 +77,6 @@ def steer(scenario: Scenario, found: Diversified, user: Any, settings: Mapping[s
     after = replace(found, steering={**others, ids[0]: now})
     lists = [scenario.rank(it.factors, users=row)[0][0] for it in (found, after)]
     names = tuple(f"{name}@{scenario.k}" for name in (OF_SUBTOPICS if len(scenario.subtopics) else OF_VECTORS))
-    judged = [_of_user(scenario, names, int(row[0]), it) for it in lists]
-    values = {name: (judged[0][name], judged[1][name]) for name in names}
+    values = {name: (it[0], it[1]) for name, it in scenario.judge_items(np.stack(lists), names).items()}
     plain = ids[:1].tolist()[0]
     return Steered(plain, {n: it for n, it in now.items() if it}, lists[0], lists[1], values, found.base.item_ids)
-
-
-def _of_user(scenario: Scenario, names: tuple[str, ...], row: int, items: NDArray[np.int64]) -> dict[str, float]:
-    lists = scenario.base_lists.copy()
-    lists[row] = items
-    return {name: float(it[row]) for name, it in scenario.judge(lists, names).items()}

@@ -194,15 +194,15 @@ class Dials(Displayed):
             "lists_held_with_rest": self.lists_held_with_rest,
         }
 
-    def of_user(self, user: int) -> dict[str, float]:
-        """Return concept -> its weight as a share of the user's score range, the largest first; without zeros.
+    def shares_of(self, row: int) -> dict[str, float]:
+        """Return concept -> weight of a user, given by row number, as a share of the user's score range."""
+        reach = self.score_range[row] or 1.0  # 0 for a user without weights
+        return dict(zip(self.names, (self.weights[row] / reach).tolist(), strict=True))
 
-        Args:
-            user: Row number of the user.
-        """
-        reach = float(self.score_range[user]) or 1.0
-        order = np.argsort(-np.abs(self.weights[user]), kind="stable")
-        return {self.names[it]: float(self.weights[user, it]) / reach for it in order if self.weights[user, it]}
+    def of_user(self, row: int) -> dict[str, float]:
+        """Return :meth:`shares_of` a user without zeros, the largest first."""
+        shares = self.shares_of(row)
+        return {name: shares[name] for name in sorted(shares, key=lambda it: -abs(shares[it])) if shares[name]}
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per weight that is not 0: user, concept, weight, and its share of the user's score range."""

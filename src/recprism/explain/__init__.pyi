@@ -13,6 +13,7 @@ from recprism.explain.reasons.questions import reason_codes as reason_codes
 from recprism.explain.reasons.questions import what_if as what_if
 from recprism.explain.reasons.questions import why as why
 from recprism.explain.reasons.questions import why_list as why_list
+from recprism.explain.reasons.questions import why_newcomers as why_newcomers
 from recprism.explain.reasons.questions import why_not as why_not
 from recprism.explain.reasons.reason import Comparison as Comparison
 from recprism.explain.reasons.reason import Crossing as Crossing

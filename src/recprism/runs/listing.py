@@ -83,11 +83,16 @@ def _rows(path: Path) -> Iterator[ListedResult]:
     run = Run(path)
     searched = {it.name.removeprefix(f"{SEARCH}.") for it in stages(path) if it.name.startswith(f"{SEARCH}.")}
     for name in (None, *sorted({*run.results(), *searched})):
-        try:
-            yield _row(Run.open(path).named(name))
-        except Exception as problem:  # a broken run must not hide the others
-            said = str(problem) if isinstance(problem, RecprismError) else f"{path}: cannot be read ({problem!r})"
-            yield ListedResult(str(path), name, "broken", reason=said)
+        yield result_row(Run(path).named(name))
+
+
+def result_row(run: Run) -> ListedResult:
+    """Describe one result of a run, or a run without one; a broken one is described by the reason."""
+    try:
+        return _row(Run.open(run.path, run.result))
+    except Exception as problem:  # a broken run must not hide the others
+        said = str(problem) if isinstance(problem, RecprismError) else f"{run.path}: cannot be read ({problem!r})"
+        return ListedResult(str(run.path), run.result, "broken", reason=said)
 
 
 def _row(run: Run) -> ListedResult:

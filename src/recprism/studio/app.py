@@ -17,7 +17,7 @@ from recprism._version import __version__
 from recprism.errors import InputError
 from recprism.studio.limits import DEFAULT, Allowed, Limits, too_many
 from recprism.studio.opened import NotReadyError
-from recprism.studio.routes import routes
+from recprism.studio.routes import others, routes
 from recprism.studio.safety import Guard, SecurityHeaders, allowed_hosts
 from recprism.studio.studio import BusyError, Studio
 
@@ -32,15 +32,17 @@ def create_app(
     result: str | None = None,
     host: str = "127.0.0.1",
     token: str | None = None,
+    reader_token: str | None = None,
     allowed: Allowed = DEFAULT,
 ) -> FastAPI:
     """Create the application of a studio; runs are opened in the background, one after the other.
 
     Args:
         directories: Run directories.
-        result: Name of the result to show of each run; None for the unnamed one.
+        result: Name of the result to show of each run; None for all of them.
         host: The address to which the server binds.
         token: A token that every request must have; None for no token.
+        reader_token: A token of visitors who may look, and start nothing; needs ``token``.
         allowed: Limits on requests.
 
     Stability: provisional.
@@ -56,13 +58,13 @@ def create_app(
         lifespan=until_the_end,
         title="recprism studio",
         version=__version__,
-        summary="What diversity would cost a recommender, who would pay, and which factors drive it.",
+        summary="What diversity changes for each user, what it costs, who pays, and why these items.",
         openapi_url="/api/openapi.json",
         docs_url=None,  # FastAPI's own pages load scripts from elsewhere
         redoc_url=None,
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(host))
-    app.add_middleware(Guard, token=token, allowed=allowed)
+    app.add_middleware(Guard, token=token, reader_token=reader_token, allowed=allowed)
     app.add_middleware(Limits, allowed=allowed)  # outside the guard, so that refused requests count, too
     app.add_middleware(SecurityHeaders)
     app.add_exception_handler(InputError, _not_found)
@@ -70,6 +72,7 @@ def create_app(
     app.add_exception_handler(BusyError, _busy)
     app.state.studio = studio
     app.include_router(routes)
+    app.include_router(others)
     app.include_router(pages)
     app.mount("/static", StaticFiles(directory=HERE))
     app.mount("/charts", StaticFiles(directory=CHARTS))

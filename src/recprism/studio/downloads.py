@@ -1,4 +1,4 @@
-"""Downloads: lists and vectors at a point of a path, and the report."""
+"""Downloads: lists and vectors of a change, and the report."""
 
 from __future__ import annotations
 
@@ -9,33 +9,38 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from recprism.budget.diversified import serve, usual_form
+from recprism.budget.diversified import as_into, serve
+from recprism.data._ids import id_series
 from recprism.models import Factors
-from recprism.runs.jobs.train import lists_to_frame
 from recprism.runs.run import Run
-from recprism.studio.view import View
+from recprism.studio.view import Change, View
 
 
-def lists_file(view: View, goal: str, point: int) -> FileResponse:
-    """Return a CSV with user_id, item_id, rank and score."""
-    factors = _vectors(view, goal, point)
-    items, scores = view.scenario.rank(factors, 10)
-    folder = _folder()
-    path = folder / f"lists-{goal}-{point}.csv"
-    lists_to_frame(factors, np.arange(factors.n_users), items, scores).write_csv(path)
+def lists_file(view: View, change: Change) -> FileResponse:
+    """Return a CSV with user_id, item_id and rank."""
+    path = _folder() / f"lists-{_name(change)}.csv"
+    users, places = np.nonzero(change.lists >= 0)
+    numbers = change.lists[users, places]
+    frame = {
+        "user_id": id_series(view.factors.user_ids[users]),
+        "item_id": id_series(view.factors.item_ids[numbers]),
+        "rank": places + 1,
+    }
+    pl.DataFrame(frame).write_csv(path)
     return _sent(path, "text/csv")
 
 
-def vectors_file(view: View, goal: str, point: int) -> FileResponse:
+def vectors_file(view: View, change: Change) -> FileResponse:
     """Return a zip of factors.safetensors and factors.json, which ``Factors.load`` reads; banned items are left out."""
     folder = _folder()
     banned = view.scenario.constraints.get("banned", [])
-    vectors = _vectors(view, goal, point)
+    vectors = _vectors(view, change)
     vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), banned)).save(folder / "factors.safetensors")
-    path = folder / f"vectors-{goal}-{point}.zip"
+    path = folder / f"vectors-{_name(change)}.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("factors.safetensors", "factors.json"):
             archive.write(folder / name, name)
@@ -57,11 +62,16 @@ def report_file(run: Run) -> FileResponse:
     return FileResponse(run.report_path, media_type="application/octet-stream", filename=run.report_path.name)
 
 
-def _vectors(view: View, goal: str, point: int) -> Factors:
-    trade_off = view.path(goal).trade_offs[point]
-    if not trade_off:
+def _name(change: Change) -> str:
+    return f"{change.goal}-{'result' if change.point is None else change.point}"
+
+
+def _vectors(view: View, change: Change) -> Factors:
+    if change.result is not None:
+        return change.result.factors
+    if change.rule is None:
         return view.factors
-    model = serve(view.scenario, goal, trade_off, usual_form(view.scenario, goal)).model
+    model = serve(view.scenario, change.goal, change.rule.trade_off, as_into(change.into)).model
     assert isinstance(model, Factors)
     return model
 

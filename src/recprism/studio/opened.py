@@ -16,7 +16,6 @@ from recprism.runs.run import Run
 from recprism.runs.status import run_status
 from recprism.runs.stored_path import METRICS, stored_path
 from recprism.studio import schemas
-from recprism.studio.board import Board, board_of
 from recprism.studio.downloads import has_report
 from recprism.studio.view import View
 
@@ -59,11 +58,11 @@ class OpenedRun:
         self.name, self.run, self._executor = name, run, executor
         self.opening = OpeningState("waiting", "not opened yet")
         self._view: View | None = None
-        self._board: Board | None = None
         self._served: schemas.Served | None = None
         self._stamp: tuple[float, ...] | None = None
         self._lock = Lock()
         self._closing = False
+        self._wanted: set[str] = set()
 
     def look(self) -> None:
         """Open the run, or open it again if its files have changed; returns at once."""
@@ -71,7 +70,7 @@ class OpenedRun:
         with self._lock:
             if stamp == self._stamp:
                 return
-            self._stamp, self._view, self._board, self._served = stamp, None, None, None
+            self._stamp, self._view, self._served = stamp, None, None
             if not self.run.has_factors():
                 self.opening = OpeningState(
                     "waiting", "This run has no trained model yet; its progress is shown below."
@@ -90,20 +89,12 @@ class OpenedRun:
             raise NotReadyError(self.opening.message)
         return self._view
 
-    def board(self) -> Board:
-        """Return the features; the first call is slow and must run on an executor."""
-        if not self.run.is_diversified():
-            advice = f"run `recprism diversify {self.run.argument} --budget 0.01`"
-            raise NotReadyError(f"This run has not been diversified, so there is no change to explain; {advice}.")
-        if self._board is None:
-            self._board = board_of(self.view())
-        return self._board
-
     def want_path(self, goal: str) -> None:
         """Compute the path towards a goal in the background, unless it exists."""
         view = self.view()
-        if goal in view.paths:
+        if goal in view.paths or goal in self._wanted:
             return
+        self._wanted.add(goal)
         self.opening = OpeningState("ready", f"computing the path towards {goal}")
         self._executor.submit(self._guarded, lambda _: self._walk(view, goal), self._stamp)
 
@@ -127,6 +118,7 @@ class OpenedRun:
             example_user=view.factors.user_ids[:1].tolist()[0],
             served=self._served,
             has_report=has_report(self.run),
+            segments=list(view.segments),
         )
 
     # -- in the background --------------------------------------------------------------------------------------------
@@ -152,6 +144,7 @@ class OpenedRun:
         if self.run.is_diversified():
             self._served = self._what_is_served()
         self._add_path(view, view.first_goal)
+        _ = view.own_change, view.cards, view.segments, view.scenario.base_lists  # before the first question
         if stamp == self._stamp:
             self._view = view
             self.opening = OpeningState("ready", "")
@@ -170,18 +163,36 @@ class OpenedRun:
         view.paths[goal] = stored_path(self.run, goal, report)
 
     def _walk(self, view: View, goal: str) -> None:
-        self._add_path(view, goal)
+        try:
+            self._add_path(view, goal)
+        finally:
+            self._wanted.discard(goal)
         self.opening = OpeningState("ready", "")
 
     def _what_is_served(self) -> schemas.Served:
         change = effect(self.run, controls=False).change
-        kept = self.run.certificate()
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
             goal=self.run.diversified().goal,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
-            certificate=None if kept is None else str(kept["certificate"]["sentence"]),
+            changes={row.name: row.relative for row in rows},
+            certified=self._certified(),
+        )
+
+    def _certified(self) -> schemas.Certified | None:
+        """Return what the certificate says about its first metric; None if nothing was certified."""
+        kept = self.run.certificate()
+        found = {} if kept is None else kept["certificate"]
+        if found.get("last") is None:
+            return None
+        check = found["points"][found["last"]]["checks"][0]
+        return schemas.Certified(
+            metric=check["metric"],
+            loss=check["budget"],
+            confidence=found["confidence"],
+            users=check["users"],
+            part=found["part"],
         )
 
     # -- helpers ------------------------------------------------------------------------------------------------------

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from recprism.studio import downloads, live, schemas
-from recprism.studio.board import FURTHEST
+from recprism.studio import commands, compare, downloads, items, live, people, schemas
 from recprism.studio.opened import OpenedRun
+from recprism.studio.safety import is_reader
 from recprism.studio.studio import Studio
-from recprism.studio.view import View
+from recprism.studio.view import DEFAULT_BUDGET, Change, View
 
 routes = APIRouter(
     prefix="/api/runs",
@@ -25,6 +25,7 @@ routes = APIRouter(
         },
     },
 )
+others = APIRouter(prefix="/api", responses=routes.responses)
 
 
 async def _studio(request: Request) -> Studio:
@@ -41,34 +42,64 @@ async def _opened(run: str, studio: TheStudio) -> OpenedRun:
 
 Opened = Annotated[OpenedRun, Depends(_opened)]
 User = Annotated[str, Query(description="A user id.", max_length=200)]
+ItemId = Annotated[str, Query(description="An item id.", max_length=200)]
+Budget = Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A point of a path, given by a budget or by its number."""
+class Shown:
+    """A run, and the change that a page shows."""
 
     view: View
-    goal: str
-    point: int
+    change: Change
+    budget: float
 
 
-async def _place(
+async def _shown(
     one: Opened,
-    goal: Annotated[str, Query(description="The goal of the path.", max_length=100)] = "subtopic_coverage",
-    budget: Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)] = 0.01,
+    goal: Annotated[
+        str | None, Query(description="The goal of a path; without one, the run's result.", max_length=200)
+    ] = None,
+    budget: Budget = DEFAULT_BUDGET,
     certified: Annotated[bool, Query(description="Only points whose loss is certified to keep the budget.")] = True,
     point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
-) -> Place:
+) -> Shown:
     view = one.view()
-    return Place(view, goal, view.point(goal, budget, certified, point))
+    return Shown(view, view.change(goal, budget, certified, point), budget)
 
 
-At = Annotated[Place, Depends(_place)]
+At = Annotated[Shown, Depends(_shown)]
+
+# -- runs and results -------------------------------------------------------------------------------------------------
+
+
+@others.get("/visitor", tags=["runs"])
+async def visitor(request: Request) -> schemas.Visitor:
+    """Say whether the visitor may start work, or only look."""
+    return schemas.Visitor(may_change=not is_reader(request))
+
+
+@others.get("/results", tags=["runs"])
+async def results(studio: TheStudio) -> list[schemas.ResultRow]:
+    """List all results with their goals, budgets and figures."""
+    return await studio.ranked(studio.results)
+
+
+@others.get("/compare", tags=["runs"])
+async def compare_results(
+    studio: TheStudio,
+    first: Annotated[str, Query(description="Name of a result.", max_length=500)],
+    second: Annotated[str, Query(description="Name of another.", max_length=500)],
+) -> schemas.CompareAnswer:
+    """Say what two results have in common, and return the figures of both."""
+    one, other = studio.opened(first), studio.opened(second)
+    views, figures = (one.view(), other.view()), (one.summary().served, other.summary().served)
+    return await studio.ranked(lambda: compare.answer((first, second), views, figures))
 
 
 @routes.get("", tags=["runs"])
 async def list_runs(studio: TheStudio) -> list[schemas.RunState]:
-    """List the runs of the studio."""
+    """List the runs and results of the studio."""
     for one in studio.runs.values():
         one.look()
     return [one.state() for one in studio.runs.values()]
@@ -76,7 +107,7 @@ async def list_runs(studio: TheStudio) -> list[schemas.RunState]:
 
 @routes.get("/{run}", tags=["runs"])
 async def summary(one: Opened) -> schemas.RunSummary:
-    """Return the state of a run, its size, its goals, and the effect of its own vectors."""
+    """Return the state of a run, its size, its goals, and the effect of its result."""
     one.look()
     return one.summary()
 
@@ -88,6 +119,71 @@ async def events(one: Opened, request: Request) -> StreamingResponse:
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
+# -- one user ---------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/{run}/search", tags=["users"])
+async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.SearchHits:
+    """Find users by the beginning of their id, and items by words of their title."""
+    return one.view().search(q)
+
+
+@routes.get("/{run}/user", tags=["users"])
+async def user(at: At, user: User) -> schemas.UserAnswer:
+    """Return a user's history, lists before and after, and dials."""
+    return people.answer(at.view, at.change, user)
+
+
+@routes.get("/{run}/reasons", tags=["users"])
+async def reasons(at: At, user: User, studio: TheStudio) -> schemas.ReasonsAnswer:
+    """Return the reason of every new item in a user's list."""
+    return await studio.ranked(lambda: people.reasons(at.view, at.change, user))
+
+
+@routes.get("/{run}/why", tags=["users"])
+async def why(at: At, user: User, item: ItemId, studio: TheStudio) -> schemas.Said:
+    """Explain why an item is in a user's list, or why it is not, and at which price that changes."""
+    return await studio.ranked(lambda: people.why(at.view, at.change, user, item))
+
+
+@routes.get("/{run}/what-if", tags=["users"])
+async def what_if(
+    at: At,
+    user: User,
+    item: ItemId,
+    studio: TheStudio,
+    change: Annotated[
+        Literal["without", "forget"],
+        Query(description="without: no user can be shown the item. forget: it no longer counts in the history."),
+    ] = "without",
+) -> schemas.WhatIfAnswer:
+    """Make a user's list again after a change."""
+    return await studio.ranked(lambda: people.what_if(at.view, at.change, user, change, item))
+
+
+@routes.get("/{run}/steer", tags=["users"])
+async def steer(
+    at: At,
+    user: User,
+    studio: TheStudio,
+    set: Annotated[list[str], Query(description="A dial and a share, as in Animation=0.2.", max_length=200)],
+) -> schemas.SteerAnswer:
+    """Rank a user's list with dials set; nothing is kept."""
+    settings = _settings(set)
+    return await studio.ranked(lambda: people.steered(at.view, at.change, user, settings))
+
+
+def _settings(words: list[str]) -> dict[str, float]:
+    """Read settings of dials; the last sign = divides, because a name may hold one."""
+    try:
+        return {name: float(share) for name, _, share in (word.rpartition("=") for word in words)}
+    except ValueError:
+        raise HTTPException(422, "a setting is a dial and a share, as in Animation=0.2") from None
+
+
+# -- all users --------------------------------------------------------------------------------------------------------
+
+
 @routes.get("/{run}/paths/{goal}", tags=["paths"])
 async def path(one: Opened, goal: str) -> schemas.PathAnswer:
     """Return the path from the current lists to more diverse ones: gain and cost of each point."""
@@ -96,76 +192,63 @@ async def path(one: Opened, goal: str) -> schemas.PathAnswer:
 
 @routes.post("/{run}/paths/{goal}", tags=["paths"], status_code=202)
 async def want_path(one: Opened, goal: str) -> schemas.RunState:
-    """Compute the path towards another goal in the background; the state of the run shows the progress."""
-    possible = one.view().possible_goals
-    if goal not in possible:
-        raise HTTPException(404, f"there is no path towards {goal!r}; goals are {', '.join(possible)}")
-    one.want_path(goal)
+    """Compute the path towards a goal, or a mix of goals joined by +, in the background.
+
+    The state of the run shows the progress. The path is kept in the run.
+    """
+    one.want_path(one.view().goal_named(goal))
     return one.state()
+
+
+@routes.get("/{run}/stop", tags=["paths"])
+async def stop(at: At) -> schemas.StopAnswer:
+    """Return the stop that a budget reaches, and the command that makes a result there."""
+    command = commands.diversify(at.view.run, at.change.goal, at.budget)
+    return schemas.StopAnswer(goal=at.change.goal, point=at.change.point or 0, command=command)
 
 
 @routes.get("/{run}/payers", tags=["paths"])
 async def payers(at: At, studio: TheStudio) -> schemas.PayersAnswer:
-    """Return the change of NDCG@10 by groups of users within a budget, and who pays more than the others."""
-    return await studio.ranked(lambda: at.view.payers(at.goal, at.point))
+    """Return the change of NDCG@10 by groups of users, and who pays more than the others."""
+    return await studio.ranked(lambda: at.view.payers(at.change))
 
 
-@routes.get("/{run}/lists", tags=["lists"])
-async def lists(at: At, user: User, studio: TheStudio) -> schemas.ListsAnswer:
-    """Return a user's current list and the list within a budget, with the reason of each new item."""
-    return await studio.ranked(lambda: at.view.lists(user, at.goal, at.point))
+@routes.get("/{run}/segment", tags=["paths"])
+async def segment(
+    at: At, segment: Annotated[str, Query(description="Name of a segment.", max_length=100)]
+) -> schemas.SegmentAnswer:
+    """Return users of a segment, those with the most new items first."""
+    return at.view.segment_users(at.change, segment)
 
 
-@routes.get("/{run}/served", tags=["lists"])
-async def served(one: Opened, user: User, studio: TheStudio) -> schemas.ListsAnswer:
-    """Return a user's list of the trained model and the list that the run serves, with the reason of each new item."""
-    view = one.view()
-    return await studio.ranked(lambda: view.served_lists(user))
+# -- items ------------------------------------------------------------------------------------------------------------
 
 
-@routes.get("/{run}/search", tags=["lists"])
-async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.SearchHits:
-    """Find users by the beginning of their id, and items by words of their title."""
-    return one.view().search(q)
+@routes.get("/{run}/item", tags=["items"])
+async def item(at: At, item: ItemId) -> schemas.ItemAnswer:
+    """Return who sees an item, before and after."""
+    return items.answer(at.view, at.change, item)
 
 
-@routes.get("/{run}/items", tags=["lists"])
-async def item(at: At, item: Annotated[str, Query(description="An item id.", max_length=200)]) -> schemas.ItemAnswer:
-    """Count the lists with an item, now and within a budget."""
-    return at.view.item_answer(item, at.goal, at.point)
+@routes.get("/{run}/item/reasons", tags=["items"])
+async def item_reasons(at: At, item: ItemId, studio: TheStudio) -> schemas.ItemReasons:
+    """Return the most frequent reasons for which lists gained an item."""
+    return await studio.ranked(lambda: items.reasons(at.view, at.change, item))
 
 
-@routes.get("/{run}/features", tags=["factors"])
-async def features(one: Opened, studio: TheStudio) -> schemas.FeaturesAnswer:
-    """Return directions and factors that players found, largest first, or the dials of a rule.
-
-    The first request for factors takes some seconds.
-    """
-    return await studio.ranked(lambda: one.board().answer())
-
-
-@routes.get("/{run}/turn", tags=["factors"])
-async def turn(
-    one: Opened,
-    studio: TheStudio,
-    user: User,
-    number: Annotated[int, Query(description="Number of the feature.", ge=0)],
-    scale: Annotated[float, Query(description="1 leaves it as found, 0 erases it.", ge=-FURTHEST, le=FURTHEST)],
-) -> schemas.TurnAnswer:
-    """Scale one direction or factor, and rank all users again."""
-    return await studio.ranked(lambda: one.board().turn(number, scale, user))
+# -- downloads --------------------------------------------------------------------------------------------------------
 
 
 @routes.get("/{run}/download/lists", tags=["downloads"], response_class=FileResponse)
 async def download_lists(at: At, studio: TheStudio) -> Response:
-    """Download all users' lists within a budget: CSV with user_id, item_id, rank, score."""
-    return await studio.ranked(lambda: downloads.lists_file(at.view, at.goal, at.point))
+    """Download all users' lists: CSV with user_id, item_id, rank."""
+    return await studio.ranked(lambda: downloads.lists_file(at.view, at.change))
 
 
 @routes.get("/{run}/download/vectors", tags=["downloads"], response_class=FileResponse)
 async def download_vectors(at: At, studio: TheStudio) -> Response:
     """Download vectors whose dot product gives these lists: a zip of factors.safetensors and factors.json."""
-    return await studio.ranked(lambda: downloads.vectors_file(at.view, at.goal, at.point))
+    return await studio.ranked(lambda: downloads.vectors_file(at.view, at.change))
 
 
 @routes.get("/{run}/download/report", tags=["downloads"], response_class=FileResponse)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from recprism.studio.limits import Allowed, Bucket, address, too_many
 
 COOKIE = "recprism-token"
+READER = "recprism.reader"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -59,8 +60,15 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers)
 
 
+def is_reader(request: Request) -> bool:
+    """Whether a request came with the token of a reader."""
+    return bool(request.scope.get(READER, False))
+
+
 class Guard:
     """Middleware that refuses changes asked for by other sites, and checks the token, if there is one.
+
+    A second token is for readers: with it, requests that may change something are refused.
 
     A browser sends the token once in the link, and afterwards a cookie. Programs send it as a bearer token.
 
@@ -70,8 +78,10 @@ class Guard:
     process, too long to guess, so it is never limited, and a browser that is logged in stays logged in.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, allowed: Allowed) -> None:
-        self.app, self.token, self.session = app, token, secrets.token_urlsafe(32)
+    def __init__(self, app: ASGIApp, token: str | None, reader_token: str | None, allowed: Allowed) -> None:
+        self.app = app
+        self.tokens = tuple(it for it in (token, reader_token) if it is not None)  # the reader's is the second
+        self.sessions = tuple(secrets.token_urlsafe(32) for _ in self.tokens)
         self.wrong = Bucket(allowed.wrong_per_second, allowed.wrong_at_once)
         self.without = Bucket(allowed.wrong_per_second, allowed.wrong_at_once)
 
@@ -80,34 +90,46 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        answer = _of_another_site(request) or (None if self.token is None else self._instead(request, self.token))
+        answer = _of_another_site(request) or (self._instead(request) if self.tokens else None)
         await (answer or self.app)(scope, receive, send)
 
-    def _instead(self, request: Request, token: str) -> Response | None:
-        """Return the answer to a request without the token, or to the link with the token."""
+    def _instead(self, request: Request) -> Response | None:
+        """Return the answer to a request without a token, to the link with one, or to a reader's change."""
         offered = request.query_params.get("token")
         cookie = f"{COOKIE}-{request.url.port or 80}"  # browsers share cookies among the ports of a host
-        if offered is None and _same(request.cookies.get(cookie, ""), self.session):
-            return None
+        known = _which(request.cookies.get(cookie, ""), self.sessions) if offered is None else None
+        if known is not None:
+            return _as_visitor(request, known)
         who, bearer = address(request.scope), request.headers.get("authorization", "").removeprefix("Bearer ")
         # Tabs of a studio that has ended offer no token: they must not use up the guesses of their owner's link.
         counted = self.wrong if offered or bearer else self.without
         if wait := counted.look(who):
             return too_many("too many requests without the right token from this address", wait)
-        if not _same(offered or bearer, token):
+        known = _which(offered or bearer, self.tokens)
+        if known is None:
             counted.wait(who)
             return JSONResponse(
                 {"detail": "a token is needed; it is part of the link that was printed"}, status_code=401
             )
         if offered is None or request.url.path != "/":
-            return None
+            return _as_visitor(request, known)
         response = RedirectResponse("/", status_code=303)
-        response.set_cookie(cookie, self.session, httponly=True, samesite="strict")
+        response.set_cookie(cookie, self.sessions[known], httponly=True, samesite="strict")
         return response
 
 
-def _same(given: str, expected: str) -> bool:
-    return secrets.compare_digest(given.encode(), expected.encode())
+def _which(given: str, expected: tuple[str, ...]) -> int | None:
+    """Return the number of the secret that was given; all are compared, so that the time tells nothing."""
+    same = [secrets.compare_digest(given.encode(), it.encode()) for it in expected]
+    return same.index(True) if any(same) else None
+
+
+def _as_visitor(request: Request, known: int) -> Response | None:
+    """Note who asks; return the refusal of a reader's change."""
+    request.scope[READER] = known > 0
+    if known == 0 or request.method in HARMLESS:
+        return None
+    return JSONResponse({"detail": "this link may look and not change anything; ask its owner"}, status_code=403)
 
 
 def _of_another_site(request: Request) -> Response | None:

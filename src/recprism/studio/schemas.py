@@ -9,6 +9,12 @@ from pydantic import BaseModel, Field
 Id = int | str
 
 
+class Visitor(BaseModel):
+    """What the visitor may do."""
+
+    may_change: bool = Field(description="False for a link to read only.")
+
+
 class Status(BaseModel):
     """The current activity of a run."""
 
@@ -18,17 +24,28 @@ class Status(BaseModel):
     seconds_left: float | None
 
 
+class Certified(BaseModel):
+    """What a certificate says."""
+
+    metric: str
+    loss: float = Field(description="At most this share of the metric is lost.")
+    confidence: float
+    users: int
+    part: str = Field(description="The part whose labels certified it.")
+
+
 class Served(BaseModel):
-    """The effect of the run's own vectors, if it was diversified."""
+    """The effect of the run's result on the test part."""
 
     goal: str
     before: dict[str, float | None]
     after: dict[str, float | None]
-    certificate: str | None = Field(description="The certificate in words.")
+    changes: dict[str, float | None] = Field(description="Relative to before.")
+    certified: Certified | None
 
 
 class RunState(BaseModel):
-    """A run, and whether it is ready."""
+    """A result of a run, or a run without one, and whether it is ready."""
 
     name: str
     title: str
@@ -50,6 +67,24 @@ class RunSummary(RunState):
     example_user: Id | None = None
     served: Served | None = None
     has_report: bool = False
+    segments: list[str] = []
+
+
+class ResultRow(BaseModel):
+    """One line of the table of all results."""
+
+    name: str
+    phase: str
+    state: str
+    model: str | None
+    data: str | None
+    goal: str | None
+    budget: float | None = Field(description="Share of NDCG@10 that may be lost.")
+    certified: float | None = Field(description="The largest loss of NDCG@10 that is certified.")
+    date: str | None
+    test: str = Field(description="Results with the same letter are judged on the same held-out interactions.")
+    values: dict[str, float | None] = Field(description="Of the served lists, on the test part.")
+    changes: dict[str, float | None] = Field(description="Relative to the trained model.")
 
 
 class PathPoint(BaseModel):
@@ -62,7 +97,7 @@ class PathPoint(BaseModel):
         description="Smallest budget that certifies this point and all before it, as the only question."
     )
     values: dict[str, float | None] = Field(description="On the test part.")
-    changes: dict[str, float | None] = Field(description="Relative to point 0.")
+    changes: dict[str, float | None] = Field(description="Relative to point 0, on the test part.")
 
 
 class PathAnswer(BaseModel):
@@ -73,8 +108,17 @@ class PathAnswer(BaseModel):
     cost: str
     confidence: float
     part: str = Field(description="The part whose labels decide how far a budget reaches.")
+    shown_part: str = Field(description="The part of all values and changes.")
     users: int
     points: list[PathPoint]
+
+
+class StopAnswer(BaseModel):
+    """The stop that a budget reaches."""
+
+    goal: str
+    point: int
+    command: str = Field(description="Makes a result at this budget.")
 
 
 class Payer(BaseModel):
@@ -89,11 +133,25 @@ class Payer(BaseModel):
 
 
 class PayersAnswer(BaseModel):
-    """Who pays at a point of a path."""
+    """Who pays."""
 
-    point: int
     sentence: str = Field(description="Names a group only if it pays more beyond chance; empty without labels.")
     rows: list[Payer]
+
+
+class SegmentUser(BaseModel):
+    """A user of a segment."""
+
+    user: Id
+    new: int = Field(description="Items of the list that the base list lacks.")
+
+
+class SegmentAnswer(BaseModel):
+    """Users of a segment, those with the most new items first."""
+
+    segment: str
+    total: int
+    users: list[SegmentUser]
 
 
 class Item(BaseModel):
@@ -110,24 +168,86 @@ class Entry(Item):
 
     rank: int
     state: Literal["new", "gone", "moved", "stayed"]
-    reason: str = Field("", description="Why a new item came, from the rule; empty for other items and for players.")
+    reason: str = ""
 
 
 class History(BaseModel):
     """The history of a user."""
 
-    items: int
+    total: int
     subtopics: list[tuple[str, int]] = Field(description="The most frequent subtopics, with their number of items.")
+    items: list[Item] = Field(description="The first items; a long history is cut.")
 
 
-class ListsAnswer(BaseModel):
-    """A user's list before and after."""
+class Dial(BaseModel):
+    """A named weight of one user."""
+
+    name: str
+    share: float = Field(description="What was found, as a share of the user's score range.")
+    own: float = Field(description="The user's own setting, added to it.")
+
+
+class UserAnswer(BaseModel):
+    """A user's history, lists before and after, and dials."""
 
     user: Id
-    point: int
+    what: str = Field(description="What made the list after.")
+    note: str = Field(description="Why there are no reasons; empty if there are.")
     before: list[Entry]
     after: list[Entry]
     history: History
+    dials: list[Dial] = Field(description="Empty if no dials serve the lists.")
+    dials_note: str
+    command: str
+
+
+class ItemReason(BaseModel):
+    """Why an item is new in a list."""
+
+    id: Id
+    reason: str
+
+
+class ReasonsAnswer(BaseModel):
+    """The reasons of all new items of a list."""
+
+    user: Id
+    reasons: list[ItemReason]
+
+
+class Said(BaseModel):
+    """The answer to a question about one item in a user's list."""
+
+    user: Id
+    item: Item
+    inside: bool = Field(True, description="Whether the item is in the list of the rule.")
+    sentences: list[str] = Field(description="For users first, then for engineers.")
+    command: str
+
+
+class WhatIfAnswer(Said):
+    """A list after a change, next to the one before it."""
+
+    after: list[Entry]
+
+
+class Measured(BaseModel):
+    """A metric of one user's list."""
+
+    name: str
+    before: float
+    after: float
+
+
+class SteerAnswer(BaseModel):
+    """A user's list with dials set, next to the base list."""
+
+    user: Id
+    settings: dict[str, float]
+    before: list[Entry]
+    after: list[Entry]
+    values: list[Measured]
+    command: str
 
 
 class SearchHits(BaseModel):
@@ -141,53 +261,41 @@ class ItemAnswer(BaseModel):
     """The lists with an item, before and after."""
 
     item: Item
-    point: int
+    what: str
+    users: int = Field(description="Number of all lists.")
     lists_before: int
     lists_after: int
-    gained: list[Id] = Field(description="Some users whose lists gained it.")
+    n_gained: int
+    n_lost: int
+    gained: list[Id] = Field(description="The first users whose lists gained it.")
     lost: list[Id]
+    kept: list[Id]
 
 
-class Feature(BaseModel):
-    """A factor or a direction of the run's own change."""
+class CountedReason(BaseModel):
+    """A reason, and how many lists have it."""
 
-    number: int
-    kind: Literal["direction", "factor"]
-    label: str
-    name: str
-    sentence: str
-    size: float
-    taken_back: float | None = Field(description="Share of the gain that erasing it undoes.")
-    high: list[Item]
-    low: list[Item]
+    reason: str
+    lists: int
 
 
-class Dial(BaseModel):
-    """A named weight of the run's dials."""
+class ItemReasons(BaseModel):
+    """The most frequent reasons for which lists gained an item."""
 
-    name: str
-    share: float = Field(description="Mean over the users who have it, as a share of the user's score range.")
-    users: int = Field(description="Users whose weight is not 0.")
-
-
-class FeaturesAnswer(BaseModel):
-    """What changed: features of players' vectors with the verdict about factors, or the dials of a rule."""
-
-    objective: str
-    verdict: str
-    holds: bool
-    features: list[Feature] = Field(description="Empty if a rule made the lists.")
-    dials: list[Dial] = []
+    asked: int = Field(description="How many lists were read.")
+    reasons: list[CountedReason]
 
 
-class TurnAnswer(BaseModel):
-    """The effect of scaling one factor or direction."""
+class CompareAnswer(BaseModel):
+    """What two results have in common."""
 
-    scale: float
-    values: dict[str, float | None] = Field(description="Over all users, with the feature scaled.")
-    as_found: dict[str, float | None]
-    base: dict[str, float | None]
-    lists: ListsAnswer
+    names: list[str]
+    users: int
+    items: int
+    example_user: Id | None
+    same_test: bool
+    sentences: list[str] = Field(description="What can be compared, and what cannot.")
+    figures: list[Served | None]
 
 
 class Problem(BaseModel):

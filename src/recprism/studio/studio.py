@@ -9,9 +9,14 @@ from typing import TypeVar
 
 from fastapi import HTTPException
 
+from recprism.budget.audit import COST
+from recprism.runs.listing import result_row
 from recprism.runs.run import Run
+from recprism.studio import schemas
+from recprism.studio.compare import same_test
 from recprism.studio.opened import OpenedRun
 from recprism.studio.shared_thread import SharedThread
+from recprism.studio.view import View
 
 T = TypeVar("T")
 MOST_WAITING = 16
@@ -28,7 +33,7 @@ class Studio:
 
     Args:
         directories: Run directories.
-        result: Name of the result to show; None for the unnamed one.
+        result: Name of the result to show of each run; None for all of them.
     """
 
     def __init__(self, directories: Sequence[Path], result: str | None = None) -> None:
@@ -37,16 +42,24 @@ class Studio:
         self._waiting = 0
         self.runs: dict[str, OpenedRun] = {}
         for directory in directories:
-            name = self._free_name(directory.resolve().name)
-            self.runs[name] = OpenedRun(name, Run.open(directory, result), self._opening)
-        for run in self.runs.values():
-            run.look()
+            run = Run.open(directory, result)
+            folder = self._free_name(directory.resolve().name)
+            for it in (run, *(run.named(name) for name in run.results() if result is None)):
+                name = folder if it is run else f"{folder}:{it.result}"
+                self.runs[name] = OpenedRun(name, it, self._opening)
+        for opened in self.runs.values():
+            opened.look()
 
     def opened(self, name: str) -> OpenedRun:
         """Return a run by name."""
         if name not in self.runs:
             raise HTTPException(404, f"there is no run {name!r} here; there are {', '.join(self.runs)}")
         return self.runs[name]
+
+    def results(self) -> list[schemas.ResultRow]:
+        """Return the table of all results; those with the same letter share a test set."""
+        seen: list[View] = []
+        return [_row(one, seen) for one in self.runs.values()]
 
     def close(self) -> None:
         """Stop running work at its next step, and cancel waiting work."""
@@ -75,3 +88,33 @@ class Studio:
         while name in self.runs:
             name, number = f"{folder}-{number}", number + 1
         return name
+
+
+def _row(one: OpenedRun, seen: list[View]) -> schemas.ResultRow:
+    """Describe one result; ``seen``: a run of each test set that earlier rows have."""
+    listed, summary = result_row(one.run), one.summary()
+    served = summary.served
+    return schemas.ResultRow(
+        name=one.name,
+        phase=summary.phase,
+        state=listed.state,
+        model=listed.model,
+        data=listed.data,
+        goal=listed.goal,
+        budget=listed.budgets.get(COST),
+        certified=listed.losses.get(COST),
+        date=listed.date,
+        test=_test_set(one, seen),
+        values={} if served is None else served.after,
+        changes={} if served is None else served.changes,
+    )
+
+
+def _test_set(one: OpenedRun, seen: list[View]) -> str:
+    if one.opening.phase != "ready":
+        return ""
+    view = one.view()
+    at = next((number for number, other in enumerate(seen) if same_test(view, other)), len(seen))
+    if at == len(seen):
+        seen.append(view)
+    return f"{chr(ord('A') + at % 26)}"

@@ -1,8 +1,9 @@
-"""A run in memory. Most answers are lookups; reasons and scaled factors are computed."""
+"""A run in memory: its items, its paths, and the change that a page is about."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.diversified import Diversified, usual_form
-from recprism.budget.path import rule_at
-from recprism.budget.scenario import Ranker
+from recprism.budget.path import check_goal, rule_at
+from recprism.budget.segments import user_segments
 from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
@@ -22,13 +23,37 @@ from recprism.rerank._kernels.prices import BY_RELEVANCE
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
-from recprism.runs.jobs.reasons import newcomer_reasons
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas
 
-SHOWN = 8  # listed users or items
+SHOWN = 8  # hits of a search
+MOST_USERS = 50  # of a segment, or of an item
+DEFAULT_BUDGET = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What a page compares with the lists of the trained model: the run's result, or a stop of a path.
+
+    Attributes:
+        label: What made it, in words.
+        lists: ``(n_users, k)`` item numbers.
+        rule: What makes the lists; None if players found a change of vectors, or nothing changes.
+        into: What serves them.
+        goal: Where the path leads.
+        point: The stop of the path; None for the result.
+        result: The run's result; None for a stop.
+    """
+
+    label: str
+    lists: NDArray[Any]
+    rule: Rule | None
+    into: str
+    goal: str
+    point: int | None = None
+    result: Diversified | None = None
 
 
 class View:
@@ -40,9 +65,9 @@ class View:
         self.seen = self.scenario.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
         self.paths: dict[str, StoredPath] = {}
-        self._payers: dict[tuple[str, int], schemas.PayersAnswer] = {}
-        self._ids: list[int | str] = self.factors.user_ids.tolist()
-        self._rows = {user: row for row, user in enumerate(self._ids)}
+        self._described: dict[str, schemas.PathAnswer] = {}
+        self._payers: dict[tuple[str, int | None], schemas.PayersAnswer] = {}
+        self.ids: list[int | str] = self.factors.user_ids.tolist()
 
     # -- goals, users and items ---------------------------------------------------------------------------------------
 
@@ -53,13 +78,25 @@ class View:
         possible = GOALS if labelled else tuple(goal for goal in GOALS if goal not in BY_RELEVANCE)
         return [goal for goal in possible if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
 
+    def goal_named(self, words: str) -> str:
+        """Return a goal, or a mix of goals joined by +, with aliases written out.
+
+        Raises:
+            InputError: If these data have no path towards it.
+        """
+        goal = check_goal(words)
+        unknown = [name for name in goal.split("+") if name not in self.possible_goals]
+        if unknown:
+            raise InputError(f"there is no path towards {unknown[0]!r}; goals are {', '.join(self.possible_goals)}")
+        return goal
+
     @property
     def first_goal(self) -> str:
         """The goal of the run, if there is a path towards it."""
         asked = budget_of(self.run)
         if asked is not None:
-            return asked.goal
-        own = self.run.diversified().objective.partition("@")[0] if self.run.is_diversified() else "subtopic_coverage"
+            return check_goal(asked.goal)
+        own = self.result.objective.partition("@")[0] if self.result is not None else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]
 
@@ -72,9 +109,9 @@ class View:
         return int(id_positions(as_id_array([item], "item"), self.factors.item_ids, "item")[0])
 
     def search(self, words: str) -> schemas.SearchHits:
-        """Find users by the beginning of their id, and items by words of their title."""
+        """Find users by the beginning of their id, and items by words of their title; an exact id comes first."""
         wanted = words.strip().casefold()
-        users = [user for user in self._rows if str(user).casefold().startswith(wanted)] if wanted else []
+        users = [user for user in self.ids if str(user).casefold().startswith(wanted)] if wanted else []
         exact_first = sorted(users, key=lambda user: (len(str(user)), str(user)))[:SHOWN]
         return schemas.SearchHits(
             users=exact_first, items=[self.item(it) for it in self.catalogue.search(words, SHOWN)]
@@ -82,9 +119,52 @@ class View:
 
     def item(self, item: int) -> schemas.Item:
         """Describe an item, given by number."""
-        return schemas.Item.model_construct(**vars(self.catalogue[item]))
+        return schemas.Item.model_construct(**vars(self.cards[item]))
 
-    # -- paths and lists ----------------------------------------------------------------------------------------------
+    @cached_property
+    def cards(self) -> list[Card]:
+        """The cards of all items, by item number."""
+        return [self.catalogue[item] for item in range(len(self.catalogue))]
+
+    @cached_property
+    def titles(self) -> dict[Any, str]:
+        """Item id -> title."""
+        return dict(zip(self.catalogue.ids, self.catalogue.titles, strict=True))
+
+    # -- what a page is about -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def result(self) -> Diversified | None:
+        """The result of the run; None if it was not diversified."""
+        return self.run.diversified() if self.run.is_diversified() else None
+
+    @cached_property
+    def own_change(self) -> Change | None:
+        """The change from the trained model to the result; None without a result."""
+        found = self.result
+        if found is None:
+            return None
+        lists = self.scenario.rank(found.model)[0]
+        return Change("the result of this run", lists, found.rule, found.into, found.goal, None, found)
+
+    def change(self, goal: str | None, budget: float, certified: bool, point: int | None) -> Change:
+        """Return the requested change: without a goal the run's result, or where there is none, a stop of its path."""
+        if goal is None and point is None and self.own_change is not None:
+            return self.own_change
+        path = self.path(self.first_goal if goal is None else goal)
+        at = self._stop(path, budget, certified, point)
+        rule = rule_at(self.scenario, path.goal, path.trade_offs[at]) if at else None
+        label = f"stop {at} of {len(path.trade_offs) - 1} towards {path.goal}"
+        return Change(label, path.lists[at], rule, usual_form(self.scenario, path.goal), path.goal, at)
+
+    def _stop(self, path: StoredPath, budget: float, certified: bool, point: int | None) -> int:
+        if point is None:
+            return path.reach(budget, certified=certified)
+        if not 0 <= point < len(path.trade_offs):
+            raise InputError(f"there is no point {point} on this path; points are 0 to {len(path.trade_offs) - 1}")
+        return point
+
+    # -- paths and segments -------------------------------------------------------------------------------------------
 
     def path(self, goal: str) -> StoredPath:
         """Return the path towards a goal."""
@@ -94,8 +174,13 @@ class View:
         return self.paths[goal]
 
     def path_answer(self, goal: str) -> schemas.PathAnswer:
-        """Describe all points of a path."""
+        """Describe all points of a path; the description is kept."""
         path = self.path(goal)
+        if goal not in self._described:
+            self._described[goal] = self._describe(path)
+        return self._described[goal]
+
+    def _describe(self, path: StoredPath) -> schemas.PathAnswer:
         points = [
             schemas.PathPoint(
                 point=at,
@@ -108,123 +193,66 @@ class View:
             for at, trade_off in enumerate(path.trade_offs)
         ]
         return schemas.PathAnswer(
-            goal=goal,
+            goal=path.goal,
             metric=path.metric,
             cost=COST,
             confidence=path.confidence,
             part=path.part,
+            shown_part=self.scenario.part,
             users=path.users,
             points=points,
         )
 
-    def payers(self, goal: str, point: int) -> schemas.PayersAnswer:
-        """Return the change of NDCG@10 by groups of users at a point of a path."""
-        if (goal, point) not in self._payers:
-            self._payers[goal, point] = self._who_pays(self.path(goal).lists[point], point)
-        return self._payers[goal, point]
+    def payers(self, change: Change) -> schemas.PayersAnswer:
+        """Return the change of NDCG@10 by groups of users."""
+        key = (change.goal, change.point)
+        if key not in self._payers:
+            self._payers[key] = self._who_pays(change.lists)
+        return self._payers[key]
 
-    def _who_pays(self, lists: NDArray[Any], point: int) -> schemas.PayersAnswer:
+    def _who_pays(self, lists: NDArray[Any]) -> schemas.PayersAnswer:
         users, _ = who_pays(self.scenario, lists)
         if users is None:
-            return schemas.PayersAnswer(point=point, sentence="", rows=[])
+            return schemas.PayersAnswer(sentence="", rows=[])
         fields = schemas.Payer.model_fields
         rows = [schemas.Payer(**{name: row[name] for name in fields}) for row in users.to_dict()["rows"]]
-        return schemas.PayersAnswer(point=point, sentence=users.sentence(), rows=rows)
-
-    def point(self, goal: str, budget: float | None, certified: bool, point: int | None) -> int:
-        """Return the number of the requested point: the given one, or the furthest within a budget."""
-        path = self.path(goal)
-        if point is None:
-            return path.reach(0.0 if budget is None else budget, certified=certified)
-        if not 0 <= point < len(path.trade_offs):
-            raise InputError(f"there is no point {point} on this path; points are 0 to {len(path.trade_offs) - 1}")
-        return point
-
-    def lists(self, user: str, goal: str, point: int) -> schemas.ListsAnswer:
-        """Return a user's current list and the list at a point of a path."""
-        row, path = self.user_row(user), self.path(goal)
-        after = path.lists[point, row]
-        rule = rule_at(self.scenario, goal, path.trade_offs[point])
-        reasons = self._reasons(row, after, rule, usual_form(self.scenario, goal)) if point else {}
-        return self._before_and_after(row, path.lists[0, row], after, point, reasons)
-
-    def served_lists(self, user: str) -> schemas.ListsAnswer:
-        """Return a user's list of the trained model and the list that the run serves, with reasons if it has a rule."""
-        row, found = self.user_row(user), self._result
-        before, after = self._ranked(row, self.served)
-        reasons: dict[int, str] = {}
-        if found is not None and found.rule is not None:
-            reasons = self._reasons(row, after, found.rule, found.into)
-        return self._before_and_after(row, before, after, reasons=reasons)
-
-    def lists_of(self, user: str, model: Ranker) -> schemas.ListsAnswer:
-        """Return a user's current list and the list of other vectors."""
-        row = self.user_row(user)
-        return self._before_and_after(row, *self._ranked(row, model))
-
-    def _ranked(self, row: int, model: Ranker) -> tuple[NDArray[Any], NDArray[Any]]:
-        users = np.array([row])
-        return self.scenario.rank(self.factors, 10, users=users)[0][0], self.scenario.rank(model, 10, users=users)[0][0]
+        return schemas.PayersAnswer(sentence=users.sentence(), rows=rows)
 
     @cached_property
-    def _result(self) -> Diversified | None:
-        return self.run.diversified() if self.run.is_diversified() else None
+    def segments(self) -> dict[str, NDArray[np.bool_]]:
+        """Segment -> ``(n_users,)`` whether a user belongs to it."""
+        everyone = {"everyone": np.ones(self.factors.n_users, bool)}
+        return everyone | user_segments(self.split.train, self.subtopics if len(self.subtopics) else None)
 
-    @property
-    def served(self) -> Ranker:
-        """What makes the run's own lists: the rule, or vectors."""
-        return self.factors if self._result is None else self._result.model
+    def segment_users(self, change: Change, segment: str) -> schemas.SegmentAnswer:
+        """Return the users of a segment, those with the most new items first."""
+        if segment not in self.segments:
+            raise InputError(f"there is no segment {segment!r}; there are {', '.join(self.segments)}")
+        rows = np.flatnonzero(self.segments[segment])
+        new = self._newcomers(change)[rows]
+        first = np.argsort(-new, kind="stable")[:MOST_USERS]
+        users = [schemas.SegmentUser(user=self.ids[rows[at]], new=int(new[at])) for at in first]
+        return schemas.SegmentAnswer(segment=segment, total=len(rows), users=users)
 
-    def _reasons(self, row: int, after: NDArray[Any], rule: Rule, into: str) -> dict[int, str]:
-        return newcomer_reasons(self.scenario, rule, row, after, self._titles.__getitem__, into)
+    def _newcomers(self, change: Change) -> NDArray[np.int64]:
+        """Return ``(n_users,)`` how many items of each list the base list lacks."""
+        kept = (change.lists[:, :, None] == self.scenario.base_lists[:, None, :]).any(2)
+        return np.asarray((~kept & (change.lists >= 0)).sum(1))
 
-    @cached_property
-    def _titles(self) -> dict[Any, str]:
-        return dict(zip(self.catalogue.ids, self.catalogue.titles, strict=True))
+    # -- lists --------------------------------------------------------------------------------------------------------
 
-    def _before_and_after(
+    def entries(
         self,
-        row: int,
-        before: NDArray[Any],
-        after: NDArray[Any],
-        point: int = 0,
+        items: NDArray[Any],
+        others: NDArray[Any],
+        alone: str,
         reasons: Mapping[int, str] = MappingProxyType({}),
-    ) -> schemas.ListsAnswer:
+    ) -> list[schemas.Entry]:
+        """Describe a list next to another one; ``alone``: the state of items that the other list lacks."""
+        found = places(items, others, "new" if alone == "new" else "gone")
+        return [self._entry(place, reasons.get(place.item, "")) for place in found]
+
+    def _entry(self, place: Place, reason: str) -> schemas.Entry:
         # All values are our own, so they are not validated: that would take longer than the rest.
-        return schemas.ListsAnswer.model_construct(
-            user=self._ids[row],
-            point=point,
-            before=[self._entry(place) for place in places(before, after, "gone")],
-            after=[self._entry(place, reasons.get(place.item, "")) for place in places(after, before, "new")],
-            history=self._history(row),
-        )
-
-    def _entry(self, place: Place, reason: str = "") -> schemas.Entry:
-        card = vars(self._cards[place.item])
+        card = vars(self.cards[place.item])
         return schemas.Entry.model_construct(**card, rank=place.rank, state=place.state, reason=reason)
-
-    @cached_property
-    def _cards(self) -> list[Card]:
-        return [self.catalogue[item] for item in range(len(self.catalogue))]
-
-    def _history(self, row: int) -> schemas.History:
-        taken = self.seen.row(row)
-        rows = self.subtopics.items.take_rows(taken) if len(taken) and len(self.subtopics) else None
-        counts = np.zeros(len(self.subtopics), int) if rows is None else rows.col_counts
-        most = [int(it) for it in np.argsort(-counts, kind="stable")[:5] if counts[it]]
-        named = [(self.subtopics.names[it], int(counts[it])) for it in most]
-        return schemas.History.model_construct(items=len(taken), subtopics=named)
-
-    def item_answer(self, item: str, goal: str, point: int) -> schemas.ItemAnswer:
-        """Count the lists with an item, now and at a point of a path."""
-        number, path = self.item_row(item), self.path(goal)
-        before, after = ((path.lists[at] == number).any(axis=1) for at in (0, point))
-        ids = self.factors.user_ids
-        return schemas.ItemAnswer(
-            item=self.item(number),
-            point=point,
-            lists_before=int(before.sum()),
-            lists_after=int(after.sum()),
-            gained=ids[np.flatnonzero(after & ~before)[:SHOWN]].tolist(),
-            lost=ids[np.flatnonzero(before & ~after)[:SHOWN]].tolist(),
-        )

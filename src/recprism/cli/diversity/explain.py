@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from recprism.explain.reasons.reason import Reason, WhatIf
     from recprism.runs.run import Run
 
-FORM = "without=ITEM, ban=CATEGORY, price=TRADE_OFF or seen=ITEM"
+FORM = "without=ITEM, ban=CATEGORY, price=TRADE_OFF, seen=ITEM or forget=ITEM"
 LISTS = "Lists from files"
 MOST_LIFTS = 20
 
@@ -345,7 +345,7 @@ def _changes(words: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for word in words:
         key, sign, value = word.partition("=")
-        if not sign or not value or key not in ("without", "ban", "price", "seen"):
+        if not sign or not value or key not in ("without", "ban", "price", "seen", "forget"):
             raise InputError(f"--what-if {word}: write {FORM}")
         if key in found:
             raise InputError(f"--what-if {key} is given twice; give it once")

@@ -7,6 +7,7 @@ import secrets
 import socket
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -29,13 +30,19 @@ def studio(
             show_default="none on 127.0.0.1, else a random one",
         ),
     ] = None,
+    reader_token: Annotated[
+        str | None,
+        typer.Option(
+            help="The token of a second link, for people who may look and start nothing.", show_default="no such link"
+        ),
+    ] = None,
     name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explore runs in a browser on this machine.
 
-    Drag a budget and see lists, figures and the front move. Search for users and items, scale factors, compare runs,
-    watch a run in progress, download vectors and lists.
+    Look up a user: history, lists before and after, reasons, dials to move. Choose goals and a budget for all users,
+    and see who pays. Look up an item. Compare results.
 
     The path towards the run's goal is computed once (half a minute on MovieLens-1M) and kept in the run. The studio
     needs `pip install 'recprism[serve]'`. Ctrl-C ends it.
@@ -45,6 +52,7 @@ def studio(
     - `recprism studio runs/demo`
     - `recprism studio runs/a runs/b --open`
     - `recprism studio runs --port 0`
+    - `recprism studio runs/a --host 0.0.0.0 --reader-token look`
     """
     try:
         from recprism.studio import create_app
@@ -56,11 +64,19 @@ def studio(
         ) from None
     if token is not None and not token.strip():
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
-    key = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
+    if reader_token is not None and not reader_token.strip():
+        raise InputError("--reader-token is empty; write a token, or omit it")
+    open_to_all = is_loopback(host) and reader_token is None
+    key = token or (None if open_to_all else secrets.token_urlsafe(24))
+    if reader_token is not None and reader_token == key:
+        raise InputError("--reader-token is the same as --token; write another one")
     with _listen(host, port) as listener:  # before the runs are opened, which writes into them
-        app = create_app(_run_directories(runs), result=name, host=host, token=key)
-        where = f"http://{_in_link(host)}:{listener.getsockname()[1]}/" + (f"?token={key}" if key else "")
+        app = create_app(_run_directories(runs), result=name, host=host, token=key, reader_token=reader_token)
+        address = f"http://{_in_link(host)}:{listener.getsockname()[1]}/"
+        where = address + (f"?token={quote(key)}" if key else "")
         say(f"recprism studio: {where}   (Ctrl-C ends it)")
+        if reader_token is not None:
+            say(f"to read only: {address}?token={quote(reader_token)}")
         if open_browser:
             typer.launch(where)
         server(app).run(sockets=[listener])

@@ -54,7 +54,14 @@ class Page:
 
     @classmethod
     def of(
-        cls, scenario: Scenario, rule: Rule, user: int, *, removed: Sequence[int] = (), seen: int | None = None
+        cls,
+        scenario: Scenario,
+        rule: Rule,
+        user: int,
+        *,
+        removed: Sequence[int] = (),
+        seen: int | None = None,
+        forgotten: int | None = None,
     ) -> Page:
         """Collect what the rule needs for one user.
 
@@ -64,6 +71,7 @@ class Page:
             user: Row number of the user.
             removed: Items that no user can be shown.
             seen: An item that the user has consumed in addition.
+            forgotten: An item of the user's history that no longer counts; it is not shown either.
         """
         if rule.k != scenario.k:
             raise InputError(
@@ -71,7 +79,7 @@ class Page:
             )
         tied = TIED_TOGETHER in rule.goals or "tail_floor" in scenario.constraints
         if tied and len(removed):
-            return cls.of(scenario.under(_with_bans(scenario, removed)), rule, user, seen=seen)
+            return cls.of(scenario.under(_with_bans(scenario, removed)), rule, user, seen=seen, forgotten=forgotten)
         rule = _with_unit(scenario, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
         if rule.lifts is not None:
@@ -85,12 +93,13 @@ class Page:
             items, scores = items.copy(), np.array(scores, np.float64)
             items[row], scores[row] = own[0][0], own[1][0]
             method = _without_pins(method, gone, row)
-        if seen is not None:
-            features = _with_seen(scenario, features, row, user, seen)
+        own_history = seen is None and forgotten is None
+        if not own_history:
+            features = _with_history(scenario, features, row, user, seen, forgotten)
         pool, pins = method.pool_and_pins(items, scores, rule.k, features)
         # A run for all users takes seconds: the scenario remembers the lists for the next question.
         known: dict[float, Ints] = (
-            scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and seen is None else {}
+            scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and own_history else {}
         )
         return cls(scenario, rule, user, row, pool, pins, features, method, known)
 
@@ -282,11 +291,17 @@ def _without_pins(method: Constrained, gone: Ints, row: int) -> Constrained:
     return replace(method, pinned=pinned)
 
 
-def _with_seen(scenario: Scenario, features: Features, row: int, user: int, seen: int) -> Features:
-    """Return the features after the user has consumed one more item."""
+def _with_history(
+    scenario: Scenario, features: Features, row: int, user: int, seen: int | None, forgotten: int | None
+) -> Features:
+    """Return the features with one more item in the user's history, or with one that no longer counts."""
     if not len(scenario.subtopics):
         return features
     history = np.zeros((1, scenario.seen.n_cols), np.float32)
-    history[0, [*scenario.seen.row(user).tolist(), seen]] = 1.0
+    history[0, scenario.seen.row(user)] = 1.0
+    if seen is not None:
+        history[0, seen] = 1.0
+    if forgotten is not None:
+        history[0, forgotten] = 0.0
     intents = subtopic_probabilities(history, scenario.subtopics)
     return features.with_user_subtopics(row, torch.from_numpy(intents[0]))

@@ -165,6 +165,7 @@ CHANGES = {
     "ban": "with {} banned",
     "price": "at a trade-off of {}",
     "seen": "after the user has consumed {}",
+    "forget": "with {} left out of the history",
 }
 
 
@@ -181,7 +182,7 @@ def what_if(found: WhatIf, name: Name) -> str:
 
 
 def _named(what: str, value: Any, name: Name) -> str:
-    if what not in ("without", "seen"):
+    if what not in ("without", "seen", "forget"):
         return str(value)
     return joined([name(it) for it in (value if isinstance(value, (list, tuple)) else [value])])
 

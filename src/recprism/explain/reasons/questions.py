@@ -71,6 +71,23 @@ def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
     return tuple(_why(page, number) for number in page.items[page.items >= 0].tolist())
 
 
+def why_newcomers(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
+    """Explain the items of a user's list that the base list lacks, in the order of the list.
+
+    It does not look for the trade-off at which they enter, so it is several times faster than :func:`why_list`.
+
+    Args:
+        scenario: What is served.
+        rule: What makes the lists.
+        user: Id of the user.
+
+    Stability: provisional.
+    """
+    page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
+    new = (it for it in page.items[page.items >= 0].tolist() if is_newcomer(page, it))
+    return tuple(_why(page, number, entry=False) for number in new)
+
+
 def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str, ...]]:
     """Return item id -> the codes of its reason, for every item of a user's list; faster than :func:`why_list`.
 
@@ -85,7 +102,8 @@ def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str
     return {item_id(page, number): compared(page, number)[0] for number in page.items[page.items >= 0].tolist()}
 
 
-def _why(page: Page, number: int) -> Reason:
+def _why(page: Page, number: int, *, entry: bool = True) -> Reason:
+    """Explain an item of the list; ``entry``: also look for the trade-off at which it enters."""
     newcomer = is_newcomer(page, number)
     facts = facts_about(page, number, place=int(np.flatnonzero(page.items == number)[0]) + 1, newcomer=newcomer)
     facts["new_categories"] = new_categories_of(page, number, page.items)
@@ -95,13 +113,14 @@ def _why(page: Page, number: int) -> Reason:
     place = place_of(page, number)
     without = page.chosen.copy()
     without[place] = -1
+    below = [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off] if entry else []
     return Reason(
         codes=codes,
         history_categories=history_categories_of(page, place),
         adds=differences(page, without[None])[0],
         replaced=replaced,
         runner_up=runner_up,
-        enters=first_entry(page, number, [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off]),
+        enters=first_entry(page, number, below),
         **facts,
     )
 
@@ -154,6 +173,7 @@ def what_if(
     ban: str | None = None,
     price: float | None = None,
     seen: Id | None = None,
+    forget: Id | None = None,
 ) -> WhatIf:
     """Run the rule again after a change, or after several.
 
@@ -165,16 +185,17 @@ def what_if(
         ban: Name of a category whose items no user can be shown.
         price: Another trade-off, from 0 to 1.
         seen: Id of an item that the user has consumed in addition. The user's history changes with it; scores do not.
+        forget: Id of an item of the user's history that no longer counts. Scores do not change, and it is not shown.
 
     Raises:
-        InputError: If nothing is changed, or an id or a category is unknown.
+        InputError: If nothing is changed, an id or a category is unknown, or ``forget`` is not in the history.
 
     Stability: provisional.
     """
-    given = {"without": without, "ban": ban, "price": price, "seen": seen}
+    given = {"without": without, "ban": ban, "price": price, "seen": seen, "forget": forget}
     changed = {name: value for name, value in given.items() if value is not None}
     if not changed:
-        raise InputError("nothing is changed; give without, ban, price or seen")
+        raise InputError("nothing is changed; give without, ban, price, seen or forget")
     ids = np.array([]) if without is None else np.atleast_1d(np.asarray(without))
     removed = id_positions(as_id_array(ids, "item"), scenario.split.item_ids, "item").tolist() if len(ids) else []
     if ban is not None:
@@ -184,9 +205,12 @@ def what_if(
         removed += scenario.subtopics.items.row_of_entry[has].tolist()
     row = position_of(user, scenario.split.user_ids, "user")
     consumed = None if seen is None else position_of(seen, scenario.split.item_ids, "item")
+    forgotten = None if forget is None else position_of(forget, scenario.split.item_ids, "item")
+    if forgotten is not None and forgotten not in scenario.seen.row(row):
+        raise InputError(f"item {forget!r} is not in the history of user {user!r}; choose one that is")
     old = Page.of(scenario, rule, row)
     new_rule = rule if price is None else rule.at(price)
-    new = Page.of(scenario, new_rule, row, removed=sorted(set(removed)), seen=consumed)
+    new = Page.of(scenario, new_rule, row, removed=sorted(set(removed)), seen=consumed, forgotten=forgotten)
     before, after = ([item_id(page, item) for item in page.items.tolist() if item >= 0] for page in (old, new))
     return WhatIf(
         user=plain(scenario.split.user_ids[row]),

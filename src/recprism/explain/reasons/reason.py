@@ -179,7 +179,7 @@ class WhatIf(_Result):
 
     Attributes:
         user: Id of the user.
-        changed: What was changed: without, ban, price or seen.
+        changed: What was changed: without, ban, price, seen or forget.
         before: The list, ids in order.
         after: The new list.
         came: Items of the new list that the old one lacks.

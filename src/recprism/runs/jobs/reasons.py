@@ -22,6 +22,9 @@ from recprism.runs._catalogue import titles_of
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 
+ITEMS = ("without", "seen", "forget")
+"""Changes of :func:`recprism.explain.what_if` that name an item."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UserReasons(Displayed):
@@ -84,7 +87,7 @@ class UserReasons(Displayed):
 
     def what_if(self, **changes: Any) -> WhatIf:
         """Run the rule again after a change, as in :func:`recprism.explain.what_if`."""
-        known = {name: self._item(it) if name in ("without", "seen") else it for name, it in changes.items()}
+        known = {name: self._item(it) if name in ITEMS else it for name, it in changes.items()}
         return questions.what_if(self.scenario, self.rule, self.user, **known)
 
     def name(self, item: Any) -> str:
@@ -120,7 +123,7 @@ def newcomer_reasons(
     if rule.lifts is not None:
         return {item: _why_lifted(scenario, rule.lifts, item) for item in new}
     user = scenario.split.user_ids[row : row + 1].tolist()[0]
-    found = {it.item: it.in_brief(name) for it in questions.why_list(scenario, rule, user)}
+    found = {it.item: it.in_brief(name) for it in questions.why_newcomers(scenario, rule, user)}
     other = f"Served by the {into} in place of an item that the rule chooses."
     ids = scenario.split.item_ids[new].tolist()
     return {item: found.get(own, other) for item, own in zip(new, ids, strict=True)}

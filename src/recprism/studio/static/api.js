@@ -7,9 +7,15 @@ let visit = 0;
 export class Refused extends Error {}
 export class Overtaken extends Error {}
 
+// A list gives one parameter for each of its values.
+export function queryOf(parameters) {
+  const pairs = Object.entries(parameters).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((one) => [name, one]));
+  return new URLSearchParams(pairs.filter(([, value]) => value !== null && value !== undefined));
+}
+
 async function ask(method, path, parameters) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined));
-  const response = await fetch(`/api/runs${path}?${query}`, { method });
+  const query = queryOf(parameters);
+  const response = await fetch(`/api${path}?${query}`, { method });
   const answer = await response.json();
   if (!response.ok) throw new Refused(typeof answer.detail === "string" ? answer.detail : "the server did not understand the request");
   return answer;
@@ -41,4 +47,4 @@ export async function post(path) {
   return inTime(ask("POST", path, {}), () => asked !== visit);
 }
 
-export const ofRun = (run, rest = "") => `/${encodeURIComponent(run)}${rest}`;
+export const ofRun = (run, rest = "") => `/runs/${encodeURIComponent(run)}${rest}`;

@@ -53,6 +53,31 @@ export function gainIn(metric, changes) {
   return name === "catalogue_coverage" ? `${gained} (Gini ${percent(changes[`gini@${k}`], 1, true)})` : gained;
 }
 
+export const titled = (item) => (item.year ? `${item.title} (${item.year})` : item.title);
+
+export const counted = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+
+export const button = (text, action, attributes = {}) => el("button", { type: "button", onclick: action, ...attributes }, text);
+
+// The command that makes what is on the screen.
+export function showCommand(text) {
+  show(byId("command-bar"), Boolean(text));
+  byId("command").textContent = text;
+  byId("copied").textContent = "";
+}
+
+// Any table as CSV. A cell that a spreadsheet would run as a formula gets a leading quote, unless it is a number.
+export function tableAsCsv(node) {
+  const cell = (text) => `"${(/^[=+\-@\t\r]/.test(text) && !/^[+\-]?[\d.,]+( %)?$/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+  return [...node.rows].map((row) => [...row.cells].map((it) => cell(it.textContent.trim().replace("−", "-"))).join(",")).join("\r\n");
+}
+
+export function download(name, text) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 // A sentence of the library: commands are between backticks.
 export function spoken(text) {
   return text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));

@@ -1,17 +1,30 @@
 // Lists of ten, with the state of each place.
 
-import { el, fill } from "./dom.js";
+import { button, el, fill, titled } from "./dom.js";
 
 const MARKS = { new: "new", gone: "gone", moved: "moved", stayed: "" };
 
-// known: subtopics of the other list; those that it lacks are bold
-export function showList(node, entries, known = null) {
-  fill(node, ...entries.map((entry) => el("li", { class: `entry ${entry.state}` },
-    el("span", { class: "rank" }, String(entry.rank)),
-    el("span", { class: "title" }, entry.year ? `${entry.title} (${entry.year})` : entry.title),
+// known: subtopics of the other list; those that it lacks are bold. open(entry, node): a place was chosen.
+export function showList(node, entries, { known = null, open = null, reasons = new Map() } = {}) {
+  fill(node, ...entries.map((entry) => place(entry, known, open, reasons.get(String(entry.id)) ?? entry.reason)));
+}
+
+function place(entry, known, open, reason) {
+  const title = open ? button(titled(entry), () => open(entry, node, node.querySelector(".title")), { class: "title", "aria-expanded": "false" }) : el("span", { class: "title" }, titled(entry));
+  const node = el("li", { class: `entry ${entry.state}`, "data-id": String(entry.id) },
+    el("span", { class: "rank" }, String(entry.rank)), title,
     el("span", { class: "mark" }, MARKS[entry.state]),
     el("span", { class: "topics" }, ...topics(entry.subtopics, known)),
-    entry.reason ? el("small", { class: "topics" }, entry.reason) : "")));
+    reason ? el("span", { class: "reason" }, reason) : null);
+  return node;
+}
+
+// Reasons come later than the lists.
+export function addReasons(node, reasons) {
+  for (const entry of node.querySelectorAll(".entry.new")) {
+    const said = reasons.get(entry.dataset.id);
+    if (said && !entry.querySelector(".reason")) entry.querySelector(".topics").after(el("span", { class: "reason" }, said));
+  }
 }
 
 function topics(names, known) {

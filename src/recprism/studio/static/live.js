@@ -11,7 +11,7 @@ export function watch(run, onEnd) {
   source?.close();
   fill(byId("events"));
   byId("event-count").textContent = "0";
-  source = new EventSource(`/api/runs${ofRun(run, "/events")}`);
+  source = new EventSource(`/api${ofRun(run, "/events")}`);
   let count = 0, was = null;
   source.addEventListener("happened", (message) => {
     const { time, event, ...facts } = JSON.parse(message.data);

@@ -1,0 +1,143 @@
+"""Answers about one user: history, lists, reasons, dials, and what would change the list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.budget.steering import steer
+from recprism.errors import InputError
+from recprism.runs.jobs.reasons import UserReasons, newcomer_reasons
+from recprism.studio import commands, schemas
+from recprism.studio.view import Change, View
+
+MOST_HISTORY = 200
+BY_PLAYERS = "Players found this change, and no rule made its lists: there are no reasons to show."
+UNCHANGED = "These are the lists of the trained model; nothing was changed, so there is nothing to explain."
+NO_DIALS = "Only a result that dials serve has sliders; make one with `recprism diversify RUN --into dials`."
+
+
+def answer(view: View, change: Change, user: str) -> schemas.UserAnswer:
+    """Return a user's history, lists before and after, and dials. Reasons are another question: they take longer."""
+    row = view.user_row(user)
+    before, after = view.scenario.base_lists[row], change.lists[row]
+    return schemas.UserAnswer.model_construct(
+        user=view.ids[row],
+        what=change.label,
+        note=_note(change),
+        before=view.entries(before, after, "gone"),
+        after=view.entries(after, before, "new"),
+        history=_history(view, row),
+        dials=_dials(change, row),
+        dials_note="" if _steerable(change) else NO_DIALS,
+        command=commands.explain(view.run, view.ids[row]) if change.point is None else "",
+    )
+
+
+def reasons(view: View, change: Change, user: str) -> schemas.ReasonsAnswer:
+    """Return the reason of every new item, in the words for the user."""
+    row = view.user_row(user)
+    found: dict[int, str] = {}
+    if change.rule is not None:
+        found = newcomer_reasons(
+            view.scenario, change.rule, row, change.lists[row], view.titles.__getitem__, change.into
+        )
+    named = [schemas.ItemReason(id=view.catalogue.ids[item], reason=said) for item, said in found.items()]
+    return schemas.ReasonsAnswer(user=view.ids[row], reasons=named)
+
+
+def why(view: View, change: Change, user: str, item: str) -> schemas.Said:
+    """Explain one item of the list or outside it, with its price."""
+    row, number = view.user_row(user), view.item_row(item)
+    about = _about(view, change, row)
+    inside = number in view.scenario.rank(about.rule, users=np.array([row]))[0][0]
+    found = about.why(item) if inside else about.why_not(item)
+    option = {"item": item} if inside else {"why_not": item}
+    said = (found.for_users(about.name), found.sentence(about.name))
+    return _said(view, change, row, said, option, item=view.item(number), inside=inside)
+
+
+def what_if(view: View, change: Change, user: str, what: str, item: str) -> schemas.WhatIfAnswer:
+    """Run the rule again without an item of the list, or with an item of the history left out."""
+    row, number = view.user_row(user), view.item_row(item)
+    about = _about(view, change, row)
+    found = about.what_if(**{what: item})
+    before, after = (_numbers(view, it) for it in (found.before, found.after))
+    said = _said(view, change, row, (found.sentence(about.name),), {"what_if": f"{what}={item}"}, view.item(number))
+    return schemas.WhatIfAnswer(**said.model_dump(), after=view.entries(after, before, "new"))
+
+
+def steered(view: View, change: Change, user: str, settings: Mapping[str, float]) -> schemas.SteerAnswer:
+    """Return the user's list with dials set."""
+    if change.result is None:
+        raise InputError("sliders set the dials of the run's result; show the result instead of a stop of the path")
+    row = view.user_row(user)
+    found = steer(view.scenario, change.result, view.ids[row], settings)
+    base = view.scenario.base_lists[row]
+    return schemas.SteerAnswer.model_construct(
+        user=view.ids[row],
+        settings=dict(found.settings),
+        before=view.entries(base, found.after, "gone"),
+        after=view.entries(found.after, base, "new"),
+        values=[schemas.Measured(name=name, before=it[0], after=it[1]) for name, it in found.values.items()],
+        command=commands.steer(view.run, view.ids[row], settings),
+    )
+
+
+def _said(
+    view: View,
+    change: Change,
+    row: int,
+    sentences: tuple[str, ...],
+    question: Mapping[str, Any],
+    item: schemas.Item,
+    inside: bool = True,
+) -> schemas.Said:
+    command = commands.explain(view.run, view.ids[row], **question) if change.point is None else ""
+    return schemas.Said(user=view.ids[row], item=item, inside=inside, sentences=list(sentences), command=command)
+
+
+def _about(view: View, change: Change, row: int) -> UserReasons:
+    """Return what answers questions about one list."""
+    if change.rule is None:
+        raise InputError(_note(change))
+    return UserReasons(view.scenario, change.rule, view.ids[row], view.catalogue.titles)
+
+
+def _note(change: Change) -> str:
+    if change.rule is not None:
+        return ""
+    return BY_PLAYERS if change.result is not None and change.result.is_changed else UNCHANGED
+
+
+def _steerable(change: Change) -> bool:
+    return change.result is not None and change.result.dials is not None and change.into == "dials"
+
+
+def _dials(change: Change, row: int) -> list[schemas.Dial]:
+    """Return the dials of a user: the weights that were found, and the user's own settings."""
+    if not _steerable(change) or change.result is None or change.result.dials is None:
+        return []
+    user = str(change.result.dials.user_ids[row])
+    own: Mapping[str, float] = next((it for known, it in change.result.steering.items() if str(known) == user), {})
+    shares = change.result.dials.shares_of(row)
+    return [schemas.Dial.model_construct(name=name, share=it, own=own.get(name, 0.0)) for name, it in shares.items()]
+
+
+def _history(view: View, row: int) -> schemas.History:
+    taken = view.seen.row(row)
+    rows = view.subtopics.items.take_rows(taken) if len(taken) and len(view.subtopics) else None
+    counts = np.zeros(len(view.subtopics), int) if rows is None else rows.col_counts
+    most = [int(it) for it in np.argsort(-counts, kind="stable")[:5] if counts[it]]
+    return schemas.History.model_construct(
+        total=len(taken),
+        subtopics=[(view.subtopics.names[it], int(counts[it])) for it in most],
+        items=[view.item(int(it)) for it in taken[:MOST_HISTORY]],
+    )
+
+
+def _numbers(view: View, ids: tuple[Any, ...]) -> NDArray[np.int64]:
+    return np.array([view.item_row(str(it)) for it in ids], np.int64)

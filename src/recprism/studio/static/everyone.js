@@ -1,0 +1,143 @@
+// All users: goals and budget, figures, the front, who pays, and downloads.
+
+import { button, byId, counted, el, figure, fill, gainIn, inWords, percent, show, showCommand, spoken, table } from "./dom.js";
+import { get, ofRun, post, queryOf } from "./api.js";
+import { drawFront } from "./charts.js";
+
+const SOON = 350; // milliseconds that the slider must rest before groups of users are tested
+let state = null, path = null;
+
+export function begin(shared) {
+  state = shared;
+  byId("goals").addEventListener("change", state.safely(wantGoals));
+  byId("budget").addEventListener("input", state.safely(move));
+  byId("certified").addEventListener("change", state.safely(move));
+  byId("of-result").addEventListener("change", state.safely(move));
+}
+
+export function leave() {
+  path = null;
+  for (const id of ["goals", "metrics", "stops", "payers", "segment-users", "verdict", "front"]) fill(byId(id));
+}
+
+const chosen = () => [...byId("goals").querySelectorAll("input:checked")].map((it) => it.value);
+
+// A path of several goals is the same in any order of them; one that is there is used as it is called.
+const named = (names) => state.summary.goals.find((goal) => goal.split("+").sort().join() === [...names].sort().join()) ?? names.join("+");
+
+export async function open() {
+  const { summary } = state, own = summary.served !== null;
+  state.goal ??= summary.goals[0];
+  const first = state.goal.split("+"), all = [...new Set([...summary.possible_goals, ...first])];
+  fill(byId("goals"), ...all.map((goal) => {
+    const box = el("input", { type: "checkbox", value: goal });
+    box.checked = first.includes(goal);
+    return el("label", { class: "chip" }, box, inWords(goal));
+  }));
+  show(byId("of-result-field"), own);
+  byId("of-result").checked = own && state.source === "result";
+  await readPath();
+}
+
+// Without labels no budget can be kept, so the slider moves from stop to stop.
+async function readPath() {
+  path = await get(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`), {}, "path");
+  const labelled = path.points[0].loss !== null;
+  Object.assign(byId("budget"), labelled ? { max: 10, step: 0.1 } : { max: path.points.length - 1, step: 1 });
+  await move();
+}
+
+async function wantGoals() {
+  const names = chosen();
+  if (!names.length) return fill(byId("verdict"), "Choose at least one goal.");
+  const goal = named(names);
+  byId("of-result").checked = false;
+  if (!state.summary.goals.includes(goal)) {
+    path = null;
+    for (const id of ["metrics", "stops", "payers", "segment-users", "pays"]) fill(byId(id));
+    fill(byId("verdict"), "Working on this mix of goals; the progress is shown above. The result is kept.");
+    await post(ofRun(state.run, `/paths/${encodeURIComponent(goal)}`));
+    state.waitFor(goal);
+    return undefined;
+  }
+  state.goal = goal;
+  return readPath();
+}
+
+// As on the server: the last of the certified points in a row from the start, or the furthest point measured within it.
+function reach() {
+  const budget = Number(byId("budget").value), { points } = path;
+  if (points[0].loss === null) return budget;
+  const share = budget / 100;
+  if (!byId("certified").checked) return Math.max(...points.filter((one) => one.loss <= share).map((one) => one.point));
+  const beyond = points.findIndex((one) => one.certified_within > share);
+  return (beyond < 0 ? points.length : beyond) - 1;
+}
+
+async function move() {
+  if (path === null) return;
+  const own = byId("of-result").checked, labelled = path.points[0].loss !== null, point = reach(), here = path.points[point];
+  Object.assign(state, { source: own ? "result" : "stop", point, budget: Number(byId("budget").value) });
+  for (const id of ["budget", "certified"]) byId(id).disabled = own;
+  show(byId("certified-field"), labelled);
+  byId("budget-name").textContent = labelled ? "Accuracy that may be lost at most" : "How far along the path";
+  byId("budget-value").textContent = labelled ? percent(state.budget / 100) : `stop ${point} of ${path.points.length - 1}`;
+  const { served } = state.summary, values = own ? served : { before: path.points[0].values, after: here.values, changes: here.changes };
+  fill(byId("verdict"), ...(own ? ofResult(served) : ofStop(here)));
+  table(byId("metrics"), ["all users, test part", "before", "after", "change"], Object.keys(values.after).map((name) => [inWords(name), figure(values.before[name]), figure(values.after[name]), changed(values.changes[name], name)]));
+  table(byId("stops"), ["stop", "accuracy", "certified within", "gained"], path.points.map((one) => [String(one.point), percent(one.changes[path.cost], 2, true), percent(one.certified_within, 2), gainIn(path.metric, one.changes)]), (at) => (!own && at === point ? "here" : null));
+  for (const what of ["lists", "vectors"]) byId(`get-${what}`).href = `/api${ofRun(state.run, `/download/${what}`)}?${queryOf(state.shown())}`;
+  show(byId("report-link"), state.summary.has_report);
+  byId("get-report").href = `/api${ofRun(state.run, "/download/report")}`;
+  state.remember();
+  await Promise.all([drawFront(byId("front"), path, own ? null : point, `gain: ${inWords(path.metric)}`), showCommandOf(), showPayers(labelled && (own || point > 0))]);
+}
+
+async function showCommandOf() {
+  const found = await get(ofRun(state.run, "/stop"), { goal: path.goal, budget: state.budget / 100, certified: byId("certified").checked }, "stop");
+  state.stopCommand = found.command;
+  if (state.view === "everyone") showCommand(found.command);
+}
+
+// Gain and cost are those of the table; the certificate names its own part.
+function ofStop(here) {
+  const what = inWords(path.metric), gained = gainIn(path.metric, here.changes), cost = here.changes[path.cost];
+  if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. Try a larger budget, or hold out more users." : "no stop keeps this budget."];
+  if (here.loss === null) return [el("b", {}, `${gained} ${what}.`), " What that costs in accuracy is not known: this run has no held-out interactions."];
+  const claim = { metric: path.cost, loss: state.budget / 100, confidence: path.confidence, users: path.users, part: path.part };
+  return [el("b", {}, `${gained} ${what}; ${percent(cost, 1, true)} accuracy.`), byId("certified").checked ? sure(claim) : " Not certified."];
+}
+
+const sure = ({ metric, loss, confidence, users, part }) => ` Certified: at most ${percent(loss)} of ${metric} lost (${percent(confidence, 0)} confidence, ${counted(users, "user")} of the ${part} part).`;
+
+function ofResult(served) {
+  const metric = `${served.goal.split("+")[0]}@10`, gained = served.changes[metric];
+  const first = gained === undefined ? "" : `${gainIn(metric, served.changes)} ${inWords(metric)}; `;
+  const cost = served.changes["ndcg@10"];
+  return [el("b", {}, `${first}${cost === undefined ? "accuracy is not known" : `${percent(cost, 1, true)} accuracy`}.`), served.certified ? sure(served.certified) : " Not certified."];
+}
+
+function changed(share, name) {
+  const better = name.startsWith("gini@") ? -share : share;
+  return el("span", { class: better > 0.0005 ? "better" : better < -0.0005 ? "worse" : null }, percent(share, 1, true));
+}
+
+// -- segments ---------------------------------------------------------------------------------------------------------
+
+async function showPayers(known) {
+  const wanted = JSON.stringify(state.shown());
+  fill(byId("segment-users"));
+  await new Promise((done) => setTimeout(done, SOON));
+  if (JSON.stringify(state.shown()) !== wanted) return;
+  const found = known ? await get(ofRun(state.run, "/payers"), state.shown(), "payers") : { sentence: "", rows: state.summary.segments.map((segment) => ({ segment })) };
+  byId("pays").textContent = found.sentence;
+  const into = (row) => button(row.segment, state.safely(() => openSegment(row.segment)), { class: "link", title: `List ${row.segment} users` });
+  const rows = found.rows.map((row) => [into(row), row.users?.toLocaleString("en") ?? "", percent(row.relative, 1, true), row.low === undefined || row.low === null ? "–" : `${percent(row.low, 1, true)} to ${percent(row.high, 1, true)}`]);
+  table(byId("payers"), ["users", "judged", "accuracy", "95 % interval"], rows);
+}
+
+async function openSegment(segment) {
+  const found = await get(ofRun(state.run, "/segment"), { segment, ...state.shown() }, "segment");
+  const users = found.users.map((one) => el("li", {}, button(`user ${one.user} (${one.new} new)`, () => state.openUser(one.user))));
+  fill(byId("segment-users"), el("h3", {}, `${found.segment}: ${counted(found.total, "user")}, most changed first`), el("ul", { class: "hits" }, ...users));
+}
