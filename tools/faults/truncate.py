@@ -111,8 +111,7 @@ def open_in_studio(run: Path) -> Answer:
         if state["phase"] == "broken":
             return 2, "", f"error: {state['message']}\n"
         asked = [
-            client.get(f"/api/runs/{run.name}/{it}")
-            for it in ("payers", "paths/subtopic_coverage", "download/report")
+            client.get(f"/api/runs/{run.name}/{it}") for it in ("payers", "paths/subtopic_coverage", "download/report")
         ]
     refused = [it.json()["detail"] for it in asked if it.status_code in (404, 409)]
     if refused:
