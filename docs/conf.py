@@ -35,7 +35,15 @@ python_maximum_signature_line_length = 100
 
 # A name that exists but has no page is plain text (from_the_code); these exist only in the source of an annotation.
 IN_ANNOTATIONS = ("Kind", "Start", "pl.DataFrame", "types.Annotated", "dict[str", "collections.abc.Mapping[str")
-IN_ANNOTATIONS += ("ArrayLike", "ColumnName", "Mapping[str", "Outcome", "Say", "TableReader")
+IN_ANNOTATIONS += (
+    "collections.abc.Mapping[int",
+    "ArrayLike",
+    "ColumnName",
+    "Mapping[str",
+    "Outcome",
+    "Say",
+    "TableReader",
+)
 nitpick_ignore = [("py:class", name) for name in IN_ANNOTATIONS]
 nitpick_ignore_regex = [
     ("py:obj", r"typing\.(Literal|Annotated)\[.*")

@@ -17,6 +17,7 @@ from recprism.budget.path import rule_at
 from recprism.budget.segments import by_segment, user_segments
 from recprism.explain import reason_codes, what_if, why_list
 from recprism.models import Factors
+from recprism.report import headline_of
 from recprism.runs.jobs.dials import steer_run
 from recprism.runs.jobs.reasons import reasons_of
 from recprism.runs.run import Run
@@ -192,6 +193,19 @@ def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Pat
     other = "Served by the dials in place of an item that the rule chooses."
     assert answer["reasons"]
     assert all(it["reason"] == reasons.get(it["id"], other) for it in answer["reasons"])
+
+
+@pytest.mark.parametrize("name", ["dials", "rule"])
+def test_the_studio_shows_the_figures_of_the_report(client: TestClient, shelf: Path, name: str) -> None:
+    """tests/report/test_headline.py compares the report with the command line."""
+    found, served = headline_of(Run.open(shelf / name), draws=0, explain=False), get(client, f"/{name}")["served"]
+    for statement in (*found.of("gain"), *found.of("cost"), *found.of("side effect")):
+        assert statement.metric is not None
+        if statement.metric in served["changes"]:
+            assert statement.figure == served["changes"][statement.metric]
+    assert found.of("gain")[0].metric in served["changes"]
+    assert served["certified"] is not None
+    assert f"certified: at most {100 * served['certified']['loss']:g} %" in found.of("cost")[0].text
 
 
 def test_questions_are_answered_as_on_the_command_line(client: TestClient, shelf: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_one_budget, some_steps
 from recprism.budget.diversified import Diversified
-from recprism.budget.path import Path, steps_towards, walk
+from recprism.budget.path import Path, check_goal, steps_towards, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback, count_steps
@@ -240,7 +240,7 @@ def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
     """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
     asked = budget_of(run)
     if asked is not None:
-        return asked.goal
+        return check_goal(asked.goal)
     name = objective.partition("@")[0]
     return (
         name
