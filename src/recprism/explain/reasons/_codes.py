@@ -22,7 +22,7 @@ PRECISION = 1e-3  # of a bisected trade-off
 
 
 def codes_of(parts: Mapping[str, float], *, has_new: bool = False) -> tuple[str, ...]:
-    """Return the codes of the parts that speak for an item, the strongest first.
+    """Return the codes of the parts that support an item, the strongest first.
 
     Args:
         parts: Part of the objective -> its value with the item minus that without it.
