@@ -128,7 +128,7 @@ def test_the_front_shades_the_certified_budget_only(content: Content) -> None:
     assert content.chosen is not None
     certified = json.dumps(figures.front(content).spec)  # type: ignore[union-attr]
     assert '"type": "rect"' in certified
-    assert '"end": 5.0' in certified
+    assert f'"end": {100 * content.budget}' in certified
     bare = replace(
         content,
         chosen=replace(content.chosen, budget=None),

@@ -63,6 +63,21 @@ def test_a_manager_reads_what_changes_and_what_it_costs(basis: Basis) -> None:
     assert "--tail-floor" in told.next_steps[2]
 
 
+def test_metrics_of_all_lists_together_can_be_side_effects(basis: Basis) -> None:
+    whole = replace(change("catalogue_coverage@10", -0.3, False), low=None, high=None)
+    assert "Side effect: 30.0 % fewer items are shown to someone." in texts(
+        replace(basis, changes=(*basis.changes, whole))
+    )
+
+
+@pytest.mark.parametrize("relative", [-0.001, 0.001])
+def test_a_goal_that_does_not_clearly_change_is_not_served(basis: Basis, relative: float) -> None:
+    unclear = change("subtopic_coverage@10", relative, relative > 0, spread=0.02)
+    (said,) = headline(replace(basis, changes=(unclear, *basis.changes[1:]), goals="sc+ilad")).next_steps
+    assert "does not clearly change" in said
+    assert "--goal sc+ilad" in said
+
+
 def test_what_a_control_refuses_is_withheld(basis: Basis, rule: ExplanationInShort) -> None:
     unclear = replace(basis, changes=(change("subtopic_coverage@10", 0.01, spread=0.02), change("ndcg@10", -0.001)))
     assert texts(unclear)[:2] == [

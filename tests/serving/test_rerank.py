@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +26,8 @@ from recprism.errors import InputError
 from recprism.explain import why_list
 from recprism.models import Factors
 from recprism.rerank import Rule
-from recprism.rerank._kernels.optimal import optimal
 from recprism.serving import RequestConstraints, ServedRule, load
 from recprism.serving._kernels.matching import cheapest_match
-from recprism.serving._kernels.reasons import compare
 
 USERS, ITEMS = 6, 40
 NAMES = ("art", "bread", "cats", "dogs", "earth")
@@ -108,10 +110,7 @@ def test_lists_are_those_of_the_rule_offline(
     wanted, _ = scenario.rank(rule)
     online = served(scenario, rule)
     for user in range(USERS):
-        request = request_of(scenario, user)
-        if 7 in scenario.seen.row(user) or 4 in scenario.seen.row(user):
-            continue  # offline, a pin that the user has seen is released
-        found = online.rerank(**request)
+        found = online.rerank(**request_of(scenario, user))
         assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
         assert found.fallback is None
 
@@ -124,7 +123,7 @@ def test_reasons_are_those_of_the_rule_offline(
     scenario = world(seed, **data.draw(st.sampled_from(CONSTRAINTS[:4])))
     rule = rule_of(scenario, goals, trade_off, 0.1)
     online = served(scenario, rule)
-    user = next(it for it in range(USERS) if 7 not in scenario.seen.row(it))
+    user = seed % USERS
     found = online.rerank(**request_of(scenario, user), entry_prices=True)
     for ours, theirs in zip(found.reasons, why_list(scenario, rule, user), strict=True):
         a, b = ours.to_dict(), theirs.to_dict()
@@ -203,10 +202,38 @@ def test_constraints_hold_and_what_is_impossible_is_reported(online: ServedRule,
     has_art = {f"i{n}" for n in np.flatnonzero(online.has(0)[:ITEMS])}
     found = online.rerank(**request_1, constraints={"min_items": {"art": 4}})
     assert (len(has_art & set(found.ids)), found.unmet) == (4, ())
+    assert online.rerank(**request_1, constraints={"min_items": {"art": 4}, "min_share": {"art": "10%"}}).unmet == ()
     few = [item for item in request_1["candidates"] if item not in has_art][:10] + sorted(has_art)[:1]
     scores = np.linspace(1, 0, len(few))
     short = online.rerank(few, scores, constraints=RequestConstraints(min_share={"art": "50%"}))
     assert [(it.constraint, it.places) for it in short.unmet] == [("at least 50% art", 2)]
+    counted = online.rerank(few, scores, constraints={"min_items": {"art": 9, "bread": 9}})
+    assert ("at least 9 art", 8) in [(it.constraint, it.places) for it in counted.unmet]
+
+
+def test_pins_that_cannot_be_at_their_place_are_reported(online: ServedRule) -> None:
+    short = online.rerank(["i1", "i2"], [1.0, 0.5], 6, constraints={"pinned": {6: "i9"}})
+    assert short.ids == ("i1", "i2", "i9")
+    assert [it.constraint for it in short.unmet] == ["item i9 at place 6"]
+    assert [it.codes == ("pinned",) for it in short.reasons] == [False, False, True]
+    gone = online.rerank(["i1", "i2", "i9"], [1.0, 0.5, 0.1], 2, constraints={"pinned": {1: "i9"}}, exclude=["i9"])
+    assert gone.ids == ("i1", "i2")
+    assert [it.constraint for it in gone.unmet] == ["item i9 at place 1"]
+
+
+def test_arrays_and_lists_are_the_same(online: ServedRule, request_1: dict[str, Any]) -> None:
+    some = request_1["candidates"][:2]
+    wanted = online.rerank(**{**request_1, "exclude": some, "history": some}).to_dict()
+    arrays = {**request_1, "exclude": np.array(some), "history": np.array(some)}
+    assert online.rerank(**arrays).to_dict() == wanted
+    first = online.rerank(np.arange(3), [3.0, 2.0, 1.0], 1, exclude=np.array([0]))
+    assert first.ids == (1,)
+
+
+def test_a_longer_list_than_the_rule_looks_at_is_filled() -> None:
+    scenario = world(5)
+    rule = served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, 0.0), candidates=5)
+    assert len(rule.rank(scenario.factors.user[0], 12).ids) == 12
 
 
 def test_a_price_changes_the_list_and_names_have_prices(online: ServedRule, request_1: dict[str, Any]) -> None:
@@ -238,6 +265,9 @@ def test_ids_are_found_however_they_are_written() -> None:
     online = ServedRule(whole)
     assert online.rerank([1, "2", 3.0], [3, 2, 1], 2).unknown == ()
     assert online.rerank(["007"], [1.0], 1).unknown == ("007",)
+    assert online.rerank(["--7", "²", "9" * 5000], [3, 2, 1], 1).ids == ("--7",)
+    with pytest.raises(InputError, match="more than once"):
+        online.rerank([7, "7"], [2, 1])
 
 
 @pytest.mark.parametrize(
@@ -257,6 +287,12 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"constraints": {"pinned": {1: "i1", 2: "i1"}}}, "two places"),
         ({"constraints": {"pinned": {1: "i1"}, "banned": ["i1"]}}, "pinned and banned"),
         ({"constraints": {"min_items": {"art": 0.5}}}, "whole number"),
+        ({"constraints": {"min_share": {"art": 0.5}, "max_share": {"art": 0.1}}}, "more than the most"),
+        ({"constraints": {"pinned": {1: "i1", 2: "i1.0"}, "banned": "i1"}}, "list of ids"),
+        ({"dials": {"art": "0.2"}}, "from -1 to 1"),
+        ({"exclude": "i1"}, "list of ids"),
+        ({"history": "i1"}, "list of ids"),
+        ({"entry_prices": True, "reasons": False}, "ask for both"),
     ],
 )
 def test_bad_requests_are_refused_in_a_sentence(
@@ -290,15 +326,33 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
     assert found == [wanted] * 4
 
 
-def test_no_request_compiles_anything(tmp_path: Path, online: ServedRule, request_1: dict[str, Any]) -> None:
-    online.file.write(tmp_path / "rule")
-    fresh = load(tmp_path / "rule")
-    before = len(optimal.signatures), len(compare.signatures)
-    fresh.rerank(np.array(request_1["candidates"]), request_1["scores"].astype(np.float32), 3)
-    fresh.rerank(["i1", "i2"], [2, 1], dials={"art": 0.1})
-    fresh.rerank(**request_1, constraints={"max_share": {"art": 0.3}, "pinned": {1: "i9"}})
-    fresh.rank(world(1).factors.user[0])
-    assert (len(optimal.signatures), len(compare.signatures)) == before
+COLD = """
+import json, sys
+from recprism.rerank._kernels.optimal import optimal
+from recprism.serving import load
+from recprism.serving._kernels.history import add_shares
+from recprism.serving._kernels.reasons import compare
+import numpy as np
+
+rule, request = load(sys.argv[1]), json.loads(sys.argv[2])
+kernels = (optimal, compare, add_shares)
+before = [len(it.signatures) for it in kernels]
+rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3)
+rule.rerank(["i1", "i2"], [2, 1], dials={"art": 0.1}, price=0)
+rule.rerank(**request, constraints={"max_share": {"art": 0.3}, "pinned": {1: "i9"}}, price=0.5)
+rule.rank(np.ones(4, np.float32), index=None)
+print(before, [len(it.signatures) for it in kernels])
+"""
+
+
+@pytest.mark.parametrize("trade_off", [0.0, 0.4])
+def test_no_request_compiles_anything(tmp_path: Path, request_1: dict[str, Any], trade_off: float) -> None:
+    scenario = world(1)
+    served(scenario, rule_of(scenario, ("subtopic_coverage",), trade_off, 0.1)).file.write(tmp_path / "rule")
+    plain = {**request_1, "scores": request_1["scores"].tolist()}
+    words = [sys.executable, "-c", COLD, str(tmp_path / "rule"), json.dumps(plain)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[1, 1, 1] [1, 1, 1]"
 
 
 def test_rules_that_need_all_users_are_refused() -> None:
@@ -309,9 +363,15 @@ def test_rules_that_need_all_users_are_refused() -> None:
 
 def test_lifts_choose_the_items_and_own_scores_put_them_in_order() -> None:
     scenario = world(4)
-    rule = rule_at(scenario, "gini", 0.5)
-    assert rule.lifts is not None
+    rule = replace(rule_at(scenario, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
     wanted, _ = scenario.rank(rule)
     online = served(scenario, rule)
     for user in range(USERS):
-        assert list(online.rerank(**request_of(scenario, user)).ids) == scenario.split.item_ids[wanted[user]].tolist()
+        found = online.rerank(**request_of(scenario, user))
+        assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
+        assert list(found.base) == scenario.split.item_ids[scenario.base_lists[user]].tolist()
+        late = online.rerank(**request_of(scenario, user), time_limit=0.0)
+        assert (late.ids, late.fallback) == (found.base, "time limit")
+    assert any(online.rerank(**request_of(scenario, user)).swaps for user in range(USERS))
+    with pytest.raises(InputError, match="at one price"):
+        online.rerank(**request_of(scenario, 0), price=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> Ru
                 if name == "tail_floor"
                 else "per_user_diversity is not part of a rule at request time; give a price with each request instead"
             )
+    if not isinstance(scenario.constraints.get("pinned", {}), Mapping):
+        raise InputError("pins of single users are not part of a rule at request time; give them with each request")
     goals = {name: weight for name, weight in rule.goals.items() if not is_exposure_goal(name)}
     features, n_items = scenario.features, len(scenario.split.item_ids)
     missing = {name: weight for name, weight in goals.items() if name not in rule.units}
@@ -98,7 +101,7 @@ def export_rule(run: Run, folder: str | Path, *, vectors: bool = True) -> RuleFi
 
 def _vectors(scenario: Scenario) -> NDArray[np.float32]:
     if not isinstance(scenario.base, Factors):
-        raise InputError("this model has no item vectors; export the rule without them")
+        raise InputError("this model has no item vectors; export the rule without them (--no-vectors)")
     return np.ascontiguousarray(scenario.base.search_vectors[1], np.float32)
 
 

@@ -87,13 +87,13 @@ def _front_layers(content: Content) -> list[Any]:
 def _certified_region(content: Content, x: Any) -> list[Any]:
     """Shade the losses that the certified budget allows; nothing if no point is certified."""
     chosen = None if content.chosen is None else content.chosen.budget
-    budgets = [it for it in (chosen, *(it.certified_for for it in content.front)) if it is not None]
-    if not budgets:
+    if chosen is None and all(it.certified_for is None for it in content.front):
         return []
-    region = chart_of([{"loss": 0.0, "end": 100 * max(budgets)}])
+    end = 100 * content.budget
+    region = chart_of([{"loss": 0.0, "end": end}])
     return [
         region.mark_rect(color=GREEN, opacity=0.12).encode(x=x, x2="end:Q"),
-        chart_of([{"loss": 100 * max(budgets)}]).mark_rule(color=GREEN, strokeDash=[4, 4]).encode(x=x),
+        chart_of([{"loss": end}]).mark_rule(color=GREEN, strokeDash=[4, 4]).encode(x=x),
     ]
 
 

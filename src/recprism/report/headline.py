@@ -87,6 +87,7 @@ class Basis:
         paying: Segments that pay more than the other users, beyond chance.
         rule: The explanation of a rule; None for other runs, and if it is not known.
         factors: The explanation of players' factors; None for other runs.
+        goals: The goal as `--goal` takes it, such as a mix of goals; "" if it is the metric.
     """
 
     run: str
@@ -102,6 +103,7 @@ class Basis:
     paying: tuple[str, ...] = ()
     rule: ExplanationInShort | None = None
     factors: Explained | None = None
+    goals: str = ""
 
     def row(self, metric: str) -> Change | None:
         """Return the row of a metric."""
@@ -201,13 +203,12 @@ def _payers(basis: Basis) -> list[Statement]:
 
 
 def side_effects(basis: Basis) -> list[Change]:
-    """Return the other metrics that got worse beyond their interval, by at least 1 %; the largest first."""
+    """Return the other metrics that got worse by at least 1 %, and beyond their interval if they have one, in order."""
     found = [
         row
         for row in basis.changes
         if row.name not in (basis.goal, basis.cost)
         and row.better is False
-        and row.low is not None
         and is_clear(row)
         and abs(row.relative or 0.0) >= SMALLEST_SIDE_EFFECT
     ]
@@ -225,10 +226,12 @@ def _side_effects(basis: Basis) -> list[Statement]:
 
 
 def _next(basis: Basis) -> list[str]:
-    goal, gain = basis.goal.partition("@")[0], basis.row(basis.goal)
+    goal, gain = basis.goals or basis.goal.partition("@")[0], basis.row(basis.goal)
     again = f"recprism diversify {basis.run} --overwrite --budget {percent(basis.asked, 'g', '%')} --goal {goal}"
     if not basis.labelled:
         return ["Do not serve this yet: hold out some interactions, so that its price can be measured."]
+    if gain is not None and not is_clear(gain):
+        return [f"Do not serve this: the goal does not clearly change. Ask for a larger budget: `{again}`."]
     if gain is not None and gain.better is False:
         return [f"Do not serve this: the goal got worse. Ask for a budget instead: `{again}`."]
     if basis.certified is None:
@@ -245,7 +248,8 @@ def _next(basis: Basis) -> list[str]:
         floor, budget = percent(tail.before, ".2g", "%"), percent(basis.asked, "g", "%")
         said.append(
             "If items outside the most popular must keep their places: `recprism diversify "
-            f"{basis.run} --budget {budget} --goal {goal} --tail-floor {floor} --name with-tail`."
+            f"{basis.run.partition(' --name ')[0]} --budget {budget} --goal {goal} --tail-floor {floor} "
+            "--name with-tail`."
         )
     return said
 

@@ -108,6 +108,7 @@ class Measured:
             paying=() if self.payers is None else tuple(row.segment for row in self.payers.paying),
             rule=rule,
             factors=factors,
+            goals=self.goal,
         )
 
     def front(self, tell: ProgressCallback) -> tuple[FrontPoint, ...]:

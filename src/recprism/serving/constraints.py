@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._ids import canonical_text
 from recprism.data.shares import Share, shares
 from recprism.errors import InputError
 from recprism.rerank.constraints._repair import Limits, in_the_places_left, limits_of, repair, whole_places
@@ -47,15 +48,21 @@ class RequestConstraints:
         object.__setattr__(self, "pinned", pinned)
         if any(place < 1 for place in pinned):
             raise InputError(f"pinned is {{place: id}} with places from 1; got {pinned!r}")
-        if len({str(item) for item in pinned.values()}) < len(pinned):
+        if isinstance(self.banned, str):
+            raise InputError(f"banned is a list of ids, not the text {self.banned!r}")
+        at_places = [canonical_text(item) for item in pinned.values()]
+        if len(set(at_places)) < len(at_places):
             raise InputError(f"an item is pinned to two places: {pinned!r}")
-        if {str(item) for item in pinned.values()} & {str(item) for item in self.banned}:
+        if set(at_places) & {canonical_text(item) for item in self.banned}:
             raise InputError("an item is pinned and banned; choose one of the two")
         for name in ("min_share", "max_share"):
             object.__setattr__(self, name, shares(getattr(self, name), name))
         for name, count in self.min_items.items():
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
                 raise InputError(f"min_items of {name} must be a whole number from 0 up, not {count!r}")
+        for name in self.min_share.keys() & self.max_share.keys():
+            if float(self.min_share[name]) > float(self.max_share[name]):
+                raise InputError(f"min_share of {name} is above its max_share; the least cannot be more than the most")
 
     @classmethod
     def of(cls, given: RequestConstraints | Mapping[str, Any] | None) -> RequestConstraints:
@@ -81,7 +88,8 @@ class RequestConstraints:
             return self
         if self is NONE:
             return other
-        pinned = {place: it for place, it in self.pinned.items() if str(it) not in {str(b) for b in other.banned}}
+        named = {canonical_text(it) for it in (*other.banned, *other.pinned.values())}
+        pinned = {place: it for place, it in self.pinned.items() if canonical_text(it) not in named}
         return RequestConstraints(
             banned=[*self.banned, *other.banned],
             pinned={**pinned, **other.pinned},
@@ -116,24 +124,30 @@ class Unmet:
 
 @dataclass(frozen=True, eq=False)
 class ShareLimits:
-    """Shares of categories as columns and numbers.
+    """Limits on the categories of one list.
 
     Attributes:
         low: Column -> smallest share.
         high: Column -> largest share.
-        has: Whether each item has each limited category, (n_items + 1, m) in the order of the columns.
+        least: Column -> smallest number of items.
         names: Names of all categories.
+        having: Column -> whether each item has the category, (n_items + 1,) bool.
     """
 
     low: Mapping[int, float]
     high: Mapping[int, float]
-    has: NDArray[np.bool_]
+    least: Mapping[int, int]
     names: Sequence[str]
+    having: Callable[[int], NDArray[np.bool_]]
 
     @property
     def columns(self) -> list[int]:
         """The limited columns in order."""
-        return sorted(self.low.keys() | self.high.keys())
+        return sorted(self.low.keys() | self.high.keys() | self.least.keys())
+
+    def has(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether items have the limited categories, (n, m)."""
+        return np.stack([self.having(column)[numbers] for column in self.columns], 1)
 
     def keep(
         self, items: NDArray[np.int64], relevance: NDArray[np.float64], chosen: NDArray[np.int64], pins: NDArray[Any]
@@ -146,34 +160,24 @@ class ShareLimits:
             chosen: Positions of the list, (m,).
             pins: Pinned items, (k,); -1 where nothing is pinned.
         """
-        inside = np.zeros((1, len(items)), np.bool_)
+        n, held = len(items), pins[pins >= 0]
+        inside = np.zeros((1, n), np.bool_)
         inside[0, chosen] = True
-        limits: Limits = limits_of(items[None], inside, pins[None], self.has, (self.low, self.high))
+        local = np.full(len(pins), -1)  # candidates and pins get numbers of their own: the catalogue may be large
+        local[pins >= 0] = n + np.arange(len(held))
+        has = np.vstack([self.has(np.concatenate([items, held])), np.zeros((1, len(self.columns)), np.bool_)])
+        limits: Limits = limits_of(np.arange(n)[None], inside, local[None], has, (self.low, self.high), self.least)
         repair(inside, relevance[None], limits)
         found: NDArray[np.int64] = in_the_places_left(chosen[None], inside)[0]
         return found
 
-    def excess_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count places too few, then too many, for each limit of a list of item numbers, (2 * m,)."""
-        size = np.array(len(items))
-        count = self.has[items].sum(0)
-        over = [
-            sign * (int(whole_places(limits[column], size, up=sign > 0)) - int(count[at]))
-            for sign, limits in ((1, self.low), (-1, self.high))
-            for at, column in enumerate(self.columns)
-            if column in limits
-        ]
-        return np.maximum(np.array(over, np.int64), 0)
+    def excess_of(self, items: NDArray[np.int64]) -> list[tuple[str, int]]:
+        """Return each limit in words, and by how many places a list of item numbers misses it."""
+        return self._excess(len(items), self.has(items).sum(0)[None])[0]
 
     def unmet(self, items: NDArray[np.int64]) -> list[Unmet]:
         """Return the limits that a list of item numbers misses."""
-        words = [
-            f"{word} {limits[column]:.0%} {self.names[column]}"
-            for word, limits in (("at least", self.low), ("at most", self.high))
-            for column in self.columns
-            if column in limits
-        ]
-        return [Unmet(it, int(n)) for it, n in zip(words, self.excess_of(items), strict=True) if n]
+        return [Unmet(words, places) for words, places in self.excess_of(items) if places]
 
     def groups(
         self, items: NDArray[np.int64], listed: NDArray[np.int64]
@@ -184,15 +188,30 @@ class ShareLimits:
             items: Item numbers of the candidates, (n,).
             listed: Item numbers of the whole list, with pins.
         """
-        code = self.has @ (1 << np.arange(len(self.columns)))
-        codes, number = np.unique(code, return_inverse=True)
-        member = (codes[:, None] >> np.arange(len(self.columns))) & 1
-        now, size, count = self.excess_of(listed).sum(), np.array(len(listed)), self.has[listed].sum(0)
-        there = count[None, None] + member[None] - member[:, None]
-        after = np.zeros(there.shape[:2], np.int64)
+        member, number = np.unique(self.has(items).astype(np.int64), axis=0, return_inverse=True)
+        now = sum(places for _, places in self.excess_of(listed))
+        there = self.has(listed).sum(0)[None] + (member[None] - member[:, None]).reshape(-1, len(self.columns))
+        after = [sum(places for _, places in it) for it in self._excess(len(listed), there)]
+        return number.ravel(), np.array(after).reshape(len(member), len(member)) <= now
+
+    def _excess(self, size: int, counts: NDArray[np.int64]) -> list[list[tuple[str, int]]]:
+        """Return limits and what misses them, for lists of ``size`` items with these counts of categories, (n, m)."""
+        found: list[list[tuple[str, int]]] = [[] for _ in counts]
         for at, column in enumerate(self.columns):
-            for sign, limits in ((1, self.low), (-1, self.high)):
-                if column in limits:
-                    wanted = int(whole_places(limits[column], size, up=sign > 0))
-                    after += np.maximum(sign * (wanted - there[:, :, at]), 0)
-        return number[items], after <= now
+            for words, sign, wanted in self._wanted(column, size):
+                for row, count in zip(found, counts[:, at].tolist(), strict=True):
+                    row.append((words, max(0, sign * (wanted - count))))
+        return found
+
+    def _wanted(self, column: int, size: int) -> Iterator[tuple[str, int, int]]:
+        name = self.names[column]
+        if column in self.low:
+            yield f"at least {self.low[column]:.0%} {name}", 1, _places(self.low[column], size, up=True)
+        if column in self.least:
+            yield f"at least {self.least[column]} {name}", 1, self.least[column]
+        if column in self.high:
+            yield f"at most {self.high[column]:.0%} {name}", -1, _places(self.high[column], size, up=False)
+
+
+def _places(part: float, size: int, *, up: bool) -> int:
+    return int(whole_places(part, np.array(size), up=up))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._ids import canonical_text
 from recprism.explain.reasons._codes import GRID, PINNED, PRECISION, TIED, codes_of, first_present
 from recprism.explain.reasons.reason import Comparison, Crossing, Reason
 from recprism.serving.constraints import Id, Unmet
@@ -51,6 +52,13 @@ class Compared:
     names: Sequence[str]
     weights: NDArray[np.float64] | None
     enters: Any = None
+
+    def rank_of(self, item: Id) -> int | None:
+        """Return the rank by relevance alone, from 1; None if the item is no candidate."""
+        if item in self.candidates:
+            return self.candidates.index(item) + 1
+        texts = [canonical_text(one) for one in self.candidates]  # a pin may be written in another way
+        return texts.index(canonical_text(item)) + 1 if canonical_text(item) in texts else None
 
     def new_and_history(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         """Return, for each place, the categories that no other item has, and those that count for the history."""
@@ -150,7 +158,7 @@ def _reason(
         "place": place + 1,
         "newcomer": newcomer,
         "score": None if isnan(score) else score,
-        "rank": facts.candidates.index(item) + 1 if item in facts.candidates else None,
+        "rank": facts.rank_of(item),
         **categories,
     }
     if own is None:

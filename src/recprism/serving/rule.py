@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 """A search by vector: a user vector and a number in, ids and scores of the best items out."""
 DISABLED, TOO_LATE = "disabled", "time limit"
 KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
 def load(
@@ -106,11 +107,10 @@ class ServedRule:
             self._unit, self._known = file.unit, file.known
         self._lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
-        self._own = _numbered_constraints(file.constraints)
+        self._own = RequestConstraints.of(file.constraints) if file.constraints else NONE
         self._by_rank = set(IN_ORDER).isdisjoint(file.goals)
-        self._terms = lru_cache(KEPT_PRICES)(self._terms_of)
-        self._shares = lru_cache(KEPT_PRICES)(self._share_limits)
-        self._has = lru_cache(KEPT_PRICES)(self._having)
+        self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}
+        self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,8 +119,14 @@ class ServedRule:
 
     def warm_up(self) -> None:
         """Compile, or read from the cache, everything that a request runs."""
-        ids = self.file.item_ids[: min(len(self.file.item_ids), max(2, self.file.k + 2))].tolist()
-        self.rerank(ids, np.linspace(1.0, 0.0, len(ids)), max(1, len(ids) - 2), history=ids[:1])
+        ids = self.file.item_ids[: self.file.k + 2].tolist()
+        k = max(1, len(ids) - 2)
+        pool = self._pool(ids, np.linspace(1.0, 0.0, len(ids)), set(), {}, k)
+        page = _Page(self, pool, k, NONE, set(), self._intents(ids[:1]))
+        trade_off = self.file.trade_off or 0.5
+        chosen = page.positions(trade_off)
+        if self._lifts is None:
+            page.compared(chosen, trade_off, entry_prices=False)
 
     def rerank(
         self,
@@ -146,7 +152,8 @@ class ServedRule:
             k: Length of the list; that of the rule by default.
             history: Ids of items that the user has consumed, for rules that look at the history. Without one, all
                 categories weigh the same.
-            exclude: Ids that are not shown, such as items that the user knows or that are sold out.
+            exclude: Ids that are not shown, such as items that the user knows or that are sold out. A pin of such an
+                item is released.
             constraints: More bans, pins, shares and least numbers, added to those of the export.
             price: Another trade-off from 0 to 1, or the name of a user or a segment that has one.
             dials: Category -> what is added to the scores of its items, as a share from -1 to 1 of the range of the
@@ -162,28 +169,34 @@ class ServedRule:
                 or a category, a price or a constraint is invalid.
         """
         started = time.perf_counter()
+        if entry_prices and not reasons:
+            raise InputError("entry_prices are part of reasons; ask for both")
         k = self.file.k if k is None else _length(k)
         kept = self._own.with_those_of(RequestConstraints.of(constraints))
-        pool = self._pool(candidates, scores, {*kept.banned, *(exclude or ())}, as_dials(dials, self.names), k)
-        trade_off = self._trade_off(price)
-        page = _Page(self, pool, k, kept, self._intents(history))
+        gone = _as_ids(exclude, "exclude")
+        out, steps = {canonical_text(it) for it in (*kept.banned, *gone)}, as_dials(dials, self.names)
+        pool = self._pool(candidates, scores, out, steps, k)
+        trade_off, weights = self._trade_off(price), self._intents(_as_ids(history, "history"))
+        page = _Page(self, pool, k, kept, out, weights)
+        plain = page
+        if self._lifts is not None:
+            plain = _Page(self, self._pool(candidates, scores, out, steps, k, lifted=False), k, kept, out, weights)
         fallback = None if self.enabled else DISABLED
         if fallback is None and _is_late(started, time_limit):
             fallback = TOO_LATE
-        chosen = page.base if fallback else page.positions(trade_off)
+        found = plain.whole(plain.base) if fallback else page.whole(chosen := page.positions(trade_off))
         if fallback is None and _is_late(started, time_limit):
-            chosen, fallback = page.base, TOO_LATE
-        whole = page.whole(chosen)
+            found, fallback = plain.whole(plain.base), TOO_LATE
         compared = None
         if reasons and fallback is None and self._lifts is None:
             compared = page.compared(chosen, trade_off, entry_prices=entry_prices)
         return Ranked(
-            ids=tuple(page.ids(whole)),
-            scores=page.scores(whole),
-            base=tuple(page.ids(page.whole(page.base))),
+            ids=tuple(row.item for row in found),
+            scores=np.array([row.score for row in found]),
+            base=tuple(row.item for row in plain.whole(plain.base)),
             trade_off=0.0 if fallback else trade_off,
             fallback=fallback,
-            unmet=tuple(page.unmet(whole)),
+            unmet=tuple(page.unmet(found)),
             unknown=pool.unknown,
             user=user,
             _compared=compared,
@@ -212,9 +225,10 @@ class ServedRule:
             InputError: If the export has no item vectors and no index is given, or the vector has another length.
         """
         vector = np.asarray(user_vector, np.float32)
-        gone = set(exclude or ())
-        banned = {*self._own.banned, *RequestConstraints.of(options.get("constraints")).banned}
-        depth = self._depth + len(gone) + len(banned)
+        gone = _as_ids(exclude, "exclude")
+        kept = self._own.with_those_of(RequestConstraints.of(options.get("constraints")))
+        wanted = self.file.k if k is None else _length(k)
+        depth = max(self._depth, wanted) + len(gone) + len(kept.banned) + len(kept.pinned)
         ids, scores = self._nearest(vector, depth) if index is None else index(vector, depth)
         return self.rerank(ids, scores, k, exclude=gone, **options)
 
@@ -225,6 +239,8 @@ class ServedRule:
             requests: Arguments by name; ``candidates`` and ``scores`` are needed.
             threads: How many threads share the work; as many as there are processors by default.
         """
+        if threads is not None and threads < 1:
+            raise InputError(f"threads must be at least 1, not {threads!r}")
         threads = min(threads or os.cpu_count() or 1, max(1, len(requests)))
         if threads == 1:
             return [self.rerank(**request) for request in requests]
@@ -248,6 +264,8 @@ class ServedRule:
     def _trade_off(self, price: float | str | None) -> float:
         if price is None:
             return float(self.file.trade_off)
+        if self._lifts is not None:
+            raise InputError("this rule lifts items for all users at one price; a request cannot have another")
         if isinstance(price, str) and price in self._prices:
             return float(self._prices[price])
         return float(share(price, "price"))
@@ -263,41 +281,41 @@ class ServedRule:
     def _number(self, one: Id) -> int:
         text = canonical_text(one)
         found = self._number_of.get(text)
-        if found is None and text.lstrip("-").isdigit():
-            found = self._number_of.get(int(text)) if str(int(text)) == text else None
+        if found is None and WHOLE.fullmatch(text):
+            found = self._number_of.get(int(text))
         return self._unknown if found is None else found
 
-    def _pool(self, candidates: Any, scores: ArrayLike, gone: set[Id], dials: Mapping[int, float], k: int) -> _Pool:
+    def _pool(
+        self,
+        candidates: Any,
+        scores: ArrayLike,
+        out: set[str],
+        dials: Mapping[int, float],
+        k: int,
+        *,
+        lifted: bool = True,
+    ) -> _Pool:
         ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
         score = np.asarray(scores, np.float64)
-        if score.shape != (len(ids),):
-            raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
-        if len(ids) and not (score < np.inf).all():  # False for NaN, too
-            raise InputError("scores must be numbers, or -inf for an item that is not shown")
-        if len(set(ids)) < len(ids):
-            raise InputError(f"candidate {_twice(ids)!r} occurs more than once")
         numbers = self._numbers(ids)
+        _check_candidates(ids, numbers[numbers < self._unknown], score)
         shown = score > -np.inf
-        if gone:
-            texts = {canonical_text(one) for one in gone}
-            shown &= np.array([canonical_text(one) not in texts for one in ids], np.bool_)
-        raised = score
-        if dials:
-            raised = score + self._dialled(numbers, score, dials)
-        if self._lifts is not None:
-            raised = raised + self._lifts[numbers]
+        if out:
+            shown &= np.array([canonical_text(one) not in out for one in ids], np.bool_)
+        raised = score + self._dialled(numbers, score, dials) if dials else score
+        lifts = self._lifts if lifted else None
+        if lifts is not None:
+            raised = raised + lifts[numbers]
         order = np.flatnonzero(shown)
         order = order[np.argsort(-raised[order], kind="stable")]
         order, rest = order[: max(self._depth, k)], order[max(self._depth, k) :]
-        if self._lifts is not None and not self.file.goals:  # lifts choose the items; own scores put them in order
-            own = raised[order[:k]] - self._lifts[numbers[order[:k]]]
+        relevance = _scaled(raised[order])
+        if lifts is not None and not self.file.goals:  # lifts choose the items; own scores put them in order
+            own = raised[order[:k]] - lifts[numbers[order[:k]]]
             order = np.append(order[:k][np.argsort(-own, kind="stable")], order[k:])
-        unknown = (
-            ()
-            if not (numbers == self._unknown).any()
-            else tuple(one for one, at in zip(ids, numbers.tolist(), strict=True) if at == self._unknown)
-        )
-        relevance = np.sort(_scaled(raised[order]))[::-1].copy() if self._lifts is not None else _scaled(raised[order])
+        unknown: tuple[Id, ...] = ()
+        if self._unknown in numbers:
+            unknown = tuple(one for one, at in zip(ids, numbers.tolist(), strict=True) if at == self._unknown)
         chosen, left = [ids[at] for at in order.tolist()], [(ids[at], float(score[at])) for at in rest.tolist()]
         return _Pool(chosen, numbers[order], score[order], relevance, unknown, left)
 
@@ -313,35 +331,43 @@ class ServedRule:
 
     def has(self, column: int) -> NDArray[np.bool_]:
         """Return whether each item has a category, (n_items + 1,) bool; the last entry is for unknown items."""
-        return self._has(column)
-
-    def _having(self, column: int) -> NDArray[np.bool_]:
-        found = np.zeros(self._unknown + 1, np.bool_)
-        owner = np.repeat(np.arange(self._unknown), np.diff(self.file.indptr))
-        found[owner[self.file.indices == column]] = True
+        found = self._kept_columns.get(column)
+        if found is None:
+            found = np.zeros(self._unknown + 1, np.bool_)
+            owner = np.repeat(np.arange(self._unknown), np.diff(self.file.indptr))
+            found[owner[self.file.indices == column]] = True
+            self._kept_columns[column] = found
         return found
 
-    def _intents(self, history: Iterable[Id] | None) -> NDArray[np.float64]:
+    def _intents(self, history: list[Id]) -> NDArray[np.float64]:
         """Return the user's weights of categories, (n_categories,); those without a history are equal."""
         n = len(self.names)
         if self.file.history_weight == 0:
             return np.zeros(0)
         amount = np.zeros(n)
-        numbers = self._numbers(list(history or ()))
+        numbers = self._numbers(history)
         add_shares(numbers, self._indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
         return amount / total if total > 0 else np.full(n, 1 / max(n, 1))
 
-    def _terms_of(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
+    def _terms(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
         """Return prices, discount, fading and filling for a trade-off and a number of places."""
-        discount = 1 / np.log2(np.arange(2.0, k + 2))
-        prices = prices_of(self.file.goals, self.file.units, trade_off, self.file.history_weight, discount)
-        return prices, discount, fading_of(self.file.goals, discount), filling_of(k)
+        found = self._kept_terms.get((trade_off, k))
+        if found is None:
+            discount = 1 / np.log2(np.arange(2.0, k + 2))
+            prices = prices_of(self.file.goals, self.file.units, trade_off, self.file.history_weight, discount)
+            found = prices, discount, fading_of(self.file.goals, discount), filling_of(k)
+            if len(self._kept_terms) >= KEPT_PRICES:
+                self._kept_terms.clear()
+            self._kept_terms[trade_off, k] = found
+        return found
 
-    def _share_limits(self, low: tuple[tuple[str, float], ...], high: tuple[tuple[str, float], ...]) -> ShareLimits:
-        least, most = ({self._column(name): part for name, part in of} for of in (low, high))
-        limited = sorted(least.keys() | most.keys())
-        return ShareLimits(least, most, np.stack([self.has(column) for column in limited], 1), self.names)
+    def _limits(self, kept: RequestConstraints) -> ShareLimits:
+        low, high, least = (
+            {self._column(name): value for name, value in of.items()}
+            for of in (kept.min_share, kept.max_share, kept.min_items)
+        )
+        return ShareLimits(low, high, least, self.names, self.has)  # type: ignore[arg-type]
 
     def _column(self, name: str) -> int:
         if name not in self.names:
@@ -358,26 +384,47 @@ class ServedRule:
         return found
 
 
+@dataclass(frozen=True)
+class _Row:
+    """One place of a list: id, item number, score as given, and whether it is pinned."""
+
+    item: Id
+    number: int
+    score: float
+    pinned: bool
+
+
 class _Page:
-    """One request: its candidates, its pins, and its lists at any trade-off."""
+    """One request: its candidates, its pins, and its lists at any trade-off.
+
+    Args:
+        rule: The rule.
+        pool: The candidates.
+        k: Length of the list.
+        kept: The constraints.
+        out: Ids that are not shown, as text; a pin of one of them is released.
+        intents: The user's weights of categories.
+    """
 
     def __init__(
-        self, rule: ServedRule, pool: _Pool, k: int, kept: RequestConstraints, intents: NDArray[np.float64]
+        self,
+        rule: ServedRule,
+        pool: _Pool,
+        k: int,
+        kept: RequestConstraints,
+        out: set[str],
+        intents: NDArray[np.float64],
     ) -> None:
-        self.rule, self.k, self.intents = rule, k, intents
-        self.pinned_ids = {place - 1: item for place, item in kept.pinned.items() if place <= k}
-        beyond = [place for place in kept.pinned if place > k]
-        self.beyond = beyond
+        self.rule, self.k, self.intents, self.all = rule, k, intents, pool
+        self.asked = kept.pinned
+        held = {place - 1: it for place, it in kept.pinned.items() if place <= k and canonical_text(it) not in out}
+        self.pinned_ids = held
         self.pins = np.full(k, -1, np.int64)
-        for place, number in zip(self.pinned_ids, rule._numbers(list(self.pinned_ids.values())), strict=True):
+        for place, number in zip(held, rule._numbers(list(held.values())).tolist(), strict=True):
             self.pins[place] = number
-        self.pool = _without(pool, {canonical_text(item) for item in self.pinned_ids.values()})
-        self.all = pool
-        self.free = k - len(self.pinned_ids)
-        low = {**{name: count / k for name, count in kept.min_items.items()}, **kept.min_share} if k else {}
-        self.limits = None
-        if kept.names_shares and k:
-            self.limits = rule._shares(tuple(sorted(low.items())), tuple(sorted(kept.max_share.items())))
+        self.pool = _without(pool, {canonical_text(item) for item in held.values()})
+        self.free = k - len(held)
+        self.limits = rule._limits(kept) if kept.names_shares and k else None
         self._base: NDArray[np.int64] | None = None
 
     @property
@@ -409,45 +456,37 @@ class _Page:
             return chosen
         return self.limits.keep(self.pool.numbers, self.pool.relevance, chosen, self.pins)
 
-    def whole(self, chosen: NDArray[np.int64]) -> list[tuple[Id, int, float]]:
-        """Return id, number and score of each place: pins at their places, the others in order."""
-        own = iter(chosen.tolist())
-        found: list[tuple[Id, int, float]] = []
+    def whole(self, chosen: NDArray[np.int64]) -> list[_Row]:
+        """Return the places of the list: pins at their places, the others in order; a short list has no gaps."""
+        own, pool, found = iter(chosen.tolist()), self.pool, list[_Row]()
         for place in range(self.k):
             if place in self.pinned_ids:
                 item = self.pinned_ids[place]
-                found.append((item, int(self.pins[place]), self._score_of(item)))
+                found.append(_Row(item, int(self.pins[place]), self._score_of(item), True))
                 continue
             at = next(own, None)
             if at is not None:
-                found.append((self.pool.ids[at], int(self.pool.numbers[at]), float(self.pool.scores[at])))
+                found.append(_Row(pool.ids[at], int(pool.numbers[at]), float(pool.scores[at]), False))
         return found
 
     def _score_of(self, item: Id) -> float:
         text, ranked = canonical_text(item), [*zip(self.all.ids, self.all.scores.tolist(), strict=True), *self.all.rest]
         return next((score for one, score in ranked if canonical_text(one) == text), float("nan"))
 
-    @staticmethod
-    def ids(whole: list[tuple[Id, int, float]]) -> list[Id]:
-        """Return the ids of a whole list."""
-        return [item for item, _, _ in whole]
-
-    @staticmethod
-    def scores(whole: list[tuple[Id, int, float]]) -> NDArray[np.float64]:
-        """Return the scores of a whole list, (k,)."""
-        return np.array([score for _, _, score in whole])
-
-    def unmet(self, whole: list[tuple[Id, int, float]]) -> list[Unmet]:
-        """Return what the list cannot keep."""
-        found = [Unmet(f"a pin at place {place}, beyond the {self.k} places of the list", 1) for place in self.beyond]
-        if self.limits is not None and whole:
-            found += self.limits.unmet(np.array([number for _, number, _ in whole], np.int64))
+    def unmet(self, rows: list[_Row]) -> list[Unmet]:
+        """Return what the list does not keep."""
+        there = {place + 1: canonical_text(row.item) for place, row in enumerate(rows)}
+        missed = [place for place, item in self.asked.items() if there.get(place) != canonical_text(item)]
+        found = [Unmet(f"item {self.asked[place]} at place {place}", 1) for place in missed]
+        if self.limits is not None and rows:
+            found += self.limits.unmet(np.array([row.number for row in rows], np.int64))
         return found
 
     def compared(self, chosen: NDArray[np.int64], trade_off: float, *, entry_prices: bool) -> Compared:
         """Compare each item of the list with others."""
         rule, n, m = self.rule, len(self.pool.ids), len(chosen)
-        numbers = np.array([number for _, number, _ in self.whole(chosen)], np.int64)
+        rows = self.whole(chosen)
+        numbers = np.array([row.number for row in rows], np.int64)
         group, allowed = np.zeros(n, np.int64), np.ones((1, 1), np.bool_)
         if self.limits is not None:
             group, allowed = self.limits.groups(self.pool.numbers, numbers)
@@ -456,12 +495,10 @@ class _Page:
         goals = rule._goal_arrays(trade_off, max(1, self.free), self.intents)
         about = (self.pool.numbers, self.pool.relevance, chosen, self.base, group, allowed, by_rank)
         compare(*about, *goals, TIED, ORDER, others, differences)
-        place = np.zeros(len(numbers), np.bool_)
-        place[[at for at in self.pinned_ids if at < len(numbers)]] = True
         unrepaired = chosen if self.limits is None else self.unrepaired(trade_off)
         return Compared(
             numbers=numbers,
-            pinned=place,
+            pinned=np.array([row.pinned for row in rows], np.bool_),
             chosen=chosen,
             unrepaired=frozenset(unrepaired.tolist()),
             relevance=self.pool.relevance,
@@ -479,7 +516,7 @@ class _Page:
         return entry_price(lambda other: bool(at in self.positions(other)), trade_off)
 
 
-def as_dials(dials: Mapping[str, float] | None, names: Sequence[str]) -> dict[int, float]:
+def as_dials(dials: Mapping[str, Any] | None, names: Sequence[str]) -> dict[int, float]:
     """Return column -> share of the score range.
 
     Raises:
@@ -489,14 +526,10 @@ def as_dials(dials: Mapping[str, float] | None, names: Sequence[str]) -> dict[in
     for name, value in (dials or {}).items():
         if name not in names:
             raise InputError(f"there is no dial {name!r}; dials are {', '.join(names)}")
-        if not -1 <= value <= 1:
+        if isinstance(value, str) or not -1 <= value <= 1:
             raise InputError(f"the dial {name} must be from -1 to 1, not {value!r}")
         found[names.index(name)] = float(value)
     return found
-
-
-def _numbered_constraints(given: Mapping[str, Any]) -> RequestConstraints:
-    return RequestConstraints.of(given) if given else NONE
 
 
 def _without(pool: _Pool, pinned: set[str]) -> _Pool:
@@ -528,10 +561,22 @@ def _length(k: int) -> int:
     return int(k)
 
 
-def _twice(ids: list[Id]) -> Id:
-    seen: set[Id] = set()
-    for one in ids:
-        if one in seen:
-            return one
-        seen.add(one)
-    raise AssertionError("no id occurs twice")
+def _check_candidates(ids: list[Id], known: NDArray[np.int64], score: NDArray[np.float64]) -> None:
+    """Raise an error if there are scores for other candidates, no numbers, or a candidate twice."""
+    if score.shape != (len(ids),):
+        raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
+    if len(ids) and not (score < np.inf).all():  # False for NaN, too
+        raise InputError("scores must be numbers, or -inf for an item that is not shown")
+    if len(set(ids)) < len(ids) or len(set(known.tolist())) < len(known):
+        texts = [canonical_text(one) for one in ids]
+        twice = next(one for at, one in enumerate(texts) if one in texts[:at])
+        raise InputError(f"candidate {twice!r} occurs more than once")
+
+
+def _as_ids(given: Iterable[Id] | None, name: str) -> list[Id]:
+    """Return ids as a list; a single text is refused, because its letters would be taken for ids."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        raise InputError(f"{name} is a list of ids, not the text {given!r}")
+    return given.tolist() if isinstance(given, np.ndarray) else list(given)

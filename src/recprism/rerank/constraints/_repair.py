@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,12 @@ class Limits:
 
 
 def limits_of(
-    items: Ints, inside: Bools, pins: Ints, has: Bools, shares: tuple[Mapping[int, float], Mapping[int, float]]
+    items: Ints,
+    inside: Bools,
+    pins: Ints,
+    has: Bools,
+    shares: tuple[Mapping[int, float], Mapping[int, float]],
+    counts: Mapping[int, int] = MappingProxyType({}),
 ) -> Limits:
     """Turn shares of subtopics into numbers of items; what the candidates cannot meet is lowered or raised.
 
@@ -83,10 +89,10 @@ def limits_of(
         pins: Pinned items, (n_users, k); -1 where nothing is pinned.
         has: Whether each item has each limited subtopic, (n_items + 1, m) in the order of their columns.
         shares: The least and the largest share, by column.
+        counts: The least number of items, by column.
     """
     low, high = shares
-    columns = sorted(low.keys() | high.keys())
-    require_possible(has, columns, low)
+    columns = sorted(low.keys() | high.keys() | counts.keys())
     code = has @ (1 << np.arange(len(columns)))
     codes, number = np.unique(code, return_inverse=True)
     class_of = np.where(items >= 0, number[items] if columns else 0, -1)
@@ -96,7 +102,8 @@ def limits_of(
     for at, column in enumerate(columns):
         there = (has[items, at] & (items >= 0)).sum(1)
         by_pins = (has[pins, at] & pinned).sum(1)
-        least = whole_places(low.get(column, 0.0), size + pinned.sum(1), up=True) - by_pins
+        wanted = whole_places(low.get(column, 0.0), size + pinned.sum(1), up=True)
+        least = np.maximum(wanted, counts.get(column, 0)) - by_pins
         most = whole_places(high.get(column, 1.0), size + pinned.sum(1), up=False) - by_pins
         bounds[0, :, at] = np.minimum(least, np.minimum(there, size))
         bounds[1, :, at] = np.maximum(most, size - (real - there))  # other items may be too few

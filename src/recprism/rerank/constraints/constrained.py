@@ -26,6 +26,7 @@ from recprism.rerank.constraints._repair import (
     pinned_items,
     raise_tail,
     repair,
+    require_possible,
     whole_places,
     with_pins,
 )
@@ -252,6 +253,7 @@ class Constrained:
         has = np.zeros((1, 0), np.bool_)
         if columns:
             has = np.stack([self.has_subtopic(column, features) for column in columns], 1)
+        require_possible(has, columns, low)
         return limits_of(items, inside, pins, has, (low, high))
 
     def _pins(self, n_users: int, k: int) -> NDArray[np.int64]:
