@@ -269,6 +269,9 @@ export run --part validation
 export run --adapter --part live
 export run --adapter --to npz
 export run --hidden 8
+export run --rule
+export run --rule --to npz
+export run --no-vectors
 runs nowhere
 serve run
 studio nowhere
