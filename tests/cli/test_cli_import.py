@@ -322,7 +322,7 @@ def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Pat
             summary = _ready(client, copy.name)
             assert summary["phase"] == "ready", summary
             goal = "ilad" if copy.name == BARE else "subtopic_coverage"
-            answer = client.get(f"/api/runs/{copy.name}/lists", params={"user": USERS[3], "goal": goal})
+            answer = client.get(f"/api/runs/{copy.name}/user", params={"user": USERS[3], "goal": goal})
             assert answer.status_code == 200, answer.text
 
 

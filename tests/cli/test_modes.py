@@ -106,7 +106,12 @@ MINIMAL = {
         "with --json": "found --json",
         "without --json": "found",
     },
-    "export": {"with --adapter": "run --adapter", "without --adapter": "run"},
+    "export": {
+        "with --adapter": "run --adapter",
+        "without --adapter": "run",
+        "with --rule": "run --rule",
+        "without --rule": "run",
+    },
     "interleave": {
         "for a run": "found",
         "for a file of interleaved lists": "lists.csv",

@@ -280,7 +280,7 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "export": Options(
-        "run_directory output adapter rule name as_json",
+        "run_directory output adapter name as_json",
         (
             _with("--adapter", "adapter", "hidden seed", otherwise="rule to part metric alpha margin for_index"),
             _with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),
