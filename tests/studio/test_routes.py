@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import shlex
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +20,14 @@ from recprism.budget.segments import by_segment, user_segments
 from recprism.explain import reason_codes, what_if, why_list
 from recprism.models import Factors
 from recprism.report import headline_of
+from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.dials import steer_run
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.reasons import reasons_of
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
-from recprism.studio import schemas
+from recprism.studio import commands, schemas
 
 FORMS = ("rule", "dials", "lifts", "user-vectors")
 Wait = Callable[[TestClient, str], dict[str, object]]
@@ -118,6 +122,37 @@ def test_without_labels_no_price_is_claimed(client: TestClient) -> None:
     assert "ndcg@10" not in answer["points"][0]["values"]
     assert get(client, "/unlabelled/stop", budget=0.5)["point"] == 0
     assert get(client, "/unlabelled/stop", point=3)["point"] == 3
+
+
+def test_the_command_makes_what_is_shown_and_replaces_nothing(client: TestClient, shelf: Path) -> None:
+    own, goal = f"recprism diversify {shelf / 'dials'} --goal", "subtopic_coverage"
+    assert get(client, "/dials/stop")["command"] == f"{own} sc --budget 30% --into dials"
+    certified = get(client, "/dials/stop", goal=goal, budget=0.3)
+    assert certified["command"] == f"{own} {goal} --budget 30% --name {goal}-30"
+    assert get(client, "/dials/stop", goal=goal, budget=0.3, certified=False)["command"] == ""
+    for budget in (0.0, 0.00001, 0.6):
+        assert get(client, "/dials/stop", goal=goal, budget=budget)["command"] == ""
+    assert get(client, "/dials/stop", goal=goal, point=3)["command"] == ""
+    assert get(client, "/unlabelled/stop", point=3)["command"] == ""
+    assert get(client, "/changed/stop")["command"] == "", "made by players, without a budget"
+
+
+def test_the_command_of_a_result_has_all_its_options(shelf: Path, tmp_path: Path, call: Callable[..., int]) -> None:
+    """The printed command, run on another copy, asks for the same as what the result was made from."""
+    runs = [Run(shutil.copytree(shelf / "plain", tmp_path / name)) for name in ("first", "second")]
+    kept = ConstraintsConfig(banned=["318", "2"], max_share={"Drama": 0.9}, tail_floor=0.001, allow_violations=True)
+    budgets, concepts = {"ndcg@10": 0.3, "recall@20": 0.45}, ["categories", "popularity"]
+    asked = BudgetConfig(
+        goal="subtopic_coverage", budgets=budgets, concepts=concepts, confidence=0.9, method="t", constraints=kept
+    )
+    diversify_within(runs[0], asked)
+    _, *words = shlex.split(commands.made_by(runs[0]).replace(str(runs[0].path), str(runs[1].path)))
+    assert call(*words) == 0
+    assert runs[1].config.diversify == runs[0].config.diversify
+    stop = commands.diversify(runs[0], "ilad", 0.025)
+    assert "--ban 318 --ban 2 --max-share Drama=90%" in stop
+    assert "--concepts categories --concepts popularity" in stop
+    assert stop.endswith("--name ilad-2_5")
 
 
 def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wait: Wait) -> None:
@@ -325,8 +360,6 @@ def test_an_invalid_request_is_refused(client: TestClient, path: str, parameters
 
 
 def test_a_run_whose_files_change_is_opened_again(shelf: Path, tmp_path: Path, wait: Wait) -> None:
-    import shutil
-
     from recprism.studio import create_app
 
     shutil.copytree(shelf / "plain", tmp_path / "moving")

@@ -48,11 +48,17 @@ Budget = Annotated[float, Query(description="Share of NDCG@10 that may be lost: 
 
 @dataclass(frozen=True)
 class Shown:
-    """A run, and the change that a page shows."""
+    """A run, and the change that a page shows.
+
+    Attributes:
+        view: The run.
+        change: The change.
+        budget: What certified the stop; None if it was chosen in another way.
+    """
 
     view: View
     change: Change
-    budget: float
+    budget: float | None
 
 
 async def _shown(
@@ -65,7 +71,8 @@ async def _shown(
     point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
 ) -> Shown:
     view = one.view()
-    return Shown(view, view.change(goal, budget, certified, point), budget)
+    change = view.change(goal, budget, certified, point)
+    return Shown(view, change, budget if certified and point is None else None)
 
 
 At = Annotated[Shown, Depends(_shown)]
@@ -203,8 +210,17 @@ async def want_path(one: Opened, goal: str) -> schemas.RunState:
 @routes.get("/{run}/stop", tags=["paths"])
 async def stop(at: At) -> schemas.StopAnswer:
     """Return the stop that a budget reaches, and the command that makes a result there."""
-    command = commands.diversify(at.view.run, at.change.goal, at.budget)
-    return schemas.StopAnswer(goal=at.change.goal, point=at.change.point or 0, command=command)
+    return schemas.StopAnswer(goal=at.change.goal, point=at.change.point or 0, command=_command(at))
+
+
+def _command(at: Shown) -> str:
+    """Return the command that makes what is shown; "" for a stop that no budget certified."""
+    if at.change.point is None:
+        return commands.made_by(at.view.run)
+    low, high = commands.POSSIBLE
+    if not at.change.point or at.budget is None or not low <= at.budget <= high:
+        return ""
+    return commands.diversify(at.view.run, at.change.goal, at.budget)
 
 
 @routes.get("/{run}/payers", tags=["paths"])

@@ -118,7 +118,7 @@ class StopAnswer(BaseModel):
 
     goal: str
     point: int
-    command: str = Field(description="Makes a result at this budget.")
+    command: str = Field(description="Makes what is shown as a result; empty where no budget certified it.")
 
 
 class Payer(BaseModel):

@@ -94,7 +94,8 @@ async function move() {
 }
 
 async function showCommandOf() {
-  const found = await get(ofRun(state.run, "/stop"), { goal: path.goal, budget: state.budget / 100, certified: byId("certified").checked }, "stop");
+  const stop = { goal: path.goal, budget: state.budget / 100, certified: byId("certified").checked };
+  const found = await get(ofRun(state.run, "/stop"), state.source === "result" ? {} : stop, "stop");
   state.stopCommand = found.command;
   if (state.view === "everyone") showCommand(found.command);
 }
