@@ -8,7 +8,6 @@ from typing import Any
 
 from recprism.budget.audit import COST
 from recprism.data.shares import percent
-from recprism.deploy._budget import budget_of
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.run import Run
 
@@ -27,9 +26,8 @@ def steer(run: Run, user: Any, settings: Mapping[str, float]) -> str:
     return _line("steer", run, "--user", str(user), *asked)
 
 
-def made_by(run: Run) -> str:
+def made_by(run: Run, asked: BudgetConfig | None) -> str:
     """Return the command that made the result of a run; "" if it was not made within a budget."""
-    asked = budget_of(run)
     if asked is None:
         return ""
     guards = {name: share for name, share in asked.budgets.items() if name != COST}
@@ -49,12 +47,17 @@ def made_by(run: Run) -> str:
     return _line("diversify", run, *words)
 
 
-def diversify(run: Run, goal: str, budget: float) -> str:
+def diversify(run: Run, asked: BudgetConfig | None, goal: str, budget: float) -> str:
     """Return the command that makes the stop of a path, within a budget, as a new result.
 
     A path keeps the constraints and the concepts of the run's result, and has the usual form; so does the command.
+
+    Args:
+        run: The run.
+        asked: What its result was made from; None without one.
+        goal: The goal of the path.
+        budget: What certifies the stop.
     """
-    asked = budget_of(run)
     words = [] if asked is None else [*_concepts(asked), *_constraints(asked.constraints)]
     within = ("--goal", goal, "--budget", _percent(budget))
     return _line("diversify", run.named(None), *within, *words, "--name", _free_name(run, goal, budget))
