@@ -351,11 +351,8 @@ def test_downloads_hold_what_is_shown(client: TestClient, tmp_path: Path) -> Non
     assert client.get("/api/runs/plain/download/report").status_code == 404
 
 
-def test_a_download_that_fails_leaves_no_folder(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert client.get("/api/runs/rule/download/vectors").status_code == 404, "a rule has no vectors"
     with pytest.raises(OSError, match="full"):
         downloads._sent("lists.csv", "text/csv", _fail)
     assert list(tmp_path.iterdir()) == []
