@@ -194,7 +194,11 @@ def test_an_answer_about_one_user_never_appears_under_another(page: Any) -> None
     choose(page, "dials")
     find_user(page, 12)
     held: list[Any] = []
-    page.route("**/why?*", held.append)
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/why?*", hold)
     page.fill("#find-why-not input", "titanic")
     says(page.locator("#find-why-not .hits button").first).to_be_visible()
     page.press("#find-why-not input", "Enter")
