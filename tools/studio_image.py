@@ -1,4 +1,4 @@
-"""Draw docs/studio.png and docs/studio-all.png: one user, and all users, in the studio over a real run.
+"""Draw docs/studio.png: one user in the studio over a real run.
 
 python tools/studio_image.py runs/ml1m
 
@@ -31,10 +31,6 @@ def main(run: str) -> None:
             page.goto(f"{link}#user=17")
             page.wait_for_selector("#after .entry.new .reason")
             page.screenshot(path=str(DOCS / "studio.png"))
-            page.click("#everyone-tab")
-            page.wait_for_selector("#front svg")
-            page.wait_for_selector("#payers td")
-            page.screenshot(path=str(DOCS / "studio-all.png"))
             browser.close()
     finally:
         server.terminate()

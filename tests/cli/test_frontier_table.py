@@ -48,6 +48,21 @@ def test_the_winner_is_named_and_ours_is_marked(capsys: pytest.CaptureFixture[st
     assert "Within 5 %: ours:subtopic_coverage gains most, +25.0 %; no other method keeps the budget." in lines
 
 
+def test_ours_over_the_budget_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    ours = _front("ours:subtopic_coverage", (0.02, 0.20, None), (0.03, 0.25, None))
+    _print_fronts("runs/x", "subtopic_coverage", [ours, NEAR, POPULAR], BUDGETS)
+    printed = capsys.readouterr().out
+    assert "Within 1 %: xquad gains most, +12.0 %; ours gains +20.0 %, but loses more than the budget." in printed
+
+
+def test_popularity_keeps_no_budget_only_if_that_is_so(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_fronts("runs/x", "subtopic_coverage", [OURS, NEAR, POPULAR], BUDGETS)
+    assert "popularity, which keeps none of these budgets: " in capsys.readouterr().out
+    better = Front("popularity", (FrontPoint(None, 0.03, -0.1, None),), 0.0)
+    _print_fronts("runs/x", "subtopic_coverage", [OURS, NEAR, better], BUDGETS)
+    assert "popularity: -10.0 (-3.0)" in capsys.readouterr().out
+
+
 def test_a_method_without_a_setting_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = Front("ours:subtopic_coverage", (), 0.0)
     _print_fronts("runs/x", "subtopic_coverage", [nothing, NEAR, POPULAR], BUDGETS)

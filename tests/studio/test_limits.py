@@ -17,7 +17,8 @@ from schemathesis import GenerationMode
 
 from recprism.studio import create_app
 from recprism.studio.limits import Allowed, Bucket, address
-from recprism.studio.studio import MOST_WAITING, BusyError, Studio
+from recprism.studio.opened import BusyError
+from recprism.studio.studio import MOST_WAITING, Studio
 
 pytestmark = pytest.mark.slow
 

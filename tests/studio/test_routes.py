@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import shlex
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +21,14 @@ from recprism.budget.segments import by_segment, user_segments
 from recprism.explain import reason_codes, what_if, why_list
 from recprism.models import Factors
 from recprism.report import headline_of
+from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.dials import steer_run
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.reasons import reasons_of
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
-from recprism.studio import schemas
+from recprism.studio import commands, downloads, schemas
 
 FORMS = ("rule", "dials", "lifts", "user-vectors")
 Wait = Callable[[TestClient, str], dict[str, object]]
@@ -120,6 +125,37 @@ def test_without_labels_no_price_is_claimed(client: TestClient) -> None:
     assert get(client, "/unlabelled/stop", point=3)["point"] == 3
 
 
+def test_the_command_makes_what_is_shown_and_replaces_nothing(client: TestClient, shelf: Path) -> None:
+    own, goal = f"recprism diversify {shelf / 'dials'} --goal", "subtopic_coverage"
+    assert get(client, "/dials/stop")["command"] == f"{own} sc --budget 30% --into dials"
+    certified = get(client, "/dials/stop", goal=goal, budget=0.3)
+    assert certified["command"] == f"{own} {goal} --budget 30% --name {goal}-30"
+    assert get(client, "/dials/stop", goal=goal, budget=0.3, certified=False)["command"] == ""
+    for budget in (0.0, 0.00001, 0.6):
+        assert get(client, "/dials/stop", goal=goal, budget=budget)["command"] == ""
+    assert get(client, "/dials/stop", goal=goal, point=3)["command"] == ""
+    assert get(client, "/unlabelled/stop", point=3)["command"] == ""
+    assert get(client, "/changed/stop")["command"] == "", "made by players, without a budget"
+
+
+def test_the_command_of_a_result_has_all_its_options(shelf: Path, tmp_path: Path, call: Callable[..., int]) -> None:
+    """The printed command, run on another copy, asks for the same as what the result was made from."""
+    runs = [Run(shutil.copytree(shelf / "plain", tmp_path / name)) for name in ("first", "second")]
+    kept = ConstraintsConfig(banned=["318", "2"], max_share={"Drama": 0.9}, tail_floor=0.001, allow_violations=True)
+    budgets, concepts = {"ndcg@10": 0.3, "recall@20": 0.45}, ["categories", "popularity"]
+    asked = BudgetConfig(
+        goal="subtopic_coverage", budgets=budgets, concepts=concepts, confidence=0.9, method="t", constraints=kept
+    )
+    diversify_within(runs[0], asked)
+    _, *words = shlex.split(commands.made_by(runs[0], asked).replace(str(runs[0].path), str(runs[1].path)))
+    assert call(*words) == 0
+    assert runs[1].config.diversify == runs[0].config.diversify
+    stop = commands.diversify(runs[0], asked, "ilad", 0.025)
+    assert "--ban 318 --ban 2 --max-share Drama=90%" in stop
+    assert "--concepts categories --concepts popularity" in stop
+    assert stop.endswith("--name ilad-2_5")
+
+
 def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wait: Wait) -> None:
     assert client.get("/api/runs/plain/paths/catalogue_coverage").status_code == 404
     assert client.post("/api/runs/plain/paths/nonsense").status_code == 404
@@ -127,6 +163,19 @@ def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wai
 
     wait(client, "plain")
     assert get(client, "/plain/paths/catalogue_coverage")["metric"] == "catalogue_coverage@10"
+
+
+def test_a_mix_has_one_name_and_an_impossible_one_is_refused(client: TestClient) -> None:
+    view = client.app.state.studio.opened("plain").view()  # type: ignore[attr-defined]
+    assert view.goal_named("sc+sc") == "subtopic_coverage"
+    assert view.goal_named("pc+sc") == view.goal_named("sc+pc") == "subtopic_coverage+catalogue_coverage"
+    refused = client.post("/api/runs/plain/paths/ilad_subtopics+ilad")
+    assert refused.status_code == 404
+    assert "two ways to measure one goal" in refused.json()["detail"]
+    assert get(client, "/plain")["problem"] == ""
+    assert client.post("/api/runs/plain/paths/" + "+".join(["sc"] * 100)).status_code == 422
+    assert client.post("/api/runs/plain/paths/gini").status_code == 404
+    assert client.post("/api/runs/lifts/paths/gini").status_code == 202, "the goal of that run"
 
 
 def test_search_finds_users_and_items(client: TestClient) -> None:
@@ -154,6 +203,8 @@ def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> N
     assert answer["lists_before"] == int((path.lists[0] == number).any(axis=1).sum())
     assert answer["lists_after"] == int((path.lists[4] == number).any(axis=1).sum())
     assert answer["lists_after"] - answer["lists_before"] == answer["n_gained"] - answer["n_lost"]
+    assert answer["n_kept"] == answer["lists_before"] - answer["n_lost"]
+    assert len(answer["kept"]) == min(50, answer["n_kept"])
 
 
 def test_reasons_of_an_item_are_those_of_its_lists(client: TestClient, shelf: Path) -> None:
@@ -266,7 +317,8 @@ def test_a_segment_lists_its_users(client: TestClient, shelf: Path) -> None:
 def test_all_results_are_in_one_table(client: TestClient) -> None:
     rows = {row["name"]: row for row in client.get("/api/results").json()}
     assert set(rows) >= {"plain", "changed", *FORMS, "unlabelled", "empty", "broken"}
-    assert rows["dials"]["test"] == rows["rule"]["test"] != rows["unlabelled"]["test"]
+    assert rows["dials"]["test"] == rows["rule"]["test"] == "1"
+    assert rows["unlabelled"]["test"] == "", "nothing is held out"
     assert rows["dials"]["changes"]["subtopic_coverage@10"] > 0
     assert (rows["empty"]["state"], rows["broken"]["test"]) == ("begun", "")
 
@@ -278,6 +330,9 @@ def test_a_comparison_says_what_is_comparable(client: TestClient) -> None:
     other = client.get("/api/compare", params={"first": "dials", "second": "unlabelled"}).json()
     assert not other["same_test"]
     assert "cannot be compared" in other["sentences"][0]
+    assert "no held-out interactions" in other["sentences"][0]
+    twice = client.get("/api/compare", params={"first": "unlabelled", "second": "unlabelled"}).json()
+    assert not twice["same_test"]
     assert client.get("/api/compare", params={"first": "dials", "second": "empty"}).status_code == 409
     assert client.get("/api/compare", params={"first": "dials", "second": "nowhere"}).status_code == 404
 
@@ -294,6 +349,18 @@ def test_downloads_hold_what_is_shown(client: TestClient, tmp_path: Path) -> Non
     report = client.get("/api/runs/changed/download/report")
     assert report.headers["content-disposition"].startswith("attachment")
     assert client.get("/api/runs/plain/download/report").status_code == 404
+
+
+def test_a_download_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(OSError, match="full"):
+        downloads._sent("lists.csv", "text/csv", _fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _fail(path: Path) -> None:
+    path.write_text("begun", encoding="utf-8")
+    raise OSError("the disk is full")
 
 
 @pytest.mark.parametrize(
@@ -325,8 +392,6 @@ def test_an_invalid_request_is_refused(client: TestClient, path: str, parameters
 
 
 def test_a_run_whose_files_change_is_opened_again(shelf: Path, tmp_path: Path, wait: Wait) -> None:
-    import shutil
-
     from recprism.studio import create_app
 
     shutil.copytree(shelf / "plain", tmp_path / "moving")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from recprism.errors import InputError
 from recprism.studio import create_app
 from recprism.studio.safety import is_loopback
 
@@ -46,6 +47,12 @@ def test_no_path_leads_out_of_the_folders(client: TestClient, folder: str, step:
         assert answer.status_code in (400, 404, 405, 414)
         assert "root:" not in answer.text
         assert "[data]" not in answer.text
+
+
+@pytest.mark.parametrize("token", [None, "", "look"])
+def test_a_reader_never_becomes_an_owner(shelf: Path, token: str | None) -> None:
+    with pytest.raises(InputError, match="reader_token"):
+        create_app([shelf / "empty"], token=token, reader_token="look")
 
 
 def test_with_a_token_requests_without_it_are_refused(shelf: Path) -> None:

@@ -429,6 +429,8 @@ evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["ndcg@5"])
 evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["subtopic_coverage@2"])
 evaluate([[0, 1]], Context(relevant=[[1, 0]]), ["beauty@2"])
 Run.open("nowhere")
+create_app(["run"], reader_token="look")
+create_app(["run"], token="look", reader_token="look")
 """
 
 
@@ -438,9 +440,10 @@ def in_python(line: str) -> Row:
     from recprism.errors import RecprismError
     from recprism.metrics import Context
     from recprism.runs.run import Run
+    from recprism.studio import create_app
 
     names = {"BPRMF": BPRMF, "CMB": CMB, "Factors": Factors, "LightGCN": LightGCN, "evaluate": evaluate}
-    names |= {"np": np}
+    names |= {"np": np, "create_app": create_app}
     names |= {"load_dataset": load_dataset, "load_files": load_files, "Context": Context, "Run": Run}
     try:
         eval(line, names)

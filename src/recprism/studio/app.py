@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse
 from recprism._version import __version__
 from recprism.errors import InputError
 from recprism.studio.limits import DEFAULT, Allowed, Limits, too_many
-from recprism.studio.opened import NotReadyError
+from recprism.studio.opened import BusyError, NotReadyError
 from recprism.studio.routes import others, routes
 from recprism.studio.safety import Guard, SecurityHeaders, allowed_hosts
-from recprism.studio.studio import BusyError, Studio
+from recprism.studio.studio import Studio
 
 HERE = Path(str(files("recprism.studio").joinpath("static")))
 CHARTS = Path(str(files("recprism.report").joinpath("static")))
@@ -45,8 +45,12 @@ def create_app(
         reader_token: A token of visitors who may look, and start nothing; needs ``token``.
         allowed: Limits on requests.
 
+    Raises:
+        InputError: If ``reader_token`` is given without ``token``, or is the same.
+
     Stability: provisional.
     """
+    _require_two_tokens(token, reader_token)
     studio = Studio(directories, result)
 
     @asynccontextmanager
@@ -77,6 +81,14 @@ def create_app(
     app.mount("/static", StaticFiles(directory=HERE))
     app.mount("/charts", StaticFiles(directory=CHARTS))
     return app
+
+
+def _require_two_tokens(token: str | None, reader_token: str | None) -> None:
+    """Refuse tokens with which readers would be owners."""
+    if reader_token is not None and not token:
+        raise InputError("reader_token needs token: without it, readers could start work")
+    if reader_token is not None and reader_token == token:
+        raise InputError("reader_token is the same as token; write another one")
 
 
 @pages.get("/")

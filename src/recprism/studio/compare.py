@@ -33,11 +33,12 @@ def answer(names: tuple[str, str], views: tuple[View, View], figures: tuple[Any,
 
 
 def same_test(one: View, other: View) -> bool:
-    """Whether both are judged on the same users, items and held-out interactions."""
+    """Whether both are judged on the same users, items and held-out interactions, of which there are some."""
     first, second = (view.split.part(view.scenario.part) for view in (one, other))
     ids = ("user_ids", "item_ids")
     return (
-        all(np.array_equal(getattr(one.factors, it), getattr(other.factors, it)) for it in ids)
+        one.labelled
+        and all(np.array_equal(getattr(one.factors, it), getattr(other.factors, it)) for it in ids)
         and np.array_equal(first.indptr, second.indptr)
         and np.array_equal(first.indices, second.indices)
     )
@@ -54,11 +55,12 @@ def _common(views: tuple[View, View], which: str) -> NDArray[Any]:
 
 def _sentences(views: tuple[View, View], users: int, items: int, same: bool) -> list[str]:
     sizes = [(view.factors.n_users, view.factors.n_items) for view in views]
-    figures = (
-        "Figures can be compared: both are judged on the same held-out interactions."
-        if same
-        else "Figures cannot be compared: the two are judged on different held-out interactions. Compare their changes."
-    )
+    if same:
+        figures = "Figures can be compared: both are judged on the same held-out interactions."
+    elif not all(view.labelled for view in views):
+        figures = "Figures cannot be compared: at least one has no held-out interactions that judge it."
+    else:
+        figures = "Figures cannot be compared: they are judged on different held-out interactions. Compare the changes."
     lists = (
         f"Lists can be compared for {users:,} users with the same id (of {sizes[0][0]:,} and {sizes[1][0]:,})."
         if users

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from recprism.studio.view import Change, View
 
 def lists_file(view: View, change: Change) -> FileResponse:
     """Return a CSV with user_id, item_id and rank."""
-    path = _folder() / f"lists-{_name(change)}.csv"
     users, places = np.nonzero(change.lists >= 0)
     numbers = change.lists[users, places]
     frame = {
@@ -30,21 +30,22 @@ def lists_file(view: View, change: Change) -> FileResponse:
         "item_id": id_series(view.factors.item_ids[numbers]),
         "rank": places + 1,
     }
-    pl.DataFrame(frame).write_csv(path)
-    return _sent(path, "text/csv")
+    return _sent(f"lists-{_name(change)}.csv", "text/csv", pl.DataFrame(frame).write_csv)
 
 
 def vectors_file(view: View, change: Change) -> FileResponse:
     """Return a zip of factors.safetensors and factors.json, which ``Factors.load`` reads; banned items are left out."""
-    folder = _folder()
     banned = view.scenario.constraints.get("banned", [])
     vectors = _vectors(view, change)
-    vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), banned)).save(folder / "factors.safetensors")
-    path = folder / f"vectors-{_name(change)}.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in ("factors.safetensors", "factors.json"):
-            archive.write(folder / name, name)
-    return _sent(path, "application/zip")
+    kept = vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), banned))
+
+    def write(path: Path) -> None:
+        kept.save(path.parent / "factors.safetensors")
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in ("factors.safetensors", "factors.json"):
+                archive.write(path.parent / name, name)
+
+    return _sent(f"vectors-{_name(change)}.zip", "application/zip", write)
 
 
 def has_report(run: Run) -> bool:
@@ -76,11 +77,13 @@ def _vectors(view: View, change: Change) -> Factors:
     return model
 
 
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="recprism-"))
-
-
-def _sent(path: Path, media_type: str) -> FileResponse:
-    """Send a file, then delete its folder."""
-    cleared = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
-    return FileResponse(path, media_type=media_type, filename=path.name, background=cleared)
+def _sent(name: str, media_type: str, write: Callable[[Path], None]) -> FileResponse:
+    """Send what is written into a folder of its own, then delete the folder; an error deletes it, too."""
+    folder = Path(tempfile.mkdtemp(prefix="recprism-"))
+    try:
+        write(folder / name)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    cleared = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+    return FileResponse(folder / name, media_type=media_type, filename=name, background=cleared)

@@ -30,6 +30,7 @@ def answer(view: View, change: Change, item: str) -> schemas.ItemAnswer:
         kept=[view.ids[row] for row in kept[:MOST_USERS]],
         n_gained=len(gained),
         n_lost=len(lost),
+        n_kept=len(kept),
     )
 
 

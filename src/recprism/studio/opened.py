@@ -29,20 +29,35 @@ WATCHED = (
     "factors_explanation.json",
     "steering.json",
 )
+Stamp = tuple[float, ...] | None
+MOST_WANTED = 4  # paths of one run that are computed or wait
 
 
 class NotReadyError(RecprismError):
     """The run is not ready or cannot be read."""
 
 
+class BusyError(Exception):
+    """Too many requests are waiting."""
+
+
 @dataclass(frozen=True)
 class OpeningState:
-    """The progress of opening a run."""
+    """The progress of opening a run.
+
+    Attributes:
+        phase: How far it is.
+        message: What is being done, or why the run is not ready; "" if there is nothing to wait for.
+        done: Steps that are done.
+        total: All of them; 0 if unknown.
+        problem: Why the last work on a ready run failed.
+    """
 
     phase: Phase
     message: str
     done: int = 0
     total: int = 0
+    problem: str = ""
 
 
 class OpenedRun:
@@ -59,10 +74,10 @@ class OpenedRun:
         self.opening = OpeningState("waiting", "not opened yet")
         self._view: View | None = None
         self._served: schemas.Served | None = None
-        self._stamp: tuple[float, ...] | None = None
+        self._stamp: Stamp = None
         self._lock = Lock()
         self._closing = False
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, None] = {}  # goals in the order of the requests
 
     def look(self) -> None:
         """Open the run, or open it again if its files have changed; returns at once."""
@@ -71,13 +86,14 @@ class OpenedRun:
             if stamp == self._stamp:
                 return
             self._stamp, self._view, self._served = stamp, None, None
+            self._wanted.clear()  # their jobs find another stamp and end
             if not self.run.has_factors():
                 self.opening = OpeningState(
                     "waiting", "This run has no trained model yet; its progress is shown below."
                 )
                 return
             self.opening = OpeningState("preparing", "reading the run")
-        self._executor.submit(self._guarded, self._open, stamp)
+        self._executor.submit(self._guarded, lambda: self._open(stamp), stamp)
 
     def close(self) -> None:
         """Stop background work at its next step."""
@@ -85,18 +101,27 @@ class OpenedRun:
 
     def view(self) -> View:
         """Return the opened run; raises ``NotReadyError`` if it is not ready."""
-        if self._view is None:
+        view = self._view
+        if view is None:
             raise NotReadyError(self.opening.message)
-        return self._view
+        return view
 
     def want_path(self, goal: str) -> None:
-        """Compute the path towards a goal in the background, unless it exists."""
-        view = self.view()
-        if goal in view.paths or goal in self._wanted:
-            return
-        self._wanted.add(goal)
-        self.opening = OpeningState("ready", f"computing the path towards {goal}")
-        self._executor.submit(self._guarded, lambda _: self._walk(view, goal), self._stamp)
+        """Compute the path towards a goal in the background, unless it exists.
+
+        Raises:
+            BusyError: If too many paths are waiting.
+        """
+        with self._lock:
+            view, stamp = self.view(), self._stamp
+            if goal in view.paths or goal in self._wanted:
+                return
+            if len(self._wanted) >= MOST_WANTED:
+                raise BusyError
+            self._wanted[goal] = None
+            if len(self._wanted) == 1:
+                self.opening = self._ready()
+        self._executor.submit(self._guarded, lambda: self._add_path(view, goal, stamp), stamp, goal)
 
     def state(self) -> schemas.RunState:
         """Return the state of the run."""
@@ -123,51 +148,50 @@ class OpenedRun:
 
     # -- in the background --------------------------------------------------------------------------------------------
 
-    def _guarded(self, work: Callable[[tuple[float, ...] | None], None], stamp: tuple[float, ...] | None) -> None:
-        """Show errors on the page; the server continues."""
-        if stamp != self._stamp:
-            return  # the files changed, and the run is being opened again
+    def _guarded(self, work: Callable[[], None], stamp: Stamp, goal: str = "") -> None:
+        """Work unless the files have changed since; errors are shown on the page, and the server continues."""
+        problem = ""
         try:
-            work(stamp)
+            if stamp == self._stamp:
+                work()
         except RecprismError as error:
-            self._fail(str(error))
+            problem = str(error)
         except Exception as error:
             log.exception("opening %s", self.run.path)
-            self._fail(f"This run cannot be read ({type(error).__name__}: {error}).")
+            problem = f"This run cannot be read ({type(error).__name__}: {error})."
+        with self._lock:
+            if stamp == self._stamp:
+                self._wanted.pop(goal, None)
+                self.opening = OpeningState("broken", problem) if self._view is None else self._ready(problem)
 
-    def _fail(self, sentence: str) -> None:
-        """Report an error; a run that was ready stays ready."""
-        self.opening = OpeningState("broken" if self._view is None else "ready", sentence)
+    def _ready(self, problem: str = "") -> OpeningState:
+        """Return the state of a ready run: which path is next, if any is wanted."""
+        waiting = next(iter(self._wanted), None)
+        return OpeningState("ready", "" if waiting is None else _computing(waiting), problem=problem)
 
-    def _open(self, stamp: tuple[float, ...] | None) -> None:
+    def _open(self, stamp: Stamp) -> None:
         view = View(self.run)
-        if self.run.is_diversified():
-            self._served = self._what_is_served()
-        self._add_path(view, view.first_goal)
+        served = self._what_is_served() if self.run.is_diversified() else None
+        self._add_path(view, view.first_goal, stamp)
         _ = view.own_change, view.cards, view.segments, view.scenario.base_lists  # before the first question
-        if stamp == self._stamp:
-            self._view = view
-            self.opening = OpeningState("ready", "")
-            gc.unfreeze()  # objects of an earlier opening can be collected
-            gc.collect()
-            gc.freeze()  # scanning the objects of the run again would delay answers
+        with self._lock:
+            if stamp != self._stamp:
+                return  # the files changed, and the run is being opened again
+            self._view, self._served = view, served
+        gc.unfreeze()  # objects of an earlier opening can be collected
+        gc.collect()
+        gc.freeze()  # scanning the objects of the run again would delay answers
 
-    def _add_path(self, view: View, goal: str) -> None:
-        phase: Phase = "preparing" if self._view is None else "ready"
-
+    def _add_path(self, view: View, goal: str, stamp: Stamp) -> None:
         def report(_what: str, done: int, total: int) -> None:
             if self._closing:
                 raise NotReadyError("the studio is closing")
-            self.opening = OpeningState(phase, f"computing the path towards {goal}", done, total)
+            with self._lock:
+                if stamp == self._stamp:
+                    phase: Phase = "preparing" if self._view is None else "ready"
+                    self.opening = OpeningState(phase, _computing(goal), done, total, self.opening.problem)
 
         view.paths[goal] = stored_path(self.run, goal, report)
-
-    def _walk(self, view: View, goal: str) -> None:
-        try:
-            self._add_path(view, goal)
-        finally:
-            self._wanted.discard(goal)
-        self.opening = OpeningState("ready", "")
 
     def _what_is_served(self) -> schemas.Served:
         change = effect(self.run, controls=False).change
@@ -210,3 +234,7 @@ class OpenedRun:
 
     def _status(self) -> schemas.Status:
         return schemas.Status(**asdict(run_status(self.run)))
+
+
+def _computing(goal: str) -> str:
+    return f"computing the path towards {goal}"

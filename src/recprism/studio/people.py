@@ -108,7 +108,7 @@ def _about(view: View, change: Change, row: int) -> UserReasons:
 
 
 def _note(change: Change) -> str:
-    if change.rule is not None:
+    if change.find_rule is not None:
         return ""
     return BY_PLAYERS if change.result is not None and change.result.is_changed else UNCHANGED
 

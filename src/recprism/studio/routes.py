@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
 from recprism.studio import commands, compare, downloads, items, live, people, schemas
@@ -43,16 +43,23 @@ async def _opened(run: str, studio: TheStudio) -> OpenedRun:
 Opened = Annotated[OpenedRun, Depends(_opened)]
 User = Annotated[str, Query(description="A user id.", max_length=200)]
 ItemId = Annotated[str, Query(description="An item id.", max_length=200)]
+Goal = Annotated[str, Path(description="A goal, or several joined by +.", max_length=200)]
 Budget = Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A run, and the change that a page shows."""
+    """A run, and the change that a page shows.
+
+    Attributes:
+        view: The run.
+        change: The change.
+        budget: What certified the stop; None if it was chosen in another way.
+    """
 
     view: View
     change: Change
-    budget: float
+    budget: float | None
 
 
 async def _shown(
@@ -65,7 +72,8 @@ async def _shown(
     point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
 ) -> Shown:
     view = one.view()
-    return Shown(view, view.change(goal, budget, certified, point), budget)
+    change = view.change(goal, budget, certified, point)
+    return Shown(view, change, budget if certified and point is None else None)
 
 
 At = Annotated[Shown, Depends(_shown)]
@@ -123,9 +131,10 @@ async def events(one: Opened, request: Request) -> StreamingResponse:
 
 
 @routes.get("/{run}/search", tags=["users"])
-async def search(one: Opened, q: Annotated[str, Query(max_length=200)]) -> schemas.SearchHits:
+async def search(one: Opened, q: Annotated[str, Query(max_length=200)], studio: TheStudio) -> schemas.SearchHits:
     """Find users by the beginning of their id, and items by words of their title."""
-    return one.view().search(q)
+    view = one.view()
+    return await studio.ranked(lambda: view.search(q))
 
 
 @routes.get("/{run}/user", tags=["users"])
@@ -185,13 +194,13 @@ def _settings(words: list[str]) -> dict[str, float]:
 
 
 @routes.get("/{run}/paths/{goal}", tags=["paths"])
-async def path(one: Opened, goal: str) -> schemas.PathAnswer:
+async def path(one: Opened, goal: Goal) -> schemas.PathAnswer:
     """Return the path from the current lists to more diverse ones: gain and cost of each point."""
     return one.view().path_answer(goal)
 
 
 @routes.post("/{run}/paths/{goal}", tags=["paths"], status_code=202)
-async def want_path(one: Opened, goal: str) -> schemas.RunState:
+async def want_path(one: Opened, goal: Goal) -> schemas.RunState:
     """Compute the path towards a goal, or a mix of goals joined by +, in the background.
 
     The state of the run shows the progress. The path is kept in the run.
@@ -203,8 +212,17 @@ async def want_path(one: Opened, goal: str) -> schemas.RunState:
 @routes.get("/{run}/stop", tags=["paths"])
 async def stop(at: At) -> schemas.StopAnswer:
     """Return the stop that a budget reaches, and the command that makes a result there."""
-    command = commands.diversify(at.view.run, at.change.goal, at.budget)
-    return schemas.StopAnswer(goal=at.change.goal, point=at.change.point or 0, command=command)
+    return schemas.StopAnswer(goal=at.change.goal, point=at.change.point or 0, command=_command(at))
+
+
+def _command(at: Shown) -> str:
+    """Return the command that makes what is shown; "" for a stop that no budget certified."""
+    if at.change.point is None:
+        return commands.made_by(at.view.run, at.view.asked)
+    low, high = commands.POSSIBLE
+    if not at.change.point or at.budget is None or not low <= at.budget <= high:
+        return ""
+    return commands.diversify(at.view.run, at.view.asked, at.change.goal, at.budget)
 
 
 @routes.get("/{run}/payers", tags=["paths"])
@@ -215,19 +233,19 @@ async def payers(at: At, studio: TheStudio) -> schemas.PayersAnswer:
 
 @routes.get("/{run}/segment", tags=["paths"])
 async def segment(
-    at: At, segment: Annotated[str, Query(description="Name of a segment.", max_length=100)]
+    at: At, segment: Annotated[str, Query(description="Name of a segment.", max_length=100)], studio: TheStudio
 ) -> schemas.SegmentAnswer:
     """Return users of a segment, those with the most new items first."""
-    return at.view.segment_users(at.change, segment)
+    return await studio.ranked(lambda: at.view.segment_users(at.change, segment))
 
 
 # -- items ------------------------------------------------------------------------------------------------------------
 
 
 @routes.get("/{run}/item", tags=["items"])
-async def item(at: At, item: ItemId) -> schemas.ItemAnswer:
+async def item(at: At, item: ItemId, studio: TheStudio) -> schemas.ItemAnswer:
     """Return who sees an item, before and after."""
-    return items.answer(at.view, at.change, item)
+    return await studio.ranked(lambda: items.answer(at.view, at.change, item))
 
 
 @routes.get("/{run}/item/reasons", tags=["items"])

@@ -50,9 +50,10 @@ class RunState(BaseModel):
     name: str
     title: str
     phase: Literal["waiting", "preparing", "ready", "broken"]
-    message: str
+    message: str = Field(description="What is being done, or why the run is not ready; empty if nothing is awaited.")
     done: int = 0
     total: int = 0
+    problem: str = Field(default="", description="Why the last work on a ready run failed.")
     standing: Status
 
 
@@ -82,7 +83,9 @@ class ResultRow(BaseModel):
     budget: float | None = Field(description="Share of NDCG@10 that may be lost.")
     certified: float | None = Field(description="The largest loss of NDCG@10 that is certified.")
     date: str | None
-    test: str = Field(description="Results with the same letter are judged on the same held-out interactions.")
+    test: str = Field(
+        description="Results with the same number are judged on the same held-out interactions; empty for none."
+    )
     values: dict[str, float | None] = Field(description="Of the served lists, on the test part.")
     changes: dict[str, float | None] = Field(description="Relative to the trained model.")
 
@@ -118,7 +121,7 @@ class StopAnswer(BaseModel):
 
     goal: str
     point: int
-    command: str = Field(description="Makes a result at this budget.")
+    command: str = Field(description="Makes what is shown as a result; empty where no budget certified it.")
 
 
 class Payer(BaseModel):
@@ -267,6 +270,7 @@ class ItemAnswer(BaseModel):
     lists_after: int
     n_gained: int
     n_lost: int
+    n_kept: int
     gained: list[Id] = Field(description="The first users whose lists gained it.")
     lost: list[Id]
     kept: list[Id]

@@ -14,16 +14,12 @@ from recprism.runs.listing import result_row
 from recprism.runs.run import Run
 from recprism.studio import schemas
 from recprism.studio.compare import same_test
-from recprism.studio.opened import OpenedRun
+from recprism.studio.opened import BusyError, NotReadyError, OpenedRun
 from recprism.studio.shared_thread import SharedThread
 from recprism.studio.view import View
 
 T = TypeVar("T")
 MOST_WAITING = 16
-
-
-class BusyError(Exception):
-    """Too many requests are waiting."""
 
 
 class Studio:
@@ -57,7 +53,7 @@ class Studio:
         return self.runs[name]
 
     def results(self) -> list[schemas.ResultRow]:
-        """Return the table of all results; those with the same letter share a test set."""
+        """Return the table of all results; those with the same number share a test set."""
         seen: list[View] = []
         return [_row(one, seen) for one in self.runs.values()]
 
@@ -111,10 +107,14 @@ def _row(one: OpenedRun, seen: list[View]) -> schemas.ResultRow:
 
 
 def _test_set(one: OpenedRun, seen: list[View]) -> str:
-    if one.opening.phase != "ready":
+    """Return the number of the test set; "" if the run is not ready, or nothing is held out."""
+    try:
+        view = one.view()
+    except NotReadyError:
         return ""
-    view = one.view()
+    if not view.labelled:
+        return ""
     at = next((number for number, other in enumerate(seen) if same_test(view, other)), len(seen))
     if at == len(seen):
         seen.append(view)
-    return f"{chr(ord('A') + at % 26)}"
+    return str(at + 1)

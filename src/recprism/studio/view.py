@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,9 +20,10 @@ from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
 from recprism.explain.factors._highlights import who_pays
 from recprism.rerank._kernels.prices import BY_RELEVANCE
-from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS, Optimal
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
+from recprism.runs.config import BudgetConfig
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import StoredPath
@@ -40,7 +41,7 @@ class Change:
     Attributes:
         label: What made it, in words.
         lists: ``(n_users, k)`` item numbers.
-        rule: What makes the lists; None if players found a change of vectors, or nothing changes.
+        find_rule: Finds what makes the lists; None if players found a change of vectors, or nothing changes.
         into: What serves them.
         goal: Where the path leads.
         point: The stop of the path; None for the result.
@@ -49,11 +50,16 @@ class Change:
 
     label: str
     lists: NDArray[Any]
-    rule: Rule | None
+    find_rule: Callable[[], Rule] | None
     into: str
     goal: str
     point: int | None = None
     result: Diversified | None = None
+
+    @cached_property
+    def rule(self) -> Rule | None:
+        """What makes the lists; for goals of exposure this is a search, so ask on the thread that ranks."""
+        return None if self.find_rule is None else self.find_rule()
 
 
 class View:
@@ -72,30 +78,43 @@ class View:
     # -- goals, users and items ---------------------------------------------------------------------------------------
 
     @property
+    def labelled(self) -> bool:
+        """Whether interactions are held out."""
+        return len(self.split.part(self.scenario.part)) > 0
+
+    @property
     def possible_goals(self) -> list[str]:
         """Goals with a path for these data."""
-        labelled = len(self.split.part(self.scenario.part)) > 0
-        possible = GOALS if labelled else tuple(goal for goal in GOALS if goal not in BY_RELEVANCE)
+        possible = GOALS if self.labelled else tuple(goal for goal in GOALS if goal not in BY_RELEVANCE)
         return [goal for goal in possible if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
 
     def goal_named(self, words: str) -> str:
-        """Return a goal, or a mix of goals joined by +, with aliases written out.
+        """Return a goal, or a mix of goals joined by +, as its path is called: with aliases written out, in one order.
 
         Raises:
             InputError: If these data have no path towards it.
         """
-        goal = check_goal(words)
-        unknown = [name for name in goal.split("+") if name not in self.possible_goals]
+        names = dict.fromkeys(check_goal(words).split("+"))
+        possible = dict.fromkeys((*self.possible_goals, *(name for goal in self.paths for name in goal.split("+"))))
+        unknown = [name for name in names if name not in possible]
         if unknown:
-            raise InputError(f"there is no path towards {unknown[0]!r}; goals are {', '.join(self.possible_goals)}")
-        return goal
+            raise InputError(f"there is no path towards {unknown[0]!r}; goals are {', '.join(possible)}")
+        ruled = {name: 1.0 for name in GOALS if name in names}
+        if ruled:
+            Optimal(goals=ruled)  # refuses goals that exclude each other
+        named = "+".join((*ruled, *(name for name in names if name not in ruled)))
+        return next((goal for goal in self.paths if set(goal.split("+")) == set(names)), named)
+
+    @cached_property
+    def asked(self) -> BudgetConfig | None:
+        """What the result was made from; None if it was not made within a budget."""
+        return budget_of(self.run)
 
     @property
     def first_goal(self) -> str:
         """The goal of the run, if there is a path towards it."""
-        asked = budget_of(self.run)
-        if asked is not None:
-            return check_goal(asked.goal)
+        if self.asked is not None:
+            return check_goal(self.asked.goal)
         own = self.result.objective.partition("@")[0] if self.result is not None else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]
@@ -144,8 +163,9 @@ class View:
         found = self.result
         if found is None:
             return None
-        lists = self.scenario.rank(found.model)[0]
-        return Change("the result of this run", lists, found.rule, found.into, found.goal, None, found)
+        lists, rule = self.scenario.rank(found.model)[0], found.rule
+        find_rule = None if rule is None else lambda: rule
+        return Change("the result of this run", lists, find_rule, found.into, found.goal, None, found)
 
     def change(self, goal: str | None, budget: float, certified: bool, point: int | None) -> Change:
         """Return the requested change: without a goal the run's result, or where there is none, a stop of its path."""
@@ -153,9 +173,9 @@ class View:
             return self.own_change
         path = self.path(self.first_goal if goal is None else goal)
         at = self._stop(path, budget, certified, point)
-        rule = rule_at(self.scenario, path.goal, path.trade_offs[at]) if at else None
+        find_rule = partial(rule_at, self.scenario, path.goal, path.trade_offs[at]) if at else None
         label = f"stop {at} of {len(path.trade_offs) - 1} towards {path.goal}"
-        return Change(label, path.lists[at], rule, usual_form(self.scenario, path.goal), path.goal, at)
+        return Change(label, path.lists[at], find_rule, usual_form(self.scenario, path.goal), path.goal, at)
 
     def _stop(self, path: StoredPath, budget: float, certified: bool, point: int | None) -> int:
         if point is None:

@@ -16,6 +16,7 @@ from recprism.cli._output import say
 from recprism.errors import InputError, MissingDependencyError
 
 TOKEN = "RECPRISM_TOKEN"
+READER_TOKEN = "RECPRISM_READER_TOKEN"
 
 
 def studio(
@@ -33,7 +34,9 @@ def studio(
     reader_token: Annotated[
         str | None,
         typer.Option(
-            help="The token of a second link, for people who may look and start nothing.", show_default="no such link"
+            envvar=READER_TOKEN,
+            help="The token of a second link, for people who may look and start nothing.",
+            show_default="no such link",
         ),
     ] = None,
     name: ResultName = None,
@@ -65,7 +68,7 @@ def studio(
     if token is not None and not token.strip():
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     if reader_token is not None and not reader_token.strip():
-        raise InputError("--reader-token is empty; write a token, or omit it")
+        raise InputError(f"--reader-token (or {READER_TOKEN}) is empty; write a token, or omit it")
     open_to_all = is_loopback(host) and reader_token is None
     key = token or (None if open_to_all else secrets.token_urlsafe(24))
     if reader_token is not None and reader_token == key:

@@ -108,7 +108,9 @@ def _print_fronts(run: str, goal: str, fronts: Sequence[Front], budgets: Sequenc
     )
     for budget in budgets:
         print_sentence(_named(tuned, best[budget], budget))
-    print_sentence(f"popularity, which keeps none of these budgets: {_cell(popular.points[0])}")
+    lost = popular.points[0].loss
+    which = ", which keeps none of these budgets" if all(lost > budget for budget in budgets) else ""
+    print_sentence(f"popularity{which}: {_cell(popular.points[0])}")
 
 
 def _named(fronts: Sequence[Front], best: Front | None, budget: float) -> str:
@@ -125,11 +127,13 @@ def _named(fronts: Sequence[Front], best: Front | None, budget: float) -> str:
         return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %{over}."
     tested = second.p_value if best.is_ours else point.p_value
     chance = "" if tested is None else f" (difference: p {'< 0.0001' if tested < 1e-4 else f'= {tested:.4f}'})"
-    if best.is_ours and point.keeps_budget and not second.keeps_budget:
-        return f"{lead} {best.method} gains most, {_signed(100 * point.gain)} %; no other method keeps the budget."
+    gain, second_gain = (f"{_signed(100 * it.gain)} %" for it in (point, second))
+    if point.keeps_budget and not second.keeps_budget:
+        rest = "no other method keeps the budget" if best.is_ours else f"ours gains {second_gain}"
+        aside = "" if best.is_ours else ", but loses more than the budget"
+        return f"{lead} {best.method} gains most, {gain}; {rest}{aside}."
     who = f"next is {other.method} with" if best.is_ours else "ours gains"
-    gains = (f"{_signed(100 * it.gain)} %" for it in (point, second))
-    return f"{lead} {best.method} gains most, {f'; {who} '.join(gains)}{chance}{over}."
+    return f"{lead} {best.method} gains most, {gain}; {who} {second_gain}{chance}{over}."
 
 
 def _cell(point: FrontPoint | None, *, is_best: bool = False) -> str:

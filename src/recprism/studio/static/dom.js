@@ -68,8 +68,8 @@ export function showCommand(text) {
 
 // Any table as CSV. A cell that a spreadsheet would run as a formula gets a leading quote, unless it is a number.
 export function tableAsCsv(node) {
-  const cell = (text) => `"${(/^[=+\-@\t\r]/.test(text) && !/^[+\-]?[\d.,]+( %)?$/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
-  return [...node.rows].map((row) => [...row.cells].map((it) => cell(it.textContent.trim().replace("−", "-"))).join(",")).join("\r\n");
+  const cell = (text) => `"${(/^[=+\-@\t\r]/.test(text) && !/^[+\-]?[\d.,]+( %)?( to [+\-]?[\d.,]+( %)?)?$/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+  return [...node.rows].map((row) => [...row.cells].map((it) => cell(it.textContent.trim().replaceAll("−", "-"))).join(",")).join("\r\n");
 }
 
 export function download(name, text) {

@@ -1,7 +1,7 @@
 // All users: goals and budget, figures, the front, who pays, and downloads.
 
 import { button, byId, counted, el, figure, fill, gainIn, inWords, percent, show, showCommand, spoken, table } from "./dom.js";
-import { get, ofRun, post, queryOf } from "./api.js";
+import { Refused, get, ofRun, post, queryOf } from "./api.js";
 import { drawFront } from "./charts.js";
 
 const SOON = 350; // milliseconds that the slider must rest before groups of users are tested
@@ -32,6 +32,7 @@ export async function open() {
   fill(byId("goals"), ...all.map((goal) => {
     const box = el("input", { type: "checkbox", value: goal });
     box.checked = first.includes(goal);
+    box.disabled = !state.mayChange && !summary.goals.some((mix) => mix.split("+").includes(goal)); // a reader starts no path
     return el("label", { class: "chip" }, box, inWords(goal));
   }));
   show(byId("of-result-field"), own);
@@ -39,29 +40,50 @@ export async function open() {
   await readPath();
 }
 
-// Without labels no budget can be kept, so the slider moves from stop to stop.
+// The stop of a new path is found before any view shows it.
+export async function turnToGoal(goal) {
+  Object.assign(state, { goal, source: "stop" });
+  await getPath();
+  state.point = reach();
+}
+
 async function readPath() {
+  await getPath();
+  await move();
+}
+
+// Without labels no budget can be kept, so the slider moves from stop to stop.
+async function getPath() {
   path = await get(ofRun(state.run, `/paths/${encodeURIComponent(state.goal)}`), {}, "path");
   const labelled = path.points[0].loss !== null;
   Object.assign(byId("budget"), labelled ? { max: 10, step: 0.1 } : { max: path.points.length - 1, step: 1 });
-  await move();
 }
 
 async function wantGoals() {
   const names = chosen();
+  state.awaited = null;
   if (!names.length) return fill(byId("verdict"), "Choose at least one goal.");
   const goal = named(names);
+  if (!state.summary.goals.includes(goal)) return wantPath(goal);
   byId("of-result").checked = false;
-  if (!state.summary.goals.includes(goal)) {
-    path = null;
-    for (const id of ["metrics", "stops", "payers", "segment-users", "pays"]) fill(byId(id));
-    fill(byId("verdict"), "Working on this mix of goals; the progress is shown above. The result is kept.");
-    await post(ofRun(state.run, `/paths/${encodeURIComponent(goal)}`));
-    state.waitFor(goal);
-    return undefined;
-  }
   state.goal = goal;
   return readPath();
+}
+
+// What is shown stays if the server refuses.
+async function wantPath(goal) {
+  if (!state.mayChange) return fill(byId("verdict"), "This mix of goals has not been computed, and this link may not start it.");
+  try {
+    await post(ofRun(state.run, `/paths/${encodeURIComponent(goal)}`));
+  } catch (error) {
+    if (error instanceof Refused) for (const box of byId("goals").querySelectorAll("input")) box.checked = state.goal.split("+").includes(box.value);
+    throw error;
+  }
+  path = null;
+  byId("of-result").checked = false;
+  for (const id of ["metrics", "stops", "payers", "segment-users", "pays"]) fill(byId(id));
+  fill(byId("verdict"), "Working on this mix of goals; the progress is shown above. The result is kept.");
+  return state.waitFor(goal);
 }
 
 // As on the server: the last of the certified points in a row from the start, or the furthest point measured within it.
@@ -94,7 +116,8 @@ async function move() {
 }
 
 async function showCommandOf() {
-  const found = await get(ofRun(state.run, "/stop"), { goal: path.goal, budget: state.budget / 100, certified: byId("certified").checked }, "stop");
+  const stop = { goal: path.goal, budget: state.budget / 100, certified: byId("certified").checked };
+  const found = await get(ofRun(state.run, "/stop"), state.source === "result" ? {} : stop, "stop");
   state.stopCommand = found.command;
   if (state.view === "everyone") showCommand(found.command);
 }

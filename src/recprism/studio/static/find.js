@@ -11,6 +11,7 @@ export function finder(id, kinds, runOf, choose) {
     input.value = "";
     fill(hits);
     first = null;
+    input.focus(); // the button of the hit is gone
     choose(kind, hit);
   };
   const look = async () => {

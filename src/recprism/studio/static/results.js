@@ -16,7 +16,7 @@ const COLUMNS = {
   budget: ["budget", (row) => row.budget ?? -1, (row) => percent(row.budget, 1)],
   cost: ["accuracy", (row) => row.changes[COST] ?? -9, (row) => percent(row.changes[COST], 1, true)],
   gain: ["subtopics", (row) => row.changes[GAIN] ?? -9, (row) => percent(row.changes[GAIN], 1, true)],
-  test: ["test set", (row) => row.test, (row) => row.test || "–"],
+  test: ["test set", (row) => Number(row.test), (row) => row.test || "–"],
   date: ["date", (row) => row.date ?? "", (row) => (row.date ?? "").slice(0, 10)],
 };
 

@@ -13,7 +13,7 @@ const SOON = 700; // milliseconds until a run that is not ready is requested aga
 
 // source: whether views show the run's result or a stop of a path
 const state = {
-  visit: null, run: null, summary: null, view: "user", user: null, item: null, goal: null, point: null, budget: 5, source: "result", stopCommand: "", awaited: null,
+  mayChange: true, visit: null, run: null, summary: null, view: "user", user: null, item: null, goal: null, point: null, budget: 5, source: "result", stopCommand: "", awaited: null,
   shown: () => (state.source === "result" && state.summary?.served ? {} : state.goal && state.point !== null ? { goal: state.goal, point: state.point } : {}),
   command: () => state.stopCommand,
   safely, remember, openUser, openItem, openRun,
@@ -41,10 +41,11 @@ function safely(work) {
 
 const start = safely(async () => {
   const [runs, visitor] = await Promise.all([get("/runs"), get("/visitor")]);
+  state.mayChange = visitor.may_change;
   show(byId("reader"), !visitor.may_change);
   fill(byId("run"), ...runs.map((run) => el("option", { value: run.name }, run.name)));
   const wanted = new URLSearchParams(location.hash.slice(1)), names = runs.map((run) => run.name);
-  if (wanted.get("view") in VIEWS) state.view = wanted.get("view");
+  if (Object.hasOwn(VIEWS, wanted.get("view"))) state.view = wanted.get("view");
   if (Number.isFinite(Number(wanted.get("budget") ?? "x"))) byId("budget").value = wanted.get("budget");
   Object.assign(state, { user: wanted.get("user"), item: wanted.get("item") });
   await turn(names.includes(wanted.get("run")) ? wanted.get("run") : names[0]);
@@ -74,7 +75,7 @@ const refresh = safely(async () => {
   show(progress, working);
   if (summary.total) Object.assign(progress, { max: summary.total, value: summary.done });
   else progress.removeAttribute("value");
-  tell(summary.phase === "preparing" ? `Getting ready: ${summary.message}. The result is kept in the run.` : summary.message);
+  tell(summary.phase === "preparing" ? `Getting ready: ${summary.message}. The result is kept in the run.` : summary.problem || summary.message);
   if (summary.phase !== "broken" && (summary.phase !== "ready" || summary.total > 0 || summary.message)) setTimeout(() => state.visit === visit && refresh(), SOON);
   if (summary.phase === "ready") await becomeReady(summary);
 });
@@ -87,7 +88,12 @@ async function becomeReady(summary) {
     state.user ??= summary.example_user;
     await openView();
   } else if (arrived) {
-    Object.assign(state, { goal: state.awaited, awaited: null, source: "stop" });
+    const goal = state.awaited;
+    state.awaited = null;
+    await everyone.turnToGoal(goal);
+    await openView();
+  } else if (state.awaited !== null && !summary.message) { // the path could not be made, or the run was opened again
+    state.awaited = null;
     await openView();
   }
 }

@@ -5,15 +5,15 @@ import { Overtaken, Refused, get, ofRun } from "./api.js";
 import { addReasons, covered, showList } from "./lists.js";
 import { finder } from "./find.js";
 
-let state = null, answer = null, reasons = new Map(), steering = false, again = false;
+let state = null, answer = null, opened = null, opener = null, reasons = new Map(), steering = false, again = false;
 
 export function begin(shared) {
   state = shared;
   finder("find-user", ["users"], () => state.run, (_, user) => state.openUser(user));
-  finder("find-why-not", ["items"], () => state.run, (_, item) => explain(item, byId("why-not-answer")));
-  byId("anyone").addEventListener("click", anyone);
+  finder("find-why-not", ["items"], () => state.run, (_, item) => explain(item, byId("why-not-answer"), "why not"));
+  byId("anyone").addEventListener("click", state.safely(anyone));
   byId("reset").addEventListener("click", reset);
-  byId("back").addEventListener("click", () => show(byId("what-if"), false));
+  byId("back").addEventListener("click", close);
 }
 
 export function leave() {
@@ -24,19 +24,35 @@ export function leave() {
 
 const asked = (more = {}) => ({ user: state.user, ...state.shown(), ...more });
 
+// Answers and errors about lists that the page has left do not count.
+async function ask(path, more, about) {
+  const mine = opened;
+  try {
+    return await get(ofRun(state.run, path), asked(more), about);
+  } finally {
+    if (mine !== opened) throw new Overtaken();
+  }
+}
+
+// A late answer leaves the command of another view alone.
+function tellCommand(text) {
+  if (state.view === "user") showCommand(text || state.command());
+}
+
 export async function open() {
+  opened = Symbol("opened");
   reasons = new Map();
-  answer = await get(ofRun(state.run, "/user"), asked(), "user");
+  answer = await ask("/user", {}, "user");
   show(byId("what-if"), false);
   fill(byId("why-not-answer"));
   byId("user-title").textContent = `User ${answer.user}`;
   showHistory();
   showDials();
   showLists(answer);
-  showCommand(answer.command || state.command());
+  tellCommand(answer.command);
   fill(byId("user-note"), ...spoken(answer.note));
   if (answer.note) return;
-  const found = await get(ofRun(state.run, "/reasons"), asked(), "reasons");
+  const found = await ask("/reasons", {}, "reasons");
   reasons = new Map(found.reasons.map((one) => [String(one.id), one.reason]));
   addReasons(byId("after"), reasons);
 }
@@ -58,16 +74,16 @@ function choose(entry, node, title) {
   if (old) return old.remove();
   const more = el("div", { class: "more", "aria-live": "polite" }, "…");
   node.append(more);
-  return explain(entry, more);
+  return explain(entry, more, `why ${node.closest("[id]").id} ${entry.id}`);
 }
 
-async function explain(item, node) {
+async function explain(item, node, about) {
   await safely(node, async () => {
-    const found = await get(ofRun(state.run, "/why"), asked({ item: item.id }), "why");
+    const found = await ask("/why", { item: item.id }, about);
     const [first, detail] = found.sentences;
     fill(node, el("p", {}, el("b", {}, `${titled(found.item)}: `), first), el("p", { class: "soft" }, detail),
       el("p", { class: "actions" }, found.inside ? button("What if it is removed?", () => whatIf("without", item)) : null, button("Who sees it", () => state.openItem(item.id))));
-    showCommand(found.command || state.command());
+    tellCommand(found.command);
   });
 }
 
@@ -83,17 +99,25 @@ async function safely(node, work) {
 // -- what if ----------------------------------------------------------------------------------------------------------
 
 async function whatIf(change, item) {
-  const node = byId("what-if-sentence");
+  const node = byId("what-if-sentence"), mine = opened;
+  opener = document.activeElement;
   show(byId("what-if"), true);
   fill(byId("what-if-list"));
   await safely(node, async () => {
-    const found = await get(ofRun(state.run, "/what-if"), asked({ item: item.id, change }), "what if");
+    const found = await ask("/what-if", { item: item.id, change }, "what if");
     node.textContent = found.sentences[0];
     showList(byId("what-if-list"), found.after);
-    showCommand(found.command || state.command());
+    tellCommand(found.command);
   });
+  if (mine !== opened) return;
   byId("what-if").scrollIntoView({ block: "nearest" });
   byId("back").focus();
+}
+
+// The focus returns to what opened the question.
+function close() {
+  show(byId("what-if"), false);
+  (opener?.isConnected ? opener : byId("user-title")).focus();
 }
 
 function showHistory() {
@@ -140,7 +164,7 @@ async function steer() {
     if (set.length) await showSteered(set);
     else {
       showLists(answer);
-      showCommand(answer.command || state.command());
+      tellCommand(answer.command);
       byId("dials-effect").textContent = "";
     }
   } finally {
@@ -154,12 +178,12 @@ async function steer() {
 
 async function showSteered(set) {
   await safely(byId("dials-effect"), async () => {
-    const started = performance.now(), found = await get(ofRun(state.run, "/steer"), asked({ set }), "steer");
+    const started = performance.now(), found = await ask("/steer", { set }, "steer");
     const own = new Set(answer.after.map((entry) => String(entry.id)));
     for (const entry of found.after) if (entry.state === "new" && !own.has(String(entry.id))) entry.reason = "Brought in by the sliders.";
     showLists(found);
     byId("dials-effect").textContent = `Re-ranked in ${Math.round(performance.now() - started)} ms. Nothing is kept; the command below keeps it with --keep.`;
-    showCommand(found.command);
+    tellCommand(found.command);
   });
 }
 
@@ -170,13 +194,15 @@ function reset() {
   }
   byId("dials-effect").textContent = "";
   showLists(answer);
-  showCommand(answer.command || state.command());
+  tellCommand(answer.command);
 }
 
+// Ids that begin with a random number; where ids are text, users whose lists change most.
 async function anyone() {
-  const digit = String(1 + Math.floor(99 * Math.random()));
-  const found = await get(ofRun(state.run, "/search"), { q: digit }, "anyone");
-  const users = found.users.filter((user) => String(user) !== String(state.user));
+  const others = (users) => users.filter((user) => String(user) !== String(state.user));
+  const digits = String(1 + Math.floor(99 * Math.random())), found = await get(ofRun(state.run, "/search"), { q: digits }, "anyone");
+  let users = others(found.users);
+  if (!users.length) users = others((await get(ofRun(state.run, "/segment"), { segment: "everyone", ...state.shown() }, "anyone")).users.map((one) => one.user));
   if (users.length) state.openUser(users[Math.floor(users.length * Math.random())]);
   else state.openUser(state.summary.example_user);
 }
