@@ -34,13 +34,16 @@ Taken = dict[str, list[float]]
 async def one_client(
     port: int, ask: Callable[[], tuple[str, str]], until: float, pause: float, taken: Taken, wrong: list[str]
 ) -> None:
-    """Ask, wait for the whole answer, pause, ask again, over one connection."""
+    """Ask, wait for the whole answer, pause, and ask again, over a new connection after a pause."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while time.perf_counter() < until:
         if pause:
             await asyncio.sleep(random.uniform(0, 2 * pause))
         kind, path = ask()
         started = time.perf_counter()
+        if pause:  # a connection that was idle for long may be closed
+            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
