@@ -147,7 +147,7 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
     """Make exchanges until none helps; return the value of the list without the part for items shown.
 
     ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: nothing
-    more helps it. Under a goal of distances it goes on, because sums of similarities depend on the way to a list.
+    more helps it. Under a goal of distances it continues, because sums of similarities depend on the way to a list.
     """
     prices, left = goals[5], state[7][0][0]
     _stand(items, chosen, goals, state)
