@@ -1,4 +1,4 @@
-"""What benchmarks/large.py and ann.py rank: made vectors in clusters of themes, and made interactions in Parquet."""
+"""What large.py, ann.py and million.py rank: made vectors in clusters of themes, and made interactions in Parquet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data import Subtopics
@@ -29,6 +28,7 @@ class Catalogue:
     n_items: int
     dim: int
     seed: int = 0
+    also: float = 0.06  # chance of each theme that is not the item's own
 
     @cached_property
     def _themes(self) -> tuple[NDArray[np.int64], Vectors]:
@@ -65,13 +65,15 @@ class Catalogue:
 
     def subtopics(self) -> Subtopics:
         """The item's theme, and some by chance."""
-        about = np.random.default_rng([self.seed, 4]).random((self.n_items, TOPICS), np.float32) < 0.06
+        about = np.random.default_rng([self.seed, 4]).random((self.n_items, TOPICS), np.float32) < self.also
         about[np.arange(self.n_items), self._themes[0][self._clusters]] = True
         rows, topics = np.nonzero(about)
         return Subtopics.from_pairs(rows, np.array([f"topic {at:02}" for at in range(TOPICS)])[topics], self.n_items)
 
     def write_interactions(self, folder: Path, n: int, per_file: int = 5_000_000) -> None:
         """Files of interactions in no order; a few items are popular, pairs may stand twice."""
+        import polars as pl  # noqa: PLC0415 - not installed where the GPU is
+
         folder.mkdir(parents=True)
         catalogue = np.random.default_rng([self.seed, 5]).permutation(self.n_items)
         for number, start in enumerate(range(0, n, per_file)):

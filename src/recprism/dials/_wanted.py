@@ -82,10 +82,23 @@ def score_spread(base: Factors) -> NDArray[np.float64]:
     A user whose scores are nearly equal gets a thousandth of the average user's value. If this holds for all users,
     the unit is the root mean square distance of the item vectors from their mean.
     """
-    user, item = (vectors.astype(np.float64) for vectors in base.search_vectors)
-    centred = item - item.mean(0)
-    own = np.sqrt(np.einsum("ui,ij,uj->u", user, centred.T @ centred / len(item), user, optimize=True).clip(0))
-    typical = float(own.mean()) or float(np.sqrt((centred**2).sum(1).mean())) or 1.0
+    user, item = base.search_vectors
+    return spread_of(user, item_covariance(item))
+
+
+def item_covariance(item: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Compute the covariance of item vectors, (d, d)."""
+    centred = item.astype(np.float64)
+    centred -= centred.mean(0)
+    covariance: NDArray[np.float64] = centred.T @ centred / len(item)
+    return covariance
+
+
+def spread_of(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute :func:`score_spread` of user vectors, (n_users, d), from the covariance of the items."""
+    user = user.astype(np.float64)
+    own = np.sqrt(np.einsum("ui,ij,uj->u", user, covariance, user, optimize=True).clip(0))
+    typical = float(own.mean()) or float(np.sqrt(np.trace(covariance))) or 1.0
     spread: NDArray[np.float64] = np.maximum(own, 1e-3 * typical)
     return spread
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 NEW, OLD = 1.0, 2.0  # cost of a weight on a concept that the list newly covers, and on others
+MARGIN, ROUNDING, SCALES = 1e-5, 0.005, (0.9, 1.1)  # defaults of ``lists_to_dials``
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -233,9 +234,9 @@ def lists_to_dials(
     ordered: bool = False,
     demote: bool = False,
     rest: bool = False,
-    margin: float = 1e-5,
-    rounding: float = 0.005,
-    scales: tuple[float, float] = (0.9, 1.1),
+    margin: float = MARGIN,
+    rounding: float = ROUNDING,
+    scales: tuple[float, float] = SCALES,
 ) -> Dials:
     """Find the cheapest named weights per user under which ranking returns ``lists``.
 

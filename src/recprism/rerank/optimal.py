@@ -18,6 +18,7 @@ from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics._operations import discounts
 from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
+from recprism.rerank._batched import covers, search_batched
 from recprism.rerank._kernels.optimal import optimal
 from recprism.rerank._kernels.prices import ALPHA, IN_ORDER, TIE, fading_of, filling_of, prices_of
 from recprism.rerank._pool import Pool
@@ -88,7 +89,7 @@ class Optimal(Reranker):
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
             return most_relevant(pool, k)
-        return search(pool.to("cpu"), k, Terms.of(self, pool, k, features)).to(pool.device)
+        return search(pool, k, Terms.of(self, pool, k, features))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,12 @@ def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: 
 
 
 def search(pool: Pool, k: int, terms: Terms) -> Tensor:
-    """Return positions of the best lists found, (n_users, k); the pool must be on the CPU."""
+    """Return positions of the best lists found, (n_users, k), on the device of the pool.
+
+    The compiled search works on the CPU. On a GPU, goals of sets of subtopics are searched there.
+    """
+    if pool.device.type != "cpu":
+        return search_batched(pool, k, terms) if covers(terms) else search(pool.to("cpu"), k, terms).to(pool.device)
     positions = most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)
     arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]

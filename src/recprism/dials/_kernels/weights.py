@@ -48,24 +48,52 @@ def find_weights(first: int, last: int, rows: Any, users: Any, least: bool, foun
     state = new_state(rows, users.lists.shape[1])
     for user in range(first, last):
         places = _start(rows, users, state, user)
-        found.same[user] = _count_same(rows, state, places)
-        tableau = state.tableau
-        _set_costs(tableau, users.cost[user], 1.0)
-        outcome = _solve(rows, state, tableau, places)
-        found.status[user] = outcome
-        if outcome == SOLVED:
-            if least:
-                _move_to_least(rows, state, places)
-        else:
-            if outcome == IMPOSSIBLE:
-                _write_proof(state, found, user)
-            tableau = state.excusing
-            _set_costs(tableau, users.cost[user], COST_OF_WEIGHTS)
-            _solve(rows, state, tableau, places)
-            _forget_excuses(state, rows.concepts.shape[0])
-        for j in range(rows.concepts.shape[0]):
-            weight = tableau.x[j]
-            found.weights[user, j] = weight * users.spread[user] if weight > TOLERANCE else 0.0
+        _find(rows, users.cost[user], users.spread[user], state, user, places, least, found)
+
+
+@compiled
+def find_weights_of_rivals(first: int, last: int, rows: Any, users: Any, least: bool, found: Any) -> None:
+    """Do the same for users whose best other item of each group is known; see ``find_weights`` for the arguments.
+
+    Items are not known here, so the pairs of a proof name groups of rivals instead of their items.
+    """
+    state = new_state(rows, users.lists.shape[1])
+    for group in range(rows.concepts.shape[1]):
+        state.best_item[group] = group
+    for user in range(first, last):
+        unit, places = 1.0 / users.spread[user], 0
+        for place in range(users.lists.shape[1]):
+            item = users.lists[user, place]
+            if item >= 0:
+                state.item[places], state.group[places] = item, rows.group[item]
+                state.score[places] = users.scores[user, place] * unit
+                places += 1
+        for group in range(len(state.best)):
+            state.best[group] = users.best[user, group] * unit
+        _find(rows, users.cost[user], users.spread[user], state, user, places, least, found)
+
+
+@compiled_inside
+def _find(rows: Any, cost: Any, spread: float, state: Any, user: int, places: int, least: bool, found: Any) -> None:
+    """Find the weights of the user in ``state``."""
+    found.same[user] = _count_same(rows, state, places)
+    tableau = state.tableau
+    _set_costs(tableau, cost, 1.0)
+    outcome = _solve(rows, state, tableau, places)
+    found.status[user] = outcome
+    if outcome == SOLVED:
+        if least:
+            _move_to_least(rows, state, places)
+    else:
+        if outcome == IMPOSSIBLE:
+            _write_proof(state, found, user)
+        tableau = state.excusing
+        _set_costs(tableau, cost, COST_OF_WEIGHTS)
+        _solve(rows, state, tableau, places)
+        _forget_excuses(state, rows.concepts.shape[0])
+    for j in range(rows.concepts.shape[0]):
+        weight = tableau.x[j]
+        found.weights[user, j] = weight * spread if weight > TOLERANCE else 0.0
 
 
 @compiled_inside

@@ -55,6 +55,24 @@ class Users(NamedTuple):
     cost: Any
 
 
+class Rivals(NamedTuple):
+    """The users of one call, with the best other item of each group instead of all scores.
+
+    Attributes:
+        best: Score of the best item of each group that is not wanted, (n, n_groups) float32; -inf if there is none.
+        scores: Scores of the wanted items, (n, k) float32.
+        lists: The wanted items, (n, k) int64; -1 in empty places.
+        spread: The unit of the scores of each user, (n,) float64.
+        cost: Cost of each weight, (n, m) float64, above 0.
+    """
+
+    best: Any
+    scores: Any
+    lists: Any
+    spread: Any
+    cost: Any
+
+
 class Found(NamedTuple):
     """What the kernels write.
 
