@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,14 +50,17 @@ class PreparedRule:
         self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
 
-    def numbers(self, ids: Iterable[Id]) -> NDArray[np.int64]:
+    def numbers(self, ids: Sequence[Id]) -> NDArray[np.int64]:
         """Return item numbers, (n,); an unknown id gets the number of the additional row."""
-        found: list[Any] = list(map(self._number_of.get, ids))
-        if None in found:
-            found = [self._number(one) if at is None else at for one, at in zip(ids, found, strict=True)]
-        return np.array(found, np.int64)
+        try:
+            return np.fromiter(map(self._number_of.__getitem__, ids), np.int64, len(ids))
+        except KeyError:  # an id that is unknown, or written in another way
+            return np.array([self._number(one) for one in ids], np.int64)
 
     def _number(self, one: Id) -> int:
+        found = self._number_of.get(one)
+        if found is not None:
+            return found
         text = canonical_text(one)
         found = self._number_of.get(text)
         if found is None and WHOLE.fullmatch(text):
