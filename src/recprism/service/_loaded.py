@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,22 +108,25 @@ class Coverage:
         self._sorted: NDArray[Any] = file.item_ids[self._order]
         self._is_text = file.item_ids.dtype.kind != "i"
 
-    def share(self, ids: Iterable[Id]) -> float:
-        """Return the share of the categories that items of a list have; unknown items have none."""
-        wanted = [one for one in map(self._as_stored, ids) if one is not None]
-        if not wanted or not self._file.names or not len(self._sorted):
-            return 0.0
-        keys = np.array(wanted)
-        at = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
-        found: set[int] = set()
+    def shares(self, *lists: Sequence[Id]) -> list[float]:
+        """Return, for each list, the share of all categories that its items have; unknown items have none."""
+        stored = {one: self._as_stored(one) for ids in lists for one in ids}
+        wanted = [one for one in stored.values() if one is not None]
+        if not wanted or not self._file.names:
+            return [0.0] * len(lists)
+        at = np.minimum(np.searchsorted(self._sorted, np.array(wanted)), len(self._sorted) - 1)
+        rows = zip(wanted, self._sorted[at].tolist(), self._order[at].tolist(), strict=True)
+        items = {one: item for one, found, item in rows if found == one}
         indptr, indices = self._file.indptr, self._file.indices
-        for item in self._order[at[self._sorted[at] == keys]].tolist():
-            found.update(indices[indptr[item] : indptr[item + 1]].tolist())
-        return len(found) / len(self._file.names)
+        own: dict[Id | None, list[int]] = {
+            one: indices[indptr[item] : indptr[item + 1]].tolist() for one, item in items.items()
+        }
+        n = len(self._file.names)
+        return [len({it for one in ids for it in own.get(stored[one], ())}) / n for ids in lists]
 
     def _as_stored(self, one: Id) -> Id | None:
-        if self._is_text:
-            return canonical_text(one)
+        if self._is_text:  # most ids are text without a dot, and then the same
+            return one if isinstance(one, str) and "." not in one else canonical_text(one)
         if isinstance(one, int):
             return one
         return int(one) if WHOLE.fullmatch(one) else None
@@ -140,6 +143,7 @@ def _check(file: RuleFile) -> None:
         and int(file.indptr[-1]) == entries
         and bool((steps >= 0).all())
         and file.shares.shape == (entries,)
+        and len(file.unit) in (1, n)
         and (not entries or 0 <= int(file.indices.min()) <= int(file.indices.max()) < len(file.names))
         and all(it is None or len(it) == n for it in (file.lifts, file.item_vectors))
     )

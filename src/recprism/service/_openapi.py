@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from recprism.service._bodies import BODIES, Body
 from recprism.service._loaded import Loaded
+from recprism.service.answers import Answer
 
 SCHEMAS = "#/components/schemas/{model}"
 PROBLEM = {"type": "object", "properties": {"detail": {"type": "string"}}, "required": ["detail"]}
@@ -36,9 +38,20 @@ def documented(body: type[Body], answer: type | None) -> dict[str, Any]:
     return {"responses": responses, "openapi_extra": {"requestBody": content}}
 
 
-def describe(app: FastAPI, loaded: Loaded) -> dict[str, Any]:
-    """Return the description of an application."""
-    found = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+def describe(app: FastAPI, loaded: Loaded, lists: Sequence[tuple[str, type[Body], type[Answer]]]) -> dict[str, Any]:
+    """Return the description of an application.
+
+    Args:
+        app: The application.
+        loaded: The rule, for examples.
+        lists: Path, body and answer of the routes that FastAPI does not know.
+    """
+    router = APIRouter()
+    for path, body, answer in lists:
+        about = documented(body, answer)
+        router.add_api_route(path, _nothing, methods=["POST"], name=path[1:], description=body.__doc__, **about)
+    routes = [*router.routes, *app.routes]
+    found = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=routes)
     _, definitions = models_json_schema([(it, "validation") for it in BODIES], ref_template=SCHEMAS)
     found["components"].setdefault("schemas", {}).update(definitions["$defs"])
     found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -48,6 +61,10 @@ def describe(app: FastAPI, loaded: Loaded) -> dict[str, Any]:
         for operation in operations.values():
             operation["security"] = [{}] if path in ("/health", "/ready") else [{"token": []}, {}]
     return found
+
+
+async def _nothing() -> None:
+    """Stand for a route that FastAPI does not run."""
 
 
 def examples(loaded: Loaded) -> dict[str, dict[str, Any]]:

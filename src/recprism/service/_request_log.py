@@ -74,8 +74,10 @@ class RequestLog:
         self._write_all()
 
     def _write_all(self) -> None:
-        while self._waiting:
-            rows = [self._waiting.popleft() for _ in range(min(self.rows, len(self._waiting)))]
+        left = len(self._waiting)  # rows that come meanwhile wait for the next file
+        while left:
+            rows = [self._waiting.popleft() for _ in range(min(self.rows, left))]
+            left -= len(rows)
             try:
                 self._write(rows)
             except (RecprismError, OSError) as problem:

@@ -189,8 +189,9 @@ class Service:
         """Count a list, and log it."""
         metrics = self.metrics
         metrics.swaps.add(ranked.swaps)
-        metrics.coverage.add(loaded.coverage.share(ranked.base), BASE)
-        metrics.coverage.add(loaded.coverage.share(ranked.ids), RULE)
+        before, after = loaded.coverage.shares(ranked.base, ranked.ids)
+        metrics.coverage.add(before, BASE)
+        metrics.coverage.add(after, RULE)
         if ranked.unmet:
             metrics.unmet.add(len(ranked.unmet))
             metrics.unmet_lists.add()

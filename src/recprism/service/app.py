@@ -16,6 +16,8 @@ import orjson
 from fastapi import FastAPI, Request
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from recprism._version import __version__
 from recprism.errors import InputError
@@ -116,17 +118,21 @@ def create_app(folder: str | Path, settings: Settings | None = None) -> FastAPI:
     return app
 
 
+class _Lists:
+    """Answers a route for lists as plain ASGI: FastAPI's own way takes half a millisecond, as long as many lists."""
+
+    def __init__(self, service: Service, route: ListRoute) -> None:
+        self.service, self.route = service, route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        answer = await _guarded(request, lambda: _list(self.service, self.route, request))
+        await answer(scope, receive, send)
+
+
 def _add_lists(app: FastAPI, service: Service) -> None:
-    def add(route: ListRoute) -> None:
-        async def answer(request: Request) -> Response:
-            return await _guarded(request, lambda: _list(service, route, request))
-
-        about = documented(route.body, route.answer)
-        doc = route.body.__doc__
-        app.add_api_route(route.path, answer, methods=["POST"], response_model=None, description=doc, **about)
-
     for route in LIST_ROUTES:
-        add(route)
+        app.router.routes.append(Route(route.path, _Lists(service, route), methods=["POST"]))
 
 
 async def _list(service: Service, route: ListRoute, request: Request) -> Response:
@@ -171,7 +177,8 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
-        return JSONResponse(describe(app, service.loaded))
+        routes = [(it.path, it.body, it.answer) for it in LIST_ROUTES]
+        return JSONResponse(describe(app, service.loaded, routes))
 
 
 def _add_changes(app: FastAPI, service: Service) -> None:
