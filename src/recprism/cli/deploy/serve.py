@@ -69,7 +69,7 @@ def serve(
     watch: Annotated[
         bool, typer.Option("--watch", help="Load the export again when its files change. SIGHUP and /reload do, too.")
     ] = False,
-    max_bytes: Annotated[int, typer.Option(help="Bytes of a request.", min=1024, max=2**30)] = 1024 * 1024,
+    max_bytes: Annotated[int, typer.Option(help="Bytes of a request.", min=64, max=2**30)] = 1024 * 1024,
     max_candidates: Annotated[int, typer.Option(help="Ids in each list of a request.", min=1)] = 10_000,
     max_k: Annotated[int, typer.Option(help="Length of a list.", min=1)] = 1_000,
     max_in_flight: Annotated[
