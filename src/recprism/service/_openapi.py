@@ -26,7 +26,7 @@ PROBLEMS = {
 
 
 def documented(body: type[Body], answer: type | None) -> dict[str, Any]:
-    """Return what FastAPI is told about a route that reads its body itself, which is faster."""
+    """Return what FastAPI documents of a route that reads its body itself, which is faster."""
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": words, "content": {"application/json": {"schema": PROBLEM}}}
         for status, words in PROBLEMS.items()

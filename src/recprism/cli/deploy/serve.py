@@ -113,7 +113,7 @@ def serve(
     if token is None and not is_loopback(host):
         raise InputError(f"--host {host} opens the service to others; give --token (or set {TOKEN})")
     if shadow and log is None:
-        raise InputError("--shadow without --log FOLDER would make lists that nobody sees; give both")
+        raise InputError("--shadow without --log FOLDER would make lists that are not kept; give both")
     settings = Settings(
         host=host,
         token=token,
