@@ -112,6 +112,12 @@ MINIMAL = {
         "with --rule": "run --rule",
         "without --rule": "run",
     },
+    "serve": {
+        "with --log": "rule --log served",
+        "without --log": "rule",
+        "with --holdout": "rule --holdout 5%",
+        "without --holdout": "rule",
+    },
     "interleave": {
         "for a run": "found",
         "for a file of interleaved lists": "lists.csv",

@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.errors import InputError
+from recprism.service._safety import is_loopback
 from recprism.studio import create_app
-from recprism.studio.safety import is_loopback
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/runs", "/static/studio.js", "/charts/vega.min.js", "/nowhere"])

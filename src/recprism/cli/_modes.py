@@ -286,6 +286,11 @@ COMMANDS: dict[str, Options] = {
             _with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),
         ),
     ),
+    "serve": Options(
+        "export host port token caller_token candidates prices disabled shadow holdout log watch max_bytes "
+        "max_candidates max_k max_in_flight drain",
+        (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
+    ),
     "interleave": Options(
         "target as_json",
         (

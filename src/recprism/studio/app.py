@@ -15,10 +15,11 @@ from starlette.responses import JSONResponse
 
 from recprism._version import __version__
 from recprism.errors import InputError
-from recprism.studio.limits import DEFAULT, Allowed, Limits, too_many
+from recprism.service._limits import DEFAULT, Allowed, Limits, too_many
+from recprism.service._safety import SecurityHeaders, allowed_hosts
 from recprism.studio.opened import BusyError, NotReadyError
 from recprism.studio.routes import others, routes
-from recprism.studio.safety import Guard, SecurityHeaders, allowed_hosts
+from recprism.studio.safety import Guard
 from recprism.studio.studio import Studio
 
 HERE = Path(str(files("recprism.studio").joinpath("static")))
