@@ -25,5 +25,16 @@ from recprism.deploy.retention import Retention as Retention
 from recprism.deploy.rule_export import collect_rule as collect_rule
 from recprism.deploy.rule_export import export_rule as export_rule
 from recprism.deploy.rule_file import RuleFile as RuleFile
+from recprism.deploy.served.alarms import Alarm as Alarm
+from recprism.deploy.served.alarms import Limits as Limits
+from recprism.deploy.served.confidence import Interval as Interval
+from recprism.deploy.served.confidence import confidence_interval as confidence_interval
+from recprism.deploy.served.confidence import confidence_path as confidence_path
+from recprism.deploy.served.figures import Exposure as Exposure
+from recprism.deploy.served.figures import ServedRow as ServedRow
+from recprism.deploy.served.holdout import Arm as Arm
+from recprism.deploy.served.holdout import HoldoutResult as HoldoutResult
+from recprism.deploy.served.monitored import ServedMonitored as ServedMonitored
+from recprism.deploy.served.monitored import monitor_served as monitor_served
 from recprism.deploy.stability import Stability as Stability
 from recprism.deploy.stability import stability_of as stability_of

@@ -182,7 +182,7 @@ class _Ruler:
         self.unknown += int((numbers < 0).sum())
         self.places += len(numbers)
         if len(lengths) and (lengths == self._k).all():
-            return numbers.reshape(-1, self._k)
+            return numbers.reshape(-1, self._k).copy()  # torch refuses arrays that are read-only
         row = np.repeat(np.arange(len(lengths)), lengths)
         place = np.arange(len(numbers)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         found = np.full((len(lengths), self._k), -1, np.int64)

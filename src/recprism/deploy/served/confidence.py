@@ -161,13 +161,13 @@ def ratio_interval(part: ArrayLike, whole: ArrayLike, *, alpha: float = ALPHA) -
     sums = float(a.sum()), float(b.sum())
 
     def is_inside(f: float) -> bool:
-        v = max(0.0, squares[0] - 2 * f * squares[1] + f * f * squares[2])
+        v = max(0.0, float(squares[0] - 2 * f * squares[1] + f * f * squares[2]))
         reach = 2 * max(abs(f), abs(1 - f))  # of (0 or 1, minus f) times -1 .. 1
         return bool(log_mixture(abs(sums[0] - f * sums[1]), v, reach) <= math.log(2 / alpha))
 
     estimate = sums[0] / sums[1]
-    ends = [_last_inside(is_inside, estimate, end) for end in (LEAST_SHARE, MOST_SHARE)]
-    return Interval(estimate, *ends, len(b))
+    low, high = (_last_inside(is_inside, estimate, end) for end in (LEAST_SHARE, MOST_SHARE))
+    return Interval(estimate, low, high, len(b))
 
 
 def _last_inside(is_inside: Callable[[float], bool], start: float, end: float) -> float:
