@@ -34,6 +34,9 @@ from recprism.deploy.served.figures import Exposure as Exposure
 from recprism.deploy.served.figures import ServedRow as ServedRow
 from recprism.deploy.served.holdout import Arm as Arm
 from recprism.deploy.served.holdout import HoldoutResult as HoldoutResult
+from recprism.deploy.served.holdout_plan import HoldoutPlan as HoldoutPlan
+from recprism.deploy.served.holdout_plan import HoldoutSize as HoldoutSize
+from recprism.deploy.served.holdout_plan import plan_holdout as plan_holdout
 from recprism.deploy.served.monitored import ServedMonitored as ServedMonitored
 from recprism.deploy.served.monitored import monitor_served as monitor_served
 from recprism.deploy.stability import Stability as Stability

@@ -15,6 +15,8 @@ from recprism.deploy.served.confidence import Interval, confidence_interval
 from recprism.deploy.served.figures import Scope
 
 USUAL, HOLDOUT = "usual price", "holdout"
+INTERVALS = 4
+"""Intervals that hold together: of coverage and of accuracy, in two arms."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def compare_arms(scope: Scope, alpha: float) -> HoldoutResult | None:
     if not all(map(len, drawn)):
         return None
     every = [scope.table.filter(pl.col("holdout") == it) for it in (False, True)]
-    share = alpha / 4  # two arms, and two differences that hold together
+    share = alpha / INTERVALS
     usual, holdout = (
         _arm(name, units, requests, share) for name, units, requests in zip((USUAL, HOLDOUT), drawn, every, strict=True)
     )
