@@ -81,10 +81,10 @@ class HoldoutPlan:
     def sentence(self) -> str:
         """Describe the number of requests of the share asked for."""
         asked = max((it for it in self.sizes if it.share == self.share), key=lambda it: it.anytime)
+        seen = f"a change of {asked.question} from {asked.holdout:.4g} to {asked.usual:.4g}"
         return (
-            f"A holdout of {self.share:.3g} of the requests shows a change of {asked.question} from {asked.holdout:.4g} "
-            f"to {asked.usual:.4g} after {asked.anytime:,} requests, read at any time, or {asked.fixed:,} with a single "
-            f"look; power {self.power:.0%}, alpha {self.alpha:g}."
+            f"A holdout of {100 * self.share:.3g} % shows {seen} after {asked.anytime:,} requests, read at any time, "
+            f"or {asked.fixed:,} with a single look; power {self.power:.0%}, alpha {self.alpha:g}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def plan_holdout(
     asked = read_share(share, "holdout", 0.001, 0.999)
     rate = read_share(click_rate, "click_rate", ends=False)
     lost = read_share(change, "change", ends=False)
-    terms = [read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"))]
+    chance, level = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha")))
     goal = run.diversified().objective
     found = effect(run, (goal,), part=part, controls=False, on_step=on_step)
     questions = [("click rate", _of_share(rate * (1 - lost)), _of_share(rate))]
@@ -133,9 +133,11 @@ def plan_holdout(
         if after[0] != before[0]:
             questions.append((goal, after, before))
     sizes = [
-        holdout_size(*question, each, *terms) for each in dict.fromkeys((asked, *SHARES)) for question in questions
+        holdout_size(*question, each, chance, level)
+        for each in dict.fromkeys((asked, *SHARES))
+        for question in questions
     ]
-    return HoldoutPlan(str(run.path), asked, *terms, tuple(sizes))
+    return HoldoutPlan(str(run.path), asked, chance, level, tuple(sizes))
 
 
 def holdout_size(
