@@ -39,5 +39,6 @@ from recprism.deploy.served.holdout_plan import HoldoutSize as HoldoutSize
 from recprism.deploy.served.holdout_plan import plan_holdout as plan_holdout
 from recprism.deploy.served.monitored import ServedMonitored as ServedMonitored
 from recprism.deploy.served.monitored import monitor_served as monitor_served
+from recprism.deploy.served_log import COLUMNS as COLUMNS
 from recprism.deploy.stability import Stability as Stability
 from recprism.deploy.stability import stability_of as stability_of

@@ -38,9 +38,10 @@ class Requests:
     """Figures of requests, in the order of time.
 
     Attributes:
-        table: One row per request: day, price, holdout, made (whether the rule made a list), is_rule (whether its list
-            was shown), fallback, unmet, milliseconds, first (of its user), first_of_day, base, rule and shown (subtopic
-            coverage), swaps (shown items that are not in the base list), and hit and ndcg with labels.
+        table: One row per request, with some columns of the log. ``made`` says whether the rule made a list, and
+            ``is_rule`` whether it was shown. ``first`` and ``first_of_day`` mark the first request of a user. ``base``,
+            ``rule`` and ``shown`` are subtopic coverage. ``swaps`` counts shown items that are not in the base list.
+            With labels there are ``hit`` and ``ndcg``.
         exposure: Base lists and shown lists: how often each item has a place, (2, n_items).
         unknown_places: Places of both lists with an item that the export does not know.
         places: All places of both lists.

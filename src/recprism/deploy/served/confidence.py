@@ -1,9 +1,9 @@
-"""Confidence sequences: intervals of means that hold at all times together, however often somebody looks.
+"""Confidence sequences: intervals of means that hold at all times together, however often you look.
 
-Theorem 4 of Howard, Ramdas, McAuliffe and Sekhon (2021, Annals of Statistics 49, 1055): for values within a range of
-length c, the sum of the values stays within ``boundary(V)`` of the sum of their conditional means at all times, with V
-the sum of squared errors of predictions. A prediction is the mean of all earlier values. The boundary is their
-gamma-exponential mixture (Proposition 9). The mean may change over time: the interval then holds for its average.
+They are Theorem 4 of Howard, Ramdas, McAuliffe and Sekhon (2021, Annals of Statistics 49, 1055). Values lie within a
+known range. Their sum stays within ``boundary(V)`` of the sum of their conditional means at all times. V is the sum of
+squared errors of predictions, and a prediction is the mean of all earlier values. The boundary is the gamma-exponential
+mixture (Proposition 9). The mean may change over time: the interval then holds for its average.
 """
 
 from __future__ import annotations

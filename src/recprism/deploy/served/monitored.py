@@ -15,7 +15,7 @@ from recprism.deploy.check import junit
 from recprism.deploy.retention import ALL_DAYS
 from recprism.deploy.rule_file import RuleFile
 from recprism.deploy.served._labels import Labels
-from recprism.deploy.served._log import Requests, read_requests
+from recprism.deploy.served._log import Requests, log_files, read_requests
 from recprism.deploy.served.alarms import FIRES, Alarm, Limits, alarm
 from recprism.deploy.served.confidence import ALPHA
 from recprism.deploy.served.figures import (
@@ -157,6 +157,15 @@ def monitor_served(
         None if promised is None else float(promised),
         tuple(_notes(requests, labels, holdout, limits)),
     )
+
+
+def log_state(log: str | Path) -> list[tuple[str, int, int]]:
+    """Return names, sizes and times of the files of a log: equal states have equal figures.
+
+    Raises:
+        InputError: If there is no file.
+    """
+    return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in log_files(log)]
 
 
 def _alarms(scope: Scope, row: ServedRow, limits: Limits) -> list[Alarm]:
