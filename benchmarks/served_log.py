@@ -1,7 +1,7 @@
 """A log of a million served requests, read by the monitor: seconds and memory, in a process of its own.
 
 3,000 items with two or three of 20 categories, lists of 10, ids of text, 200,000 users over ten days, in Parquet files
-of 100,000 rows. The lists are drawn at random: the monitor reads them, and does not ask who made them. One request in a
+of 2,000 rows, as the service writes them. The lists are drawn at random: the monitor reads them, and does not ask who made them. One request in a
 hundred falls back, one in twenty is in the holdout, and one in ten has a label.
 """
 
@@ -21,7 +21,7 @@ from harness import Claim, parser, report
 from recprism.deploy.rule_file import RuleFile
 from recprism.deploy.served_log import COLUMNS
 
-N_ITEMS, N_CATEGORIES, K, DAYS, ROWS_PER_FILE = 3_000, 20, 10, 10, 100_000
+N_ITEMS, N_CATEGORIES, K, DAYS, ROWS_PER_FILE = 3_000, 20, 10, 10, 2_000
 WATCH = """
 import json, resource, sys, time
 began = time.perf_counter()

@@ -25,6 +25,7 @@ from recprism.metrics.accuracy import ndcg
 from recprism.metrics.diversity import subtopic_coverage
 
 ROWS_AT_ONCE = 1 << 17
+SMALL = 1 << 23  # bytes of a file that is read as a whole
 SCALARS = ("time", "user", "price", "holdout", "shown", "fallback", "unmet", "milliseconds")
 ADVICE = "the log is the folder or a .parquet file that `recprism serve --log` writes"
 
@@ -72,12 +73,7 @@ def read_requests(
         InputError: If the log is missing, empty or damaged, or lacks a column.
     """
     ruler = _Ruler(rule, labels)
-    parts = []
-    files = log_files(log)
-    for done, file in enumerate(files):
-        if on_step is not None:
-            on_step("reading the log", done, len(files))
-        parts += [ruler.measured(frame) for frame in _frames(file)]
+    parts = [ruler.measured(frame) for frame in _frames(log_files(log), on_step)]
     table = pl.concat(parts) if parts else pl.DataFrame()
     if table.is_empty():
         raise InputError(f"{log}: the log has no requests yet; {ADVICE}")
@@ -107,7 +103,22 @@ def log_files(log: str | Path) -> list[Path]:
     return found
 
 
-def _frames(file: Path) -> Iterator[pl.DataFrame]:
+def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.DataFrame]:
+    """Yield parts of a log: a service writes many small files, which are put together."""
+    waiting: list[pl.DataFrame] = []
+    for done, file in enumerate(files):
+        if on_step is not None:
+            on_step("reading the log", done, len(files))
+        for frame in _frames_of(file):
+            waiting.append(frame)
+            if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+                yield pl.concat(waiting)
+                waiting = []
+    if waiting:
+        yield pl.concat(waiting)
+
+
+def _frames_of(file: Path) -> Iterator[pl.DataFrame]:
     """Yield a file in parts, with the columns that are used."""
     with readable(file, "damaged", ADVICE):
         scan = pl.scan_parquet(file)
@@ -115,6 +126,9 @@ def _frames(file: Path) -> Iterator[pl.DataFrame]:
         if missing:
             raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
         used = [pl.col(name).cast(COLUMNS[name]) for name in (*SCALARS, "request", "rule", "base")]
+        if file.stat().st_size < SMALL:
+            yield scan.select(used).collect()
+            return
         rows = scan.select(pl.len()).collect().item()
         for start in range(0, rows, ROWS_AT_ONCE):
             yield scan.slice(start, ROWS_AT_ONCE).select(used).collect()

@@ -25,7 +25,7 @@ class Arm:
 
     Attributes:
         arm: "usual price" or "holdout".
-        price: Mean trade-off of its requests.
+        price: Mean trade-off of its requests, where the rule made a list.
         requests: Number of requests.
         coverage: Subtopic coverage of the shown lists.
         hit_rate: Share of requests with at least one taken item in the shown list; None without labels.
@@ -116,8 +116,8 @@ def _arm(name: str, units: pl.DataFrame, requests: pl.DataFrame, alpha: float) -
 
     coverage = interval("shown")
     assert coverage is not None
-    price: Any = requests["price"].mean()
-    return Arm(name, float(price), len(requests), coverage, interval("hit"), interval("ndcg"))
+    made: Any = requests.filter("made")["price"].mean()  # a fallback has no price
+    return Arm(name, 0.0 if made is None else float(made), len(requests), coverage, interval("hit"), interval("ndcg"))
 
 
 def _per_point(gain: Interval, change: Interval) -> Interval | None:
