@@ -31,6 +31,7 @@ def create_app(
     directories: Sequence[Path],
     *,
     result: str | None = None,
+    served: tuple[Path, Path] | None = None,
     host: str = "127.0.0.1",
     token: str | None = None,
     reader_token: str | None = None,
@@ -41,6 +42,7 @@ def create_app(
     Args:
         directories: Run directories.
         result: Name of the result to show of each run; None for all of them.
+        served: The folder of an exported rule, and the log of its service, for the page of the monitor.
         host: The address to which the server binds.
         token: A token that every request must have; None for no token.
         reader_token: A token of visitors who may look, and start nothing; needs ``token``.
@@ -52,7 +54,7 @@ def create_app(
     Stability: provisional.
     """
     _require_two_tokens(token, reader_token)
-    studio = Studio(directories, result)
+    studio = Studio(directories, result, served)
 
     @asynccontextmanager
     async def until_the_end(_app: FastAPI) -> AsyncIterator[None]:

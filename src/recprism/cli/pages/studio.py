@@ -38,6 +38,14 @@ def studio(
             show_default="no such link",
         ),
     ] = None,
+    served: Annotated[
+        Path | None,
+        typer.Option(help="A log of `recprism serve --log`; its monitor is a page.", show_default=False),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="The folder of `recprism export RUN --rule` that the log is of.", show_default=False),
+    ] = None,
     name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -54,6 +62,7 @@ def studio(
     - `recprism studio runs/demo`
     - `recprism studio runs/a runs/b --open`
     - `recprism studio runs --port 0`
+    - `recprism studio runs/a --served log --export rule`
     - `recprism studio runs/a --host 0.0.0.0 --reader-token look`
     """
     try:
@@ -68,12 +77,15 @@ def studio(
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     if reader_token is not None and not reader_token.strip():
         raise InputError(f"--reader-token (or {READER_TOKEN}) is empty; write a token, or omit it")
+    log = _served(export, served)
     open_to_all = is_loopback(host) and reader_token is None
     key = token or (None if open_to_all else secrets.token_urlsafe(24))
     if reader_token is not None and reader_token == key:
         raise InputError("--reader-token is the same as --token; write another one")
     with listen(host, port) as listener:  # before the runs are opened, which writes into them
-        app = create_app(_run_directories(runs), result=name, host=host, token=key, reader_token=reader_token)
+        app = create_app(
+            _run_directories(runs), result=name, served=log, host=host, token=key, reader_token=reader_token
+        )
         address = f"http://{in_link(host)}:{listener.getsockname()[1]}/"
         where = address + (f"?token={quote(key)}" if key else "")
         say(f"recprism studio: {where}   (Ctrl-C ends it)")
@@ -82,6 +94,20 @@ def studio(
         if open_browser:
             typer.launch(where)
         server(app).run(sockets=[listener])
+
+
+def _served(export: Path | None, log: Path | None) -> tuple[Path, Path] | None:
+    """Return the export and its log, and refuse what the page could not read."""
+    if export is None or log is None:
+        if export is not log:
+            raise InputError("--served and --export go together: a log, and the export that it is of")
+        return None
+    from recprism.deploy.rule_file import RuleFile
+    from recprism.deploy.served.monitored import log_state
+
+    RuleFile.read(export)
+    log_state(log)
+    return export, log
 
 
 def _run_directories(named: list[Path]) -> list[Path]:
