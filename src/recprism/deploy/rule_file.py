@@ -100,7 +100,24 @@ class RuleFile:
         with readable(folder / ARRAYS, "damaged", "export the rule again"):
             with np.load(folder / ARRAYS, allow_pickle=False) as stored:
                 arrays: dict[str, Any] = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
-            return cls(**facts, **arrays)
+            found = cls(**facts, **arrays)
+        if not found.fits_together():
+            raise InputError(f"{folder}: its arrays do not fit together; export the rule again")
+        return found
+
+    def fits_together(self) -> bool:
+        """Return whether the arrays have the right sizes and values; kernels read them without a check."""
+        n, entries = len(self.item_ids), len(self.indices)
+        return (
+            n > 0
+            and self.indptr.shape == (n + 1,)
+            and (int(self.indptr[0]), int(self.indptr[-1])) == (0, entries)
+            and bool((np.diff(self.indptr) >= 0).all())
+            and self.shares.shape == (entries,)
+            and len(self.unit) in (1, n)
+            and (not entries or 0 <= int(self.indices.min()) <= int(self.indices.max()) < len(self.names))
+            and all(it is None or len(it) == n for it in (self.lifts, self.item_vectors))
+        )
 
 
 _FACTS = ("goals", "units", "trade_off", "history_weight", "k", "candidates", "constraints", "names", "about")

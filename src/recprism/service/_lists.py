@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recprism.explain.reasons.reason import SCHEMA
 from recprism.service._bodies import Common, ExplainBody, RankBody, RerankBody, SteerBody
 from recprism.service._loaded import Loaded
 from recprism.serving.ranked import Ranked
@@ -33,10 +32,10 @@ def serve(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bool
     assert isinstance(body, RerankBody | RankBody)
     if not shadow:
         ranked = _run(loaded.rule, options)
-        return _made(ranked, _plain(ranked, reasons=body.reasons))
+        return _made(ranked, ranked.to_dict(reasons=body.reasons))
     quick = {**options, "reasons": False, "entry_prices": False}
     ranked, plain = _run(loaded.rule, quick), _run(loaded.plain, quick)
-    values = {**_plain(plain, reasons=body.reasons), "fallback": ranked.fallback}
+    values = {**plain.to_dict(reasons=body.reasons), "fallback": ranked.fallback}
     return Made(ranked, {**values, "shown": BASE}, BASE)
 
 
@@ -49,7 +48,7 @@ def explain(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bo
         "sentences": [it.sentence() for it in ranked.reasons],
         "for_users": [it.for_users() for it in ranked.reasons],
     }
-    return _made(ranked, {**_plain(ranked), **words})
+    return _made(ranked, {**ranked.to_dict(), **words})
 
 
 def steer(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bool) -> Made:
@@ -70,19 +69,11 @@ def steer(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bool
             if before.get(it, place) != place
         ],
     }
-    return _made(ranked, {**_plain(ranked, reasons=body.reasons), **changed})
+    return _made(ranked, {**ranked.to_dict(reasons=body.reasons), **changed})
 
 
 def _run(rule: Any, options: dict[str, Any]) -> Ranked:
     found: Ranked = rule.rank(**options) if "user_vector" in options else rule.rerank(**options)
-    return found
-
-
-def _plain(ranked: Ranked, *, reasons: bool = True) -> dict[str, Any]:
-    """Return what ``Ranked.to_dict`` returns, with reasons that orjson turns into the same JSON ten times as fast."""
-    found = ranked.to_dict(reasons=False)
-    if reasons:
-        found["reasons"] = [{"schema": SCHEMA, "kind": "Reason", **vars(it)} for it in ranked.reasons]
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from recprism.data._ids import canonical_text
 from recprism.errors import RecprismError
 from recprism.service._bodies import Common
+from recprism.service._lists import BASE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
 from recprism.service._metrics import Metrics
 from recprism.service._request_log import RequestLog
@@ -25,7 +26,6 @@ from recprism.serving.ranked import Ranked
 THREADS, MOST_SLOW = 2, 32
 """Threads for slow requests, and how many of them may wait."""
 WATCH_SECONDS = 0.5
-BASE, RULE = "base", "rule"  # as ``deploy.served_log`` writes them; that module needs polars
 Found = TypeVar("Found")
 log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class Service:
         """Count a list, and log it."""
         metrics = self.metrics
         metrics.swaps.add(ranked.swaps)
-        before, after = loaded.coverage.shares(ranked.base, ranked.ids)
+        before, after = loaded.rule.coverage(ranked.base), loaded.rule.coverage(ranked.ids)
         metrics.coverage.add(before, BASE)
         metrics.coverage.add(after, RULE)
         if ranked.unmet:

@@ -90,6 +90,12 @@ class ServedRule:
         if self._rule.lifts is None:
             page.compared(chosen, page.whole(chosen), trade_off, entry_prices=False)
 
+    def coverage(self, ids: Sequence[Id]) -> float:
+        """Return the share of all categories that the items of a list have; unknown items have none."""
+        numbers = self._rule.numbers(ids).tolist()
+        found = {category for number in numbers for category in self._rule.categories(number)}
+        return len(found) / max(1, len(self.names))
+
     def rerank(
         self,
         candidates: Sequence[Id] | NDArray[Any],

@@ -169,12 +169,10 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
 
 @compiled
 def _is_same(chosen: Any, other: Any) -> bool:
-    if len(chosen) != len(other):
-        return False
+    same = len(chosen) == len(other)
     for place in range(len(chosen)):
-        if chosen[place] != other[place]:
-            return False
-    return True
+        same = same and chosen[place] == other[place]
+    return same
 
 
 @compiled
