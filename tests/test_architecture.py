@@ -42,6 +42,7 @@ ORDER = (
     "deploy",
     "api",
     "serving",
+    "integrations",
     "parallel",
     "paper",
     "report",
