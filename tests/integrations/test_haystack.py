@@ -12,33 +12,46 @@ import numpy as np
 import pytest
 
 from recprism import serving
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
-from recprism.deploy.rule_export import collect_rule
+from recprism.data import Incidence
+from recprism.data.split import Split
+from recprism.data.subtopics import Subtopics
+from recprism.deploy import collect_rule
 from recprism.errors import InputError, MissingDependencyError
 from recprism.integrations import RecprismRanker
 from recprism.models import Factors
-from recprism.rerank.rule import Rule
-from recprism.testing import make_synthetic
+from recprism.rerank import Rule
 
 haystack = pytest.importorskip("haystack", reason="haystack-ai is not installed: the ranker is not tested")
-D = 6
+USERS, ITEMS = 10, 60
 
 
 @pytest.fixture(scope="module")
-def vectors() -> Factors:
+def scenario() -> Scenario:
+    """Ten users and sixty items with up to five of eight categories, random vectors and histories."""
     generator = np.random.default_rng(0)
-    data = make_synthetic(40, 60, 3.0, seed=1)
-    split = data.split(seed=0)
-    user, item = (generator.normal(size=(size, D)) for size in (split.n_users, split.n_items))
-    return Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
+    user, item = (generator.standard_normal((size, 6)).astype(np.float32) for size in (USERS, ITEMS))
+    factors = Factors.from_arrays(user, item, user_ids=np.arange(USERS), item_ids=np.arange(ITEMS) + 100)
+    shape = (USERS, ITEMS)
+    train = Incidence.from_pairs(*np.nonzero(generator.random(shape) < 0.1), shape)
+    split = Split(train, Incidence.empty(shape), Incidence.empty(shape), factors.user_ids, factors.item_ids)
+    of_item, of_topic = np.nonzero(generator.random((ITEMS, 8)) < 0.2)
+    subtopics = Subtopics.from_pairs(of_item, np.array([*"abcdefgh"])[of_topic], ITEMS)
+    return Scenario(factors, split, subtopics, "test", 5)
 
 
 @pytest.fixture(scope="module")
-def export(vectors: Factors, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = make_synthetic(40, 60, 3.0, seed=1)
-    scenario = Scenario(vectors, data.split(seed=0), data.subtopics, "test")
+def vectors(scenario: Scenario) -> Factors:
+    assert isinstance(scenario.factors, Factors)
+    return scenario.factors
+
+
+@pytest.fixture(scope="module")
+def export(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = rule_at(scenario, "subtopic_coverage", 0.3)
+    rule = Rule(**{**found.to_dict(), "history_weight": 0.2, "candidates": 30})
     folder = tmp_path_factory.mktemp("export") / "rule"
-    rule = Rule(goals={"subtopic_coverage": 1.0}, trade_off=0.4, k=5, candidates=30)
     collect_rule(scenario, rule, vectors=True).write(folder)
     return folder
 
@@ -79,7 +92,7 @@ def ranked(made: Any, vector: Any, **options: Any) -> list[Any]:
 def test_a_pipeline_gives_the_lists_of_the_rule(documents: list[Any], export: Path, vectors: Factors) -> None:
     made, rule = pipeline(documents, export), serving.load(export)
     changed = 0
-    for vector in vectors.user[:10]:
+    for vector in vectors.user:
         found, wanted = ranked(made, vector), rule.rank(vector)
         assert [one.id for one in found] == [str(it) for it in wanted.ids]
         assert [one.meta["recprism_reason"]["codes"] for one in found] == [list(it.codes) for it in wanted.reasons]
@@ -151,7 +164,7 @@ def test_bad_input_is_refused_in_a_sentence(scored: list[Any], export: Path, tmp
     for wrong in (0, -1, True, 2.5):
         with pytest.raises(InputError, match="top_k must be a whole number from 1 up"):
             RecprismRanker(export, top_k=wrong)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"rule\.json"):
+    with pytest.raises(InputError, match="is no export of a rule"):
         RecprismRanker(tmp_path).warm_up()
 
 
