@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from pathlib import Path
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # the reference imports the ranker, which imports Haystack
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "recprism"

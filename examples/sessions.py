@@ -1,18 +1,23 @@
-"""User vectors that exist only at request time: a session model, and an adapter that its vectors go through.
+"""User vectors that exist only at request time: a session model, with the rule behind it or an adapter.
 
     python examples/sessions.py [--data ml-1m --data-root DIR]
 
-A small self-attentive model (in the manner of SASRec) learns from what happened before a point in time. An adapter
-learns from the diverse lists of those sessions, and is then applied to vectors of users who came later, of whom neither
-has seen anything: one matrix product per request, no re-ranker, and the item index stays as it is.
+A small self-attentive model (in the manner of SASRec) learns from what happened before a point in time. Then it answers
+the sessions of users who came later, of whom it has seen nothing. There are two ways to diverse lists:
+
+- The rule, exported once: it takes the candidates and scores of each request, and gives a reason for each item.
+- An adapter, which learns from the diverse lists of early sessions: one matrix product per request, no reasons, and the
+  item index stays as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,11 +25,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recprism import Scenario, load
-from recprism.budget.path import lists_at
+from recprism.budget.path import lists_at, rule_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
+from recprism.deploy import collect_rule
 from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.models import Factors
 from recprism.ranking._threads import one_thread
+from recprism.serving import Ranked, ServedRule
+from recprism.serving import load as load_rule
 
 LENGTH, DIM, HEADS = 30, 48, 2
 BATCH, RIVALS, PATIENCE = 64, 200, 3
@@ -160,6 +168,20 @@ def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> Inciden
     )
 
 
+def exported(early: Scenario) -> ServedRule:
+    """The rule for early sessions, written and read back as a server reads it; `recprism export --rule` is for runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        collect_rule(early, rule_at(early, "subtopic_coverage", TRADE_OFF)).write(Path(folder) / "rule")
+        return load_rule(Path(folder) / "rule")
+
+
+def answer(rule: ServedRule, model: SessionModel, session: NDArray[np.int64]) -> Ranked:
+    """One request: the model scores the catalogue for the session, and the rule chooses from the best of it."""
+    scores = model.items.weight[:-1].detach().numpy() @ model.vectors([session])[0]
+    best = np.argsort(-scores, kind="stable")[: rule.file.candidates + len(session)]
+    return rule.rerank(best, scores[best], history=session, exclude=session)
+
+
 def judged(scenario: Scenario, lists: NDArray[np.int64]) -> dict[str, float]:
     found = scenario.judge(lists, ("ndcg@10", "subtopic_coverage@10"))
     return {name: float(np.nanmean(values)) for name, values in found.items()}
@@ -177,6 +199,15 @@ def strongest(adapter: QueryAdapter, early: Scenario) -> QueryAdapter:
     return max(allowed, key=lambda pair: pair[0])[1] if allowed else adapter.with_strength(0.0)
 
 
+def show(found: Ranked, data: Dataset, catalogue: NDArray[np.int64]) -> None:
+    """Print the list of one session, and why its new items are there."""
+    titles = data.attributes["title" if "title" in data.attributes.columns else "item_id"].gather(catalogue).to_list()
+    print(f"A later session gets {len(found.ids)} items, {found.swaps} of them not in the list by score alone:")
+    for reason in found.reasons:
+        if reason.newcomer:
+            print(f"  {titles[reason.item]}: {reason.in_brief(lambda item: str(titles[item]))}")
+
+
 def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
     """Method -> NDCG@10 and SC@10 of sessions that came later."""
     torch.manual_seed(0)
@@ -192,9 +223,12 @@ def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
     model.learn(early.so_far, epochs, quality)
     before, now = serving(model, early, subtopics), serving(model, late, subtopics)
     print(f"{len(early.so_far):,} early sessions, {len(late.so_far):,} later ones, {len(catalogue):,} items")
+    rule = exported(before)
+    answers = [answer(rule, model, session) for session in late.so_far]
+    show(answers[0], data, catalogue)
     found = {
         "base": judged(now, now.base_lists),
-        "re-ranker": judged(now, lists_at(now, "subtopic_coverage", TRADE_OFF)),
+        "rule at request time": judged(now, np.array([it.ids for it in answers])),
     }
     taught = lists_at(before, "subtopic_coverage", TRADE_OFF)
     for name, hidden in (("adapter, linear", 0), ("adapter, small network", 128)):

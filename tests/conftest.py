@@ -20,6 +20,8 @@ from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.run import Run
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when haystack is imported; tests send nothing anywhere
+
 # No deadlines: tests never judge wall-clock time. The same cases every time: a red test can be run again.
 settings.register_profile("recprism", deadline=None, derandomize=True)
 settings.load_profile("recprism")

@@ -43,6 +43,7 @@ ORDER = (
     "api",
     "serving",
     "service",
+    "integrations",
     "parallel",
     "paper",
     "report",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset, Incidence, Split
 from recprism.models import Factors
@@ -76,6 +77,19 @@ def test_the_session_model_learns_a_fixed_order(sessions: dict[str, Any]) -> Non
     model = sessions["SessionModel"](20).learn(walks, epochs=40)
     scores = model.vectors([walk[:5] for walk in walks[:20]]) @ model.items.weight[:-1].detach().numpy().T
     assert (scores.argmax(1) == [walk[5] for walk in walks[:20]]).mean() > 0.9
+
+
+def test_the_rule_answers_unknown_sessions_as_it_does_offline(small: Dataset, sessions: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    early, late, catalogue = sessions["sessions_by_time"](small)
+    model, subtopics = sessions["SessionModel"](len(catalogue)).eval(), small.subtopics.take_items(catalogue)
+    before, now = (sessions["serving"](model, some, subtopics) for some in (early, late))
+    rule = sessions["exported"](before)
+    found = [sessions["answer"](rule, model, session) for session in late.so_far]
+    assert np.array_equal([it.ids for it in found], lists_at(now, "subtopic_coverage", sessions["TRADE_OFF"]))
+    assert all(len(it.reasons) == 10 for it in found)
+    assert sum(it.swaps for it in found) > len(found), "the rule changes lists"
+    assert not any(np.isin(it.ids, session).any() for it, session in zip(found, late.so_far, strict=True))
 
 
 def test_the_second_stage_gets_the_documented_input(small: Dataset, stages: dict[str, Any]) -> None:

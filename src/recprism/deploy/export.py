@@ -312,7 +312,7 @@ def _live(run: Run, scenario: Scenario, factors: Factors, *, is_certified: bool)
 
 
 def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
-    """Return lists with and without seen items; an index does not know which items were seen."""
+    """Return lists with and without seen items; an index does not know which items were seen, so they are named."""
     rows = np.unique(np.linspace(0, factors.n_users - 1, min(TRIED, factors.n_users)).astype(np.int64))
     found = {}
     for name, exclude in (("without_seen", seen), ("everything", None)):
@@ -322,6 +322,7 @@ def _expected(factors: Factors, seen: Any) -> dict[str, Any]:
                 "user": factors.user_ids[row : row + 1].tolist()[0],
                 "items": factors.item_ids[items[at][items[at] >= 0]].tolist(),
                 "scores": [round(float(score), 6) for score in scores[at][items[at] >= 0]],
+                **({} if exclude is None else {"seen": factors.item_ids[exclude.row(row)].tolist()}),
             }
             for at, row in enumerate(rows)
         ]

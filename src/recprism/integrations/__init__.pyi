@@ -1,0 +1,1 @@
+from recprism.integrations.haystack import RecprismRanker as RecprismRanker

@@ -1,0 +1,165 @@
+"""A ranker for Haystack pipelines: diverse documents with reasons, by an exported rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from recprism.errors import InputError, MissingDependencyError
+from recprism.serving.ranked import Ranked
+from recprism.serving.rule import ServedRule, load
+
+REASON = "recprism_reason"
+"""The key of ``meta`` that holds the reason of a document."""
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+except ImportError:
+
+    class _NoHaystack:
+        """Leaves the class below as it is, so that it can be imported and documented without Haystack."""
+
+        def __call__(self, decorated: type) -> type:
+            return decorated
+
+        def output_types(self, **_: type) -> Callable[[Any], Any]:
+            return lambda method: method
+
+    component = _NoHaystack()
+    Document = Any
+
+
+@component
+class RecprismRanker:
+    """Choose the documents of a list by an exported rule, and say why each is there.
+
+    Documents need a score. The ranker returns copies with the same content and score, in the order of the rule; the
+    reason of each is in ``meta["recprism_reason"]``.
+
+    Args:
+        export: The folder of ``recprism export RUN --rule``.
+        top_k: Length of the list; that of the rule by default.
+        price: Another trade-off than that of the rule, from 0 to 1, or a name in ``prices``.
+        id_field: The field of ``meta`` with the item id; by default the id of the document is that of the item.
+        prices: Trade-offs by the name of a user or a segment.
+        candidates: How many of the best documents the rule chooses from; that of the export by default.
+        reasons: Whether reasons are computed.
+
+    Raises:
+        MissingDependencyError: If Haystack is not installed.
+        InputError: If ``top_k`` is below 1.
+
+    Stability: provisional.
+    """
+
+    def __init__(
+        self,
+        export: str | Path,
+        top_k: int | None = None,
+        *,
+        price: float | str | None = None,
+        id_field: str | None = None,
+        prices: dict[str, float | str] | None = None,
+        candidates: int | None = None,
+        reasons: bool = True,
+    ) -> None:
+        if Document is Any:
+            raise MissingDependencyError(
+                "RecprismRanker needs the package haystack-ai; install it with pip install 'recprism[haystack]'"
+            )
+        self.export, self.top_k, self.price, self.id_field = str(export), _length(top_k), price, id_field
+        self.prices, self.candidates, self.reasons = prices, candidates, reasons
+        self._rule: ServedRule | None = None
+
+    def warm_up(self) -> None:
+        """Read the export and compile what requests need.
+
+        Raises:
+            InputError: If the folder is no export of a rule.
+        """
+        if self._rule is None:
+            self._rule = load(self.export, candidates=self.candidates, prices=self.prices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings, for files of pipelines. The export itself stays in its folder."""
+        names = ("export", "top_k", "price", "id_field", "prices", "candidates", "reasons")
+        found: dict[str, Any] = default_to_dict(self, **{name: getattr(self, name) for name in names})
+        return found
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RecprismRanker:
+        """Return the component that :meth:`to_dict` described."""
+        made: RecprismRanker = default_from_dict(cls, data)
+        return made
+
+    @component.output_types(documents=list[Document], unmet=list[dict[str, Any]])  # type: ignore[untyped-decorator]
+    def run(
+        self,
+        documents: list[Document],
+        top_k: int | None = None,
+        price: float | str | None = None,
+        history: list[Any] | None = None,
+        exclude: list[Any] | None = None,
+        constraints: dict[str, Any] | None = None,
+        dials: dict[str, float] | None = None,
+    ) -> dict[str, Any]:
+        """Choose a list from documents with scores.
+
+        Args:
+            documents: In any order, each with a score.
+            top_k: Another length of the list.
+            price: Another trade-off, or a name in ``prices``.
+            history: Ids of items that the user has consumed, for rules that look at the history.
+            exclude: Ids of items that are not shown.
+            constraints: More bans, pins, shares and least numbers, as in :meth:`recprism.serving.ServedRule.rerank`.
+            dials: Category -> what is added to the scores of its items, as a share of the range of the scores.
+
+        Returns:
+            ``documents``: the list; ``unmet``: what it could not keep, each with ``constraint`` and ``places``.
+
+        Raises:
+            InputError: If a document has no score or no id, two have the same id, or an option is invalid.
+        """
+        self.warm_up()
+        assert self._rule is not None
+        by_id = {self._id_of(one): one for one in documents}
+        ids, scores = [self._id_of(one) for one in documents], [_score_of(one) for one in documents]
+        options: dict[str, Any] = {"history": history, "constraints": constraints, "dials": dials}
+        options |= {"reasons": self.reasons, "price": self.price if price is None else price}
+        k = self.top_k if top_k is None else _length(top_k)
+        answer = self._rule.rerank(ids, scores, k, exclude=exclude, **options)
+        absent = [one for one in answer.ids if one not in by_id]
+        if absent:  # pinned items without a document: without them, and reported
+            answer = self._rule.rerank(ids, scores, k, exclude=[*(exclude or []), *absent], **options)
+        unmet = [{"constraint": it.constraint, "places": it.places} for it in answer.unmet]
+        return {"documents": _with_reasons(answer, by_id), "unmet": unmet}
+
+    def _id_of(self, document: Any) -> Any:
+        if self.id_field is None:
+            return document.id
+        if self.id_field not in document.meta:
+            raise InputError(f"document {document.id!r} has no {self.id_field!r} in its meta, which is the id_field")
+        return document.meta[self.id_field]
+
+
+def _with_reasons(answer: Ranked, by_id: Mapping[Any, Any]) -> list[Any]:
+    found = [by_id[one] for one in answer.ids]
+    reasons: Sequence[Any] = answer.reasons
+    if not reasons:
+        return found
+    said = [{**reason.to_dict(), "sentence": reason.sentence()} for reason in reasons]
+    return [replace(one, meta={**one.meta, REASON: why}) for one, why in zip(found, said, strict=True)]
+
+
+def _score_of(document: Any) -> float:
+    if document.score is None:
+        raise InputError(f"document {document.id!r} has no score; put the ranker behind a retriever that gives scores")
+    return float(document.score)
+
+
+def _length(top_k: int | None) -> int | None:
+    if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
+        raise InputError(f"top_k must be a whole number from 1 up, not {top_k!r}")
+    return top_k
