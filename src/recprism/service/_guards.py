@@ -67,9 +67,9 @@ class Meter:
 class Guard:
     """Middleware that refuses pages of other sites, and checks the bearer token, if there is one.
 
-    With the caller's token, a request cannot change what others get. Wrong tokens are limited for each address. The right
-    token is always accepted: behind a proxy all callers share one address, and one of them must not lock out the
-    others. Guessing is therefore limited by the length of a token, which ``Settings`` checks, and not by time.
+    With the caller's token, a request cannot change what others get. Wrong tokens are limited for each address. The
+    right token is always accepted: behind a proxy all callers share one address, and one of them must not lock out
+    the others. Guessing is therefore limited by the length of a token, which ``Settings`` checks, and not by time.
 
     Args:
         app: The application.
