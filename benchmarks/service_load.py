@@ -41,10 +41,8 @@ class Load:
 
     def content(self, number: int) -> bytes:
         body = self.bodies[number % len(self.bodies)]
-        head = (
-            f"POST /rerank HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: {number}\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        return head.encode() + body
+        lines = ("POST /rerank HTTP/1.1", "Host: 127.0.0.1", f"X-Request-Id: {self.name}-{number}")
+        return "\r\n".join((*lines, f"Content-Length: {len(body)}", "\r\n")).encode() + body
 
     def arrive(self, number: int, *, first: bool = False) -> None:
         """Put a request in the queue, and wake the connection that has been free for the longest time."""

@@ -47,6 +47,14 @@ def test_every_route_but_the_probes_needs_the_token(guarded: Served) -> None:
         assert guarded.ask("/rerank", request_of(n=10), **bearer(token))[0] == status
 
 
+def test_wrong_tokens_are_limited_and_lock_nobody_out(start: Start, export: Path) -> None:
+    served = start(export, "--token", OWNER)
+    statuses = [served.ask("/rule", **bearer(f"wrong {number}"))[0] for number in range(60)]
+    assert statuses[:30] == [401] * 30
+    assert 429 in statuses[30:]
+    assert served.ask("/rule", **bearer(OWNER))[0] == 200
+
+
 def test_callers_change_nothing(guarded: Served) -> None:
     for path, body in (("/reload", b""), ("/enabled", {"enabled": True})):
         assert guarded.ask(path, body, **bearer(CALLER))[0] == 403
@@ -77,7 +85,9 @@ def test_another_host_needs_a_token(
     call: Callable[..., int], capsys: pytest.CaptureFixture[str], shared_export: Path
 ) -> None:
     assert call("serve", shared_export, "--host", "0.0.0.0", "--port", 0) == 2
-    assert "opens the service to others; give --token" in capsys.readouterr().err
+    assert "opens the service to others; give a token" in capsys.readouterr().err
+    assert call("serve", shared_export, "--host", "0.0.0.0", "--port", 0, "--token", "short") == 2
+    assert "must have at least 16 characters" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,9 @@ class Meter:
 class Guard:
     """Middleware that refuses pages of other sites, and checks the bearer token, if there is one.
 
-    With the caller's token, a request cannot change what others get. As in the studio, only failures count towards
-    the limit on wrong tokens, and an address that has used it up is refused with the right token, too.
+    With the caller's token, a request cannot change what others get. Wrong tokens are limited for each address. The
+    right token is always accepted: behind a proxy all callers share one address, and one of them must not lock out
+    the others. Guessing is therefore limited by the length of a token, which ``Settings`` checks, and not by time.
 
     Args:
         app: The application.
@@ -91,12 +92,10 @@ class Guard:
         await (refused or self.app)(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
-        who = address(request.scope)
-        if wait := self.wrong.look(who):
-            return too_many("too many requests without the right token from this address", wait)
         known = which(request.headers.get("authorization", "").removeprefix("Bearer "), self.tokens)
         if known is None:
-            self.wrong.wait(who)
+            if wait := self.wrong.wait(address(request.scope)):
+                return too_many("too many requests without the right token from this address", wait)
             sentence = "a token is needed; send the header Authorization: Bearer TOKEN"
             return JSONResponse({"detail": sentence}, 401, headers={"WWW-Authenticate": "Bearer"})
         if known > 0 and request.url.path in OF_THE_OWNER:

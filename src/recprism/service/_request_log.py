@@ -14,7 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from recprism.data._files import atomic_path
+from recprism.deploy.served_log import COLUMNS
 from recprism.errors import RecprismError
 from recprism.service._metrics import Metrics
 
@@ -90,10 +93,6 @@ class RequestLog:
             self.metrics.logged.add(len(rows))
 
     def _write(self, rows: list[Row]) -> None:
-        import polars as pl
-
-        from recprism.deploy.served_log import COLUMNS
-
         columns = zip(COLUMNS, zip(*rows, strict=True), strict=True)
         frame = pl.DataFrame({name: list(values) for name, values in columns}, schema=COLUMNS)
         name = f"served-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(4)}.parquet"

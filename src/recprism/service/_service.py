@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from recprism.data._ids import canonical_text
 from recprism.errors import RecprismError
@@ -18,10 +18,12 @@ from recprism.service._bodies import Common
 from recprism.service._lists import BASE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
 from recprism.service._metrics import Metrics
-from recprism.service._request_log import RequestLog
 from recprism.service.settings import Settings
 from recprism.serving.constraints import Id
 from recprism.serving.ranked import Ranked
+
+if TYPE_CHECKING:
+    from recprism.service._request_log import RequestLog
 
 THREADS, MOST_SLOW = 2, 32
 """Threads for slow requests, and how many of them may wait."""
@@ -70,6 +72,8 @@ class Service:
         """Begin to log and to watch; needs a running event loop."""
         self._loop = asyncio.get_running_loop()
         if self.settings.log is not None:
+            from recprism.service._request_log import RequestLog  # it loads polars
+
             self.log = RequestLog(self.settings.log, self.metrics)
         if self.settings.watch:
             self._begin(self._watch())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -175,10 +176,15 @@ def _add_state(app: FastAPI, service: Service) -> None:
         held = {"holdout": float(settings.holdout), "holdout_price": settings.holdout_price}
         return {**service.loaded.about(), "enabled": service.enabled, "shadow": settings.shadow, **held}
 
+    made: dict[str, Any] = {}
+
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
-        routes = [(it.path, it.body, it.answer) for it in LIST_ROUTES]
-        return JSONResponse(describe(app, service.loaded, routes))
+        loaded = service.loaded
+        if made.get("of") is not loaded:
+            routes = [(it.path, it.body, it.answer) for it in LIST_ROUTES]
+            made.update(of=loaded, content=await asyncio.to_thread(describe, app, loaded, routes))
+        return JSONResponse(made["content"])
 
 
 def _add_changes(app: FastAPI, service: Service) -> None:

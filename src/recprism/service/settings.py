@@ -9,9 +9,13 @@ from pathlib import Path
 from recprism.data.shares import Share, share
 from recprism.errors import InputError
 from recprism.service._limits import Allowed
+from recprism.service._safety import is_loopback
 
 SHORTEST_KEY, LONGEST_KEY = 32, 64
 """Characters of the key of the log; blake2b takes at most 64 bytes."""
+
+SHORTEST_TOKEN = 16
+"""Characters of a token that others than this machine can try to guess."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,16 @@ class Settings:
             raise InputError("caller_token needs token: without it, callers could switch the rule off")
         if self.caller_token is not None and self.caller_token == self.token:
             raise InputError("caller_token is the same as token; write another one")
+        self._check_host()
         self._check_log()
+
+    def _check_host(self) -> None:
+        if is_loopback(self.host):
+            return
+        if self.token is None:
+            raise InputError(f"the host {self.host} opens the service to others; give a token (or set RECPRISM_TOKEN)")
+        if any(it is not None and len(it) < SHORTEST_TOKEN for it in (self.token, self.caller_token)):
+            raise InputError(f"a token on the host {self.host} must have at least {SHORTEST_TOKEN} characters")
 
     def _check_log(self) -> None:
         if self.log is None and self.log_users:

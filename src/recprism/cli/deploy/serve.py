@@ -24,7 +24,9 @@ def serve(
     export: Annotated[
         Path, typer.Argument(metavar="EXPORT", help="What `recprism export RUN --rule` wrote.", show_default=False)
     ],
-    host: Annotated[str, typer.Option(help="Any address but this machine's own needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Any address but this machine's own needs a token of 16 characters.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8766,
     token: Annotated[
         str | None,
@@ -101,7 +103,6 @@ def serve(
     """
     try:
         from recprism.service import Settings, create_app
-        from recprism.service._safety import is_loopback
         from recprism.service._server import serve as server_of
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(
@@ -110,8 +111,6 @@ def serve(
     for given, option in ((token, f"--token (or {TOKEN})"), (caller_token, f"--caller-token (or {CALLER_TOKEN})")):
         if given is not None and not given.strip():
             raise InputError(f"{option} is empty; write a token, or omit it")
-    if token is None and not is_loopback(host):
-        raise InputError(f"--host {host} opens the service to others; give --token (or set {TOKEN})")
     if shadow and log is None:
         raise InputError("--shadow without --log FOLDER would make lists that are not kept; give both")
     settings = Settings(
