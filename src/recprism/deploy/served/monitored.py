@@ -188,7 +188,7 @@ def _of_holdout(scope: Scope, holdout: HoldoutResult | None, limits: Limits, alp
     """Judge the share of the holdout, and the loss against it."""
     found = []
     if limits.holdout is not None:
-        drawn = share_interval(scope.units["holdout"], alpha)
+        drawn = share_interval(scope.users["holdout"], alpha)
         found.append(alarm("share of the holdout", ALL_DAYS, "exactly", limits.holdout, drawn))
     if limits.loss is not None:
         loss = None if holdout is None else holdout.loss
