@@ -8,13 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from recprism.data import load_files
+from recprism.deploy.rule_file import RuleFile
+from recprism.deploy.served_log import COLUMNS
 from recprism.models import BPRMF
 from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
@@ -555,5 +559,66 @@ def test_a_run_that_is_still_going_is_watched_and_then_opened(browser: Any, shel
             says(page.locator("#after .entry")).to_have_count(10)
             assert "Nothing is being trained" in page.inner_text("#standing")
             says(page.locator("#event-count")).to_have_text("4")
+    finally:
+        end(server)
+
+
+def served_log(folder: Path) -> tuple[Path, Path]:
+    """A rule over 40 items with one of ten categories each, and a log of two days; on the second, nothing is gained."""
+    rule = RuleFile(
+        goals={"subtopic_coverage": 1.0},
+        units={"subtopic_coverage": 0.1},
+        trade_off=0.3,
+        history_weight=0.0,
+        k=5,
+        candidates=20,
+        constraints={},
+        item_ids=np.arange(40),
+        names=tuple(f"c{n}" for n in range(10)),
+        indptr=np.arange(41),
+        indices=(np.arange(40) % 10).astype(np.int32),
+        shares=np.ones(40),
+        unit=np.zeros((1, 1)),
+        known=np.zeros(1, np.bool_),
+    )
+    rule.write(folder / "rule")
+    facts = {"segment": None, "price": 0.3, "holdout": False, "fallback": None, "unmet": 0, "milliseconds": 2.0}
+    lists = {"rule": list("01234"), "base": ["0", "10", "20", "30"]}
+    rows = [
+        {
+            "time": datetime(2026, 2, 1, tzinfo=UTC) + timedelta(minutes=2 * at),
+            "request": str(at),
+            "user": str(at),
+            "shown": "rule" if at < 720 else "base",
+            **facts,
+            **lists,
+        }
+        for at in range(1440)
+    ]
+    pl.DataFrame(rows, schema=dict(COLUMNS)).write_parquet(folder / "log.parquet")
+    return folder / "rule", folder / "log.parquet"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_a_served_log_has_a_page_with_alarms_a_chart_and_its_tables(
+    browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
+    export, log = served_log(tmp_path)
+    run = Run.create(tmp_path / "waiting", RunConfig())
+    server, link = start(str(run.path), "--served", str(log), "--export", str(export))
+    try:
+        for page in opened(browser, link, width, scheme):
+            page.locator("#served-tab").focus()
+            page.keyboard.press("Enter")
+            says(page.locator("#served-verdict")).to_contain_text("FAILS: gain kept")
+            assert page.locator("#served-alarms li").all_inner_texts()[0].startswith("FIRES: gain kept: 50%")
+            page.wait_for_selector("#served-chart svg")
+            days = [row.split("\t")[:2] for row in page.locator("#served-days tbody tr").all_inner_texts()]
+            assert days == [["2026-02-01", "720"], ["2026-02-02", "720"], ["all days", "1,440"]]
+            assert page.locator("#served-service tbody tr").count() == 3
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert "view=served" in page.url
+            page.reload()
+            says(page.locator("#served-view")).to_be_visible()
     finally:
         end(server)

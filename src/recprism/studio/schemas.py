@@ -308,7 +308,7 @@ class ServedDay(BaseModel):
 
     day: str
     requests: int
-    units: int = Field(description="First requests of users, which the interval looks at.")
+    units: int = Field(description="First requests of users on the day, which the interval looks at.")
     base: float | None
     rule: float | None
     shown: float | None

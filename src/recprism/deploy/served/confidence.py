@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaln
 
 ALPHA = 0.05
-PRIOR = 4.0
-"""Where the boundary is narrow, in squared ranges: at some 5 to 500 of V. It must not depend on the data."""
+PRIOR = 1.0
+"""Where the boundary is narrow, in squared ranges; a small one favours few requests. It must not depend on the data."""
 STEPS = 12
 LEAST_SHARE, MOST_SHARE = -1.0, 2.0  # where ends of the interval of a ratio are searched
 

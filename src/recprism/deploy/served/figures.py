@@ -1,7 +1,9 @@
 """Figures of a log by day and in total: coverage, retention of the gain, rates, and exposure.
 
-Requests of one user are not independent. So intervals look at the first request of each user: of the whole log for the
-total, of the day for a day. Without users in the log, every request counts, as if each were of another user.
+Requests of one user are not independent. So intervals look at the first request of each user on each day. They hold for
+the average of what was to be expected at each request, given all requests before it. They do not say what other users
+would see. The comparison of prices does, so it looks at the first request of each user in the whole log. Without users
+in the log, every request counts, as if each were of another user.
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ class Scope:
     Attributes:
         day: The day, or ``ALL_DAYS``.
         table: The requests.
-        units: Those that are the first of their user, for intervals.
+        units: Those that are the first of their user on their day, for intervals.
+        users: Those that are the first of their user in the log, for comparisons of prices.
         alpha: Chance that an interval of this scope is wrong at some time.
     """
 
     day: str
     table: pl.DataFrame
     units: pl.DataFrame
+    users: pl.DataFrame
     alpha: float
 
 
@@ -48,10 +52,11 @@ def scopes(requests: Requests, alpha: float) -> Iterator[Scope]:
     1)) for day number d.
     """
     table = requests.table
-    yield Scope(ALL_DAYS, table, table.filter("first"), alpha / 2)
+    yield Scope(ALL_DAYS, table, table.filter("first_of_day"), table.filter("first"), alpha / 2)
     for at, day in enumerate(table["day"].unique().sort().to_list(), 1):
         of_day = table.filter(pl.col("day") == day)
-        yield Scope(day.isoformat(), of_day, of_day.filter("first_of_day"), alpha / 2 / (at * (at + 1)))
+        units, users = of_day.filter("first_of_day"), of_day.filter("first")
+        yield Scope(day.isoformat(), of_day, units, users, alpha / 2 / (at * (at + 1)))
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class ServedRow:
     Attributes:
         day: The day, or ``ALL_DAYS``.
         requests: Number of requests, with the holdout.
-        units: Requests that the interval looks at: the first of each user, without the holdout.
+        units: Requests that the interval looks at: the first of each user on each day, without the holdout.
         base: Mean subtopic coverage of the base lists.
         rule: Mean of the rule's lists, where it made one.
         shown: Mean of the lists that users saw.

@@ -93,7 +93,7 @@ class HoldoutResult:
 
 def compare_arms(scope: Scope, alpha: float) -> HoldoutResult | None:
     """Compare both arms over the first requests of users; None if one of them has no request."""
-    drawn = [scope.units.filter(pl.col("holdout") == it) for it in (False, True)]
+    drawn = [scope.users.filter(pl.col("holdout") == it) for it in (False, True)]
     if not all(map(len, drawn)):
         return None
     every = [scope.table.filter(pl.col("holdout") == it) for it in (False, True)]

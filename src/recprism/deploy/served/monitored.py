@@ -83,7 +83,7 @@ class ServedMonitored:
     def verdict(self) -> str:
         """Return the verdict in one sentence."""
         if self.fired:
-            more = f"; {len(self.fired) - 1} more alarms" if len(self.fired) > 1 else ""
+            more = f"; {len(self.fired)} alarms fire" if len(self.fired) > 1 else ""
             return f"FAILS: {self.fired[0].sentence()}{more}."
         first = next(it for it in self.alarms if it.name == GAIN)
         kept = f"{self.rows[0].words()} of the gain in {self.metric} is kept in {self.rows[0].requests:,} requests"
@@ -188,7 +188,7 @@ def _of_holdout(scope: Scope, holdout: HoldoutResult | None, limits: Limits, alp
     """Judge the share of the holdout, and the loss against it."""
     found = []
     if limits.holdout is not None:
-        drawn = share_interval(scope.units["holdout"], alpha)
+        drawn = share_interval(scope.users["holdout"], alpha)
         found.append(alarm("share of the holdout", ALL_DAYS, "exactly", limits.holdout, drawn))
     if limits.loss is not None:
         loss = None if holdout is None else holdout.loss
