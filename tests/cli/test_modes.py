@@ -112,6 +112,10 @@ MINIMAL = {
         "with --rule": "run --rule",
         "without --rule": "run",
     },
+    "batch": {
+        "with --executor local": "rule --users u.npy -o new",
+        "with --executor ray": "rule --users u.npy -o new --executor ray",
+    },
     "interleave": {
         "for a run": "found",
         "for a file of interleaved lists": "lists.csv",

@@ -286,6 +286,17 @@ COMMANDS: dict[str, Options] = {
             _with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),
         ),
     ),
+    "batch": Options(
+        "export user_vectors output seen k dials shard_users executor as_json",
+        (
+            _either(
+                lambda it: it["executor"] == "local",
+                "with --executor local",
+                "device",
+                "with --executor ray",
+            ),
+        ),
+    ),
     "interleave": Options(
         "target as_json",
         (
