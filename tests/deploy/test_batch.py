@@ -121,8 +121,7 @@ def test_dials_are_those_of_the_library_and_the_same_with_scores_on_a_device() -
     made = rule(user, seen)
     assert made.dials is not None
     factors = Factors.from_arrays(user, file.item_vectors)  # type: ignore[arg-type]
-    equal_shares = replace(topics_of(file), weights=file.shares.astype(np.float32))
-    wanted = lists_to_dials(factors, made.items, equal_shares, exclude=seen)
+    wanted = lists_to_dials(factors, made.items, topics_of(file), exclude=seen)
     assert (made.dials.weights == wanted.weights.astype(np.float32)).all()
     assert (made.dials.held == wanted.held).all()
     assert made.dials.held.mean() > 0.5
@@ -275,7 +274,7 @@ def test_workers_of_a_cluster_make_the_same_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
-def test_a_killed_batch_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_a_killed_batch_is_resumed_and_gives_the_same_bytes(tmp_path: Path) -> None:
     wanted = contents(batch(tmp_path, shard_users=3))
     words = ["batch", "rule", "--users", "users.npy", "-o", "killed", "--shard-users", "3"]
     command, folder = [sys.executable, "-m", "recprism", *words], tmp_path / "killed"

@@ -18,7 +18,7 @@ from recprism.data._checks import Whole
 from recprism.data._ids import canonical_text
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.deploy.batch._dials import DialFitter, FittedDials
+from recprism.deploy.batch.dials import DialFitter, FittedDials
 from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
 from recprism.models._settings import choose_device
@@ -116,10 +116,9 @@ class BatchRule:
 
     @cached_property
     def subtopics(self) -> Subtopics:
-        """The categories of the items."""
+        """The categories of the items; a dial adds its whole weight to each item that has the category."""
         file = self.file
-        items = Incidence(file.indptr, file.indices, len(file.names))
-        return Subtopics(file.names, items, None if (file.shares == 1).all() else file.shares.astype(np.float32))
+        return Subtopics(file.names, Incidence(file.indptr, file.indices, len(file.names)))
 
     @cached_property
     def fit(self) -> DialFitter:

@@ -1,4 +1,4 @@
-"""Lists and dials of all users in Parquet files of some users each; a run that was stopped goes on where it was."""
+"""Lists and dials of all users in Parquet files of some users each; a batch that was stopped can be resumed."""
 
 from __future__ import annotations
 
