@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,16 +149,17 @@ def make_batch(
     size = int(Whole(1).read("shard_users", shard_users) or 0)
     file, vectors = RuleFile.read(export), UserVectors(Path(users))
     rule = BatchRule(file, k=k, dials=dials, device=device)
-    _require_fit(file, vectors)
+    _require_fit(file, vectors, size)
     paths = (Path(export).resolve(), Path(users).resolve(), Path(folder).resolve())
     job = BatchJob(*paths, rule.k, dials, str(rule.device))
     manifest = _manifest(job, file, len(vectors), size, seen)
-    _require_same(job.folder, manifest)
+    _require_same(Path(folder), manifest)
+    shards = [(at, start, min(start + size, len(vectors))) for at, start in enumerate(range(0, len(vectors), size))]
+    known = _seen(seen, vectors, file)  # before anything is written
     with held(job.folder):
         _begin(job.folder, manifest)
-        shards = [(at, start, min(start + size, len(vectors))) for at, start in enumerate(range(0, len(vectors), size))]
         missing = [it for it in shards if not _is_finished(job.path_of(it[0]), it[2] - it[1])]
-        pieces = _Pieces(missing, _seen(seen, vectors, file) if missing else None)
+        pieces = _Pieces(missing, known)
         step = count_steps(on_step, "shards", len(missing))
         with executor:
             made = list(executor.map(make_shard, job, pieces, on_done=step))
@@ -208,10 +210,16 @@ class _Pieces(Sequence[Shard]):
         return (self[at] for at in range(len(self)))
 
 
-def _require_fit(file: RuleFile, vectors: UserVectors) -> None:
-    wanted, found = file.item_vectors.shape[1], vectors.rows(0, 1).shape[1]  # type: ignore[union-attr]
-    if wanted != found:
-        raise InputError(f"{vectors.path}: vectors have {found} columns, and the item vectors of the export {wanted}")
+def _require_fit(file: RuleFile, vectors: UserVectors, size: int) -> None:
+    """Look at all vectors before anything is written; ``size`` of them are in memory at a time."""
+    wanted = 0 if file.item_vectors is None else file.item_vectors.shape[1]
+    for start in range(0, len(vectors), size):
+        found = vectors.rows(start, min(start + size, len(vectors))).shape[1]
+        if wanted != found:
+            raise InputError(
+                f"{vectors.path}: vectors have {found} columns, and the item vectors of the export {wanted}; give the "
+                "user vectors of the same model"
+            )
 
 
 def _seen(seen: str | Path | None, vectors: UserVectors, file: RuleFile) -> Incidence | None:
@@ -220,7 +228,7 @@ def _seen(seen: str | Path | None, vectors: UserVectors, file: RuleFile) -> Inci
 
 def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: str | Path | None) -> dict[str, Any]:
     """Return the settings and the hashes of the inputs: shards of another batch differ in one of them."""
-    files = [] if seen is None else sorted(Path().glob(str(seen))) if not Path(seen).exists() else [Path(seen)]
+    files = [] if seen is None else [Path(it) for it in sorted(glob(str(seen)))]  # noqa: PTH207 - a pattern may be absolute
     return {
         "schema": SCHEMA,
         "version": VERSION,
