@@ -1,7 +1,8 @@
 """One request at a time: milliseconds and requests per second of the serving library, beside pyversity's MMR and DPP.
 
 20 categories, 3,000 items with 50-dimensional vectors. A request has candidates and scores of its own, and a history.
-Ours is charged for everything from ids to a list with the reason of every item in plain values. pyversity gets vectors
+Ours is charged for everything from ids to a list with the reason of every item in plain values; batches are also shown
+with reasons that are computed but not read. pyversity gets vectors
 and scores cut out beforehand, and gives no reasons. Latencies are of one thread in one process; batches use all cores.
 The cold process is measured from its start to the first answer, after an earlier process has compiled the kernels.
 """
@@ -28,7 +29,8 @@ from recprism.serving import ServedRule
 N_ITEMS, DIM, N_CATEGORIES, TRADE_OFF = 3_000, 50, 20, 0.2
 CASES = ((200, 10), (500, 20))
 COLD = """
-import json, resource, sys, time
+import json, re, sys, time
+from pathlib import Path
 began = time.perf_counter()
 from recprism import serving
 imported = time.perf_counter() - began
@@ -40,7 +42,8 @@ for _ in range(200):
     start = time.perf_counter()
     rule.rerank(**request).to_dict()
     times.append(time.perf_counter() - start)
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# ru_maxrss would count the memory of the process that started this one.
+memory = int(re.search(r"VmHWM:\\s+([0-9]+)", Path("/proc/self/status").read_text())[1]) / 1024
 heavy = sorted({"torch", "polars", "pydantic"} & set(sys.modules))
 print(json.dumps([imported, loaded, times[0], max(times[1:]), memory, heavy]))
 """
@@ -97,6 +100,23 @@ def quantiles(answer: Callable[[Any], Any], requests: list[Any]) -> tuple[float,
     return float(np.median(used)), float(np.quantile(used, 0.99))
 
 
+def rates(served: ServedRule, many: list[dict[str, Any]]) -> dict[str, float]:
+    """Requests per second in batches, the best of three; a reason is computed with the list, or also read."""
+    bare = [{**it, "reasons": False} for it in many]
+    ways: dict[str, Callable[[], Any]] = {
+        "requests per second with reasons": lambda: served.rerank_many(many),
+        "requests per second with reasons as plain values": lambda: [it.to_dict() for it in served.rerank_many(many)],
+        "requests per second, lists alone": lambda: served.rerank_many(bare),
+    }
+    found = dict.fromkeys(ways, 0.0)
+    for _ in range(3):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            found[name] = max(found[name], len(many) / (time.perf_counter() - start))
+    return found
+
+
 def plain(request: dict[str, Any]) -> dict[str, Any]:
     return {name: request[name] for name in ("candidates", "scores", "history")}
 
@@ -147,14 +167,9 @@ def main() -> None:
             claims.append(Claim(f"{words}: p99, ms", round(p99, 3), bars.get(name)))
             claims.append(Claim(f"{words}: median, ms", round(median, 3), None))
         many = [plain(it) for it in requests]
-        start = time.perf_counter()
-        answers = served.rerank_many(many)
-        _ = [it.to_dict() for it in answers]
-        rate = len(many) / (time.perf_counter() - start)
-        bar = 4_000 if k == 10 else None
-        claims.append(
-            Claim(f"{candidates} candidates, k = {k}: requests per second in batches", round(rate), bar, "higher")
-        )
+        for words, rate in rates(served, many).items():
+            bar = 4_000 if k == 10 and "reasons" in words else None
+            claims.append(Claim(f"{candidates} candidates, k = {k}, in batches: {words}", round(rate), bar, "higher"))
         if k == 10:
             imported, loaded, first, worst, memory, heavy = cold_start(file, requests[0])
             claims += [

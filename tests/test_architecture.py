@@ -42,6 +42,7 @@ ORDER = (
     "deploy",
     "api",
     "serving",
+    "service",
     "parallel",
     "paper",
     "report",

@@ -116,6 +116,21 @@ MINIMAL = {
         "with --executor local": "rule --users u.npy -o new",
         "with --executor ray": "rule --users u.npy -o new --executor ray",
     },
+    "serve": {
+        "with --log": "rule --log served",
+        "without --log": "rule",
+        "with --holdout": "rule --holdout 5%",
+        "without --holdout": "rule",
+    },
+    "monitor": {
+        "with --served": "rule --served log --taken taken.csv",
+        "without --served": "found --lists lists.csv",
+        "with --taken": "rule --served log --taken taken.csv",
+        "without --taken": "rule --served log",
+        "with --lists or --taken": "found --lists lists.csv",
+        "with --served and without --taken": "rule --served log",
+    },
+    "experiment": {"with --holdout": "found --holdout 5% --click-rate 8%", "without --holdout": "found"},
     "interleave": {
         "for a run": "found",
         "for a file of interleaved lists": "lists.csv",

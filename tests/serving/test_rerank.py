@@ -199,7 +199,7 @@ def test_the_kill_switch_and_the_time_limit_return_the_base_order_under_constrai
 
 
 def test_constraints_hold_and_what_is_impossible_is_reported(online: ServedRule, request_1: dict[str, Any]) -> None:
-    has_art = {f"i{n}" for n in np.flatnonzero(online.has(0)[:ITEMS])}
+    has_art = {f"i{n}" for n in np.flatnonzero(online._rule.has(0)[:ITEMS])}
     found = online.rerank(**request_1, constraints={"min_items": {"art": 4}})
     assert (len(has_art & set(found.ids)), found.unmet) == (4, ())
     assert online.rerank(**request_1, constraints={"min_items": {"art": 4}, "min_share": {"art": "10%"}}).unmet == ()
@@ -245,7 +245,7 @@ def test_a_price_changes_the_list_and_names_have_prices(online: ServedRule, requ
 
 
 def test_a_dial_raises_its_category(online: ServedRule, request_1: dict[str, Any]) -> None:
-    has_cats = {f"i{n}" for n in np.flatnonzero(online.has(2)[:ITEMS])}
+    has_cats = {f"i{n}" for n in np.flatnonzero(online._rule.has(2)[:ITEMS])}
     more = online.rerank(**request_1, dials={"cats": 1.0}).ids
     fewer = online.rerank(**request_1, dials={"cats": -1.0}).ids
     assert len(has_cats & set(more)) > len(has_cats & set(fewer))

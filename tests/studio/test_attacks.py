@@ -26,8 +26,8 @@ SERVE = """
 import json, os, socket, sys
 from pathlib import Path
 from recprism.studio import create_app
-from recprism.studio.connections import server
-from recprism.studio.limits import Allowed
+from recprism.service._connections import server
+from recprism.service._limits import Allowed
 
 for line in sys.stdin:  # the libraries are loaded once for all servers, each of which is a process
     run, token, limits = json.loads(line)

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
+from recprism.service._limits import Allowed, Bucket, address
 from recprism.studio import create_app
-from recprism.studio.limits import Allowed, Bucket, address
 from recprism.studio.opened import BusyError
 from recprism.studio.studio import MOST_WAITING, Studio
 

@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.errors import InputError
+from recprism.service._safety import is_loopback
 from recprism.studio import create_app
-from recprism.studio.safety import is_loopback
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/runs", "/static/studio.js", "/charts/vega.min.js", "/nowhere"])
@@ -89,12 +89,12 @@ def test_a_reader_looks_and_changes_nothing(shelf: Path) -> None:
     wanted = "/api/runs/empty/paths/subtopic_coverage"
     with TestClient(app, base_url="http://studio") as client:
         assert client.get("/?token=look", follow_redirects=False).status_code == 303
-        assert client.get("/api/visitor").json() == {"may_change": False}
+        assert client.get("/api/visitor").json() == {"may_change": False, "has_log": False}
         assert client.get("/api/runs").status_code == 200
         assert client.post(wanted).status_code == 403
         owner = {"authorization": "Bearer secret"}
         client.cookies.clear()
-        assert client.get("/api/visitor", headers=owner).json() == {"may_change": True}
+        assert client.get("/api/visitor", headers=owner).json() == {"may_change": True, "has_log": False}
         assert client.post(wanted, headers=owner).status_code == 409, "it is allowed, and the run is not ready"
         assert client.post(wanted, headers={"authorization": "Bearer look"}).status_code == 403
         assert client.get("/api/runs", headers={"authorization": "Bearer lo"}).status_code == 401

@@ -299,6 +299,11 @@ monitor found nothing.csv
 monitor run lists.csv
 monitor found --lists lists.csv --floor nan
 monitor found --lists lists.csv --day-column day --column day=rank
+monitor run
+monitor run --served nowhere
+monitor found --lists lists.csv --taken a.csv
+experiment found --holdout 5%
+experiment found --click-rate 5%
 experiment run
 experiment found --budget 1% --guard ndcg=50%
 interleave run

@@ -7,7 +7,8 @@ python tools/faults/lines.py --world DIR                       makes the folder 
 Every line runs in a folder with runs in every state and with tables. It must end with 0, 1, 2 or 130 and without a
 traceback or a warning of a library. A refusal is one sentence, and then no file has changed. A line that ends with 0
 has used every option that was given: the command's function has read it, and it was no nonsense. A line that takes too
-long gets Ctrl-C. Nothing is sent over a network, and the studio ends when it would begin to listen.
+long gets Ctrl-C. Nothing is sent over a network, and the studio and the service end when they
+would begin to listen.
 """
 
 from __future__ import annotations
@@ -183,12 +184,25 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("lists", "base", "scores"), ("lists.csv", "mixed.csv")),
     "day_column": ("day",),
     "fewest": ("2", "10"),
-    "users_per_day": ("100", "20000"),
+    **dict.fromkeys(("users_per_day", "requests_per_day"), ("100", "20000")),
+    **dict.fromkeys(("holdout_share", "holdout", "click_rate", "change"), SHARES),
+    **dict.fromkeys(("max_fallbacks", "max_unmet", "max_hit_loss"), SHARES),
+    **dict.fromkeys(("served", "export"), ("log.parquet", "rule")),
+    "taken": ("taken.csv",),
+    "max_milliseconds": ("5", "100"),
     "clicks": ("clicks.csv",),
     "host": ("127.0.0.1", "localhost", "::1"),
     "port": ("0",),
     "token": ("secret",),
     "reader_token": ("look",),
+    "caller_token": ("call",),
+    "export": ("rule", "rule", "vectors"),
+    **dict.fromkeys(("holdout", "holdout_price"), SHARES),
+    **dict.fromkeys(("candidates", "max_candidates", "max_k", "max_in_flight"), ("5", "50")),
+    "max_bytes": ("2000",),
+    "prices": ("prices.json",),
+    "log": ("served",),
+    "drain": ("0", "0.1"),
 }
 """Parameter -> values that work in some line."""
 
@@ -199,6 +213,8 @@ FREE = {
     "junit",
     "token",
     "reader_token",
+    "caller_token",
+    "log",
     "subtopic_separator",
     "mlflow",
     "data_root",
@@ -254,6 +270,7 @@ QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("evaluate",): ("--bootstrap", "0"),
     ("check",): ("--max-ndcg-loss", "0.9"),
     ("studio",): ("--port", "0"),
+    ("serve",): ("--port", "0"),
     ("frontier",): ("--rivals", "mmr"),
 }
 """What most lines of a command have, so that many of them come to an end."""
@@ -413,6 +430,7 @@ def make_world(folder: Path) -> None:
         _must("recommend", "whole", "-o", "lists.csv")
         _must("interleave", "whole", "-o", "mixed.csv")
         _must("export", "whole", "--to", "npz", "-o", "vectors")
+        _must("export", "whole", "--rule", "-o", "rule")
         _tables(Path())
         Path("mentions.csv").write_bytes(_mentions())
         Path("features.csv").write_bytes(_features())
@@ -427,6 +445,7 @@ def _must(*words: str) -> None:
 def _tables(folder: Path) -> None:
     import numpy as np
 
+    (folder / "prices.json").write_text('{"new users": 0.05}', encoding="utf-8")
     pairs = (folder / "a.csv").read_text(encoding="utf-8").splitlines()[1:]
     (folder / "clicks.csv").write_text("user_id,item_id\n" + "\n".join(pairs[::7]) + "\n", encoding="utf-8")
     rows = "".join(f"{item},k{item % 5}\n" for item in range(120))
@@ -566,7 +585,7 @@ def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) 
         yield f"accepted nonsense for {', '.join(sorted(line.nonsense))}"
 
 
-GIVEN_WORLD = {*RUNS, *TABLES, "vectors", "folder"}
+GIVEN_WORLD = {*RUNS, *TABLES, "vectors", "rule", "folder"}
 
 
 def hold_back(home: Path) -> None:
@@ -578,7 +597,8 @@ def hold_back(home: Path) -> None:
         raise OSError(101, "Network is unreachable")
 
     def close(server: Any, **_options: Any) -> None:
-        server.config.app.state.studio.close()
+        state = server.config.app.state
+        (state.studio if hasattr(state, "studio") else state.service).close()
 
     socket.socket.connect = refuse  # type: ignore[method-assign]
     socket.create_connection = socket.getaddrinfo = refuse
@@ -600,6 +620,7 @@ def work(pristine: Path, folder: Path, numbers: list[int], seed: int, answers: A
     known, reads = grammar(), Reads()
     world = World(pristine, folder / "world")
     (folder / "home").mkdir()
+    import recprism.service.app
     import recprism.studio.app  # noqa: F401 - loaded before memory is limited
 
     hold_back(folder / "home")

@@ -297,6 +297,40 @@ COMMANDS: dict[str, Options] = {
             ),
         ),
     ),
+    "serve": Options(
+        "export host port token caller_token candidates prices disabled shadow holdout log watch max_bytes "
+        "max_candidates max_k max_in_flight drain",
+        (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
+    ),
+    "monitor": Options(
+        "run_directory served floor output junit as_json",
+        (
+            _with(
+                "--served",
+                "served",
+                "taken max_fallbacks max_unmet max_milliseconds max_hit_loss holdout_share",
+                otherwise="lists held_out metric day_column confident each_segment fewest live bootstrap seed name",
+            ),
+            _with("--taken", "taken", "max_hit_loss"),
+            _either(
+                lambda it: not _has(it, "served") or _has(it, "taken"),
+                "with --lists or --taken",
+                "columns",
+                "with --served and without --taken",
+            ),
+        ),
+    ),
+    "experiment": Options(
+        "run_directory holdout power alpha part name as_json",
+        (
+            _with(
+                "--holdout",
+                "holdout",
+                "click_rate change requests_per_day",
+                otherwise="budget guard share alive users_per_day",
+            ),
+        ),
+    ),
     "interleave": Options(
         "target as_json",
         (

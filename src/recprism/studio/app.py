@@ -15,10 +15,11 @@ from starlette.responses import JSONResponse
 
 from recprism._version import __version__
 from recprism.errors import InputError
-from recprism.studio.limits import DEFAULT, Allowed, Limits, too_many
+from recprism.service._limits import DEFAULT, Allowed, Limits, too_many
+from recprism.service._safety import SecurityHeaders, allowed_hosts
 from recprism.studio.opened import BusyError, NotReadyError
 from recprism.studio.routes import others, routes
-from recprism.studio.safety import Guard, SecurityHeaders, allowed_hosts
+from recprism.studio.safety import Guard
 from recprism.studio.studio import Studio
 
 HERE = Path(str(files("recprism.studio").joinpath("static")))
@@ -30,6 +31,7 @@ def create_app(
     directories: Sequence[Path],
     *,
     result: str | None = None,
+    served: tuple[Path, Path] | None = None,
     host: str = "127.0.0.1",
     token: str | None = None,
     reader_token: str | None = None,
@@ -40,6 +42,7 @@ def create_app(
     Args:
         directories: Run directories.
         result: Name of the result to show of each run; None for all of them.
+        served: The folder of an exported rule, and the log of its service, for the page of the monitor.
         host: The address to which the server binds.
         token: A token that every request must have; None for no token.
         reader_token: A token of visitors who may look, and start nothing; needs ``token``.
@@ -51,7 +54,7 @@ def create_app(
     Stability: provisional.
     """
     _require_two_tokens(token, reader_token)
-    studio = Studio(directories, result)
+    studio = Studio(directories, result, served)
 
     @asynccontextmanager
     async def until_the_end(_app: FastAPI) -> AsyncIterator[None]:

@@ -83,8 +83,15 @@ At = Annotated[Shown, Depends(_shown)]
 
 @others.get("/visitor", tags=["runs"])
 async def visitor(request: Request) -> schemas.Visitor:
-    """Say whether the visitor may start work, or only look."""
-    return schemas.Visitor(may_change=not is_reader(request))
+    """Say whether the visitor may start work, or only look, and whether there is a served log."""
+    served: bool = request.app.state.studio.served.is_there
+    return schemas.Visitor(may_change=not is_reader(request), has_log=served)
+
+
+@others.get("/monitor", tags=["runs"])
+async def monitor(studio: TheStudio) -> schemas.MonitorAnswer:
+    """Return what the monitor says about the served log: coverage, kept gain, rates and alarms."""
+    return await studio.ranked(studio.served.answer)
 
 
 @others.get("/results", tags=["runs"])

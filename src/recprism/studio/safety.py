@@ -1,63 +1,18 @@
-"""Access control, and the security headers of every answer."""
+"""Who may look at a studio, and who may change something."""
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from recprism.studio.limits import Allowed, Bucket, address, too_many
+from recprism.service._limits import Allowed, Bucket, address, too_many
+from recprism.service._safety import HARMLESS, of_another_site, which
 
 COOKIE = "recprism-token"
 READER = "recprism.reader"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HARMLESS = {"GET", "HEAD", "OPTIONS"}
-HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def allowed_hosts(host: str) -> list[str]:
-    """Return the allowed host names: on loopback no others, which prevents DNS rebinding."""
-    return ["127.0.0.1", "localhost", "[::1]"] if is_loopback(host) else ["*"]
-
-
-class SecurityHeaders:
-    """Middleware that adds security headers to every answer.
-
-    This and ``Guard`` are plain ASGI, because FastAPI's middleware takes longer than the rest of an answer.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *HEADERS]
-            await send(message)
-
-        await self.app(scope, receive, send_with_headers)
 
 
 def is_reader(request: Request) -> bool:
@@ -90,14 +45,14 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        answer = _of_another_site(request) or (self._instead(request) if self.tokens else None)
+        answer = of_another_site(request) or (self._instead(request) if self.tokens else None)
         await (answer or self.app)(scope, receive, send)
 
     def _instead(self, request: Request) -> Response | None:
         """Return the answer to a request without a token, to the link with one, or to a reader's change."""
         offered = request.query_params.get("token")
         cookie = f"{COOKIE}-{request.url.port or 80}"  # browsers share cookies among the ports of a host
-        known = _which(request.cookies.get(cookie, ""), self.sessions) if offered is None else None
+        known = which(request.cookies.get(cookie, ""), self.sessions) if offered is None else None
         if known is not None:
             return _as_visitor(request, known)
         who, bearer = address(request.scope), request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -105,7 +60,7 @@ class Guard:
         counted = self.wrong if offered or bearer else self.without
         if wait := counted.look(who):
             return too_many("too many requests without the right token from this address", wait)
-        known = _which(offered or bearer, self.tokens)
+        known = which(offered or bearer, self.tokens)
         if known is None:
             counted.wait(who)
             return JSONResponse(
@@ -118,31 +73,9 @@ class Guard:
         return response
 
 
-def _which(given: str, expected: tuple[str, ...]) -> int | None:
-    """Return the number of the secret that was given; all are compared, so that the time tells nothing."""
-    same = [secrets.compare_digest(given.encode(), it.encode()) for it in expected]
-    return same.index(True) if any(same) else None
-
-
 def _as_visitor(request: Request, known: int) -> Response | None:
     """Note who asks; return the refusal of a reader's change."""
     request.scope[READER] = known > 0
     if known == 0 or request.method in HARMLESS:
         return None
     return JSONResponse({"detail": "this link may look and not change anything; ask its owner"}, status_code=403)
-
-
-def _of_another_site(request: Request) -> Response | None:
-    """Return the refusal of a request that may change something and comes from a page of another site.
-
-    Every browser sends Origin or Sec-Fetch-Site with such a request; programs send neither. Where there is a
-    Sec-Fetch-Site, it decides, because a proxy may change Host.
-    """
-    if request.method in HARMLESS:
-        return None
-    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
-    if site in ("same-origin", "none"):
-        return None
-    if site is None and (origin is None or origin.partition("://")[2] == request.headers.get("host")):
-        return None
-    return JSONResponse({"detail": "this request comes from a page of another site"}, status_code=403)

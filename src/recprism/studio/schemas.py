@@ -13,6 +13,7 @@ class Visitor(BaseModel):
     """What the visitor may do."""
 
     may_change: bool = Field(description="False for a link to read only.")
+    has_log: bool = Field(description="Whether the studio shows a served log.")
 
 
 class Status(BaseModel):
@@ -300,6 +301,55 @@ class CompareAnswer(BaseModel):
     same_test: bool
     sentences: list[str] = Field(description="What can be compared, and what cannot.")
     figures: list[Served | None]
+
+
+class ServedDay(BaseModel):
+    """One day of a served log, or all days; coverage and what is kept are those of requests at the usual price."""
+
+    day: str
+    requests: int
+    units: int = Field(description="First requests of users, which the interval looks at.")
+    base: float | None
+    rule: float | None
+    shown: float | None
+    retained: float | None = Field(description="Share of the rule's gain that users saw.")
+    low: float | None
+    high: float | None
+    fallbacks: float | None
+    unmet: float | None
+    swaps: float | None
+    median_ms: float | None
+    p99_ms: float | None
+    holdout: float | None
+
+
+class ServedAlarm(BaseModel):
+    """A limit, and whether it holds."""
+
+    name: str
+    day: str
+    limit: float
+    side: str
+    value: float | None
+    low: float | None
+    high: float | None
+    state: str = Field(description="fires, holds, or not decided.")
+    sentence: str
+
+
+class MonitorAnswer(BaseModel):
+    """What the monitor says about a served log."""
+
+    log: str
+    metric: str
+    verdict: str
+    passed: bool
+    floor: float
+    days: list[ServedDay]
+    total: ServedDay
+    alarms: list[ServedAlarm] = Field(description="Those of all days, and those of single days that fire.")
+    holdout: str = Field(description="What the holdout shows; empty without one.")
+    notes: list[str]
 
 
 class Problem(BaseModel):

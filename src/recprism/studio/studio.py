@@ -15,6 +15,7 @@ from recprism.runs.run import Run
 from recprism.studio import schemas
 from recprism.studio.compare import same_test
 from recprism.studio.opened import BusyError, NotReadyError, OpenedRun
+from recprism.studio.served import ServedPage
 from recprism.studio.shared_thread import SharedThread
 from recprism.studio.view import View
 
@@ -30,9 +31,13 @@ class Studio:
     Args:
         directories: Run directories.
         result: Name of the result to show of each run; None for all of them.
+        served: The folder of an exported rule, and the log of its service; None for no log.
     """
 
-    def __init__(self, directories: Sequence[Path], result: str | None = None) -> None:
+    def __init__(
+        self, directories: Sequence[Path], result: str | None = None, served: tuple[Path, Path] | None = None
+    ) -> None:
+        self.served = ServedPage(*(served or (None, None)))
         self._opening = SharedThread("opening")
         self._ranking = SharedThread("ranking")
         self._waiting = 0

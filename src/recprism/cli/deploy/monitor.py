@@ -19,6 +19,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
+from recprism.cli.deploy.monitor_served import watch
 from recprism.data.shares import percent, percent_interval
 from recprism.errors import InputError
 
@@ -26,12 +27,60 @@ if TYPE_CHECKING:
     from recprism.deploy.monitor import Monitored
     from recprism.deploy.retention import Retention
 
+LOG = "A log of served requests"
+
 
 def monitor(
-    run_directory: Annotated[Path, run_argument("The run that you serve.")],
-    lists: Annotated[
-        Path, typer.Option(help="The served lists: user_id,item_id,rank, and optionally a column day or date.")
+    run_directory: Annotated[
+        Path, run_argument("The run that you serve; with --served the folder of `recprism export RUN --rule`.")
     ],
+    lists: Annotated[
+        Path | None,
+        typer.Option(
+            help="The served lists: user_id,item_id,rank, and optionally a column day or date.", show_default=False
+        ),
+    ] = None,
+    served: Annotated[
+        Path | None,
+        typer.Option(
+            help="The log of `recprism serve --log`: a folder, or a .parquet file.",
+            show_default=False,
+            rich_help_panel=LOG,
+        ),
+    ] = None,
+    taken: Annotated[
+        Path | None,
+        typer.Option(
+            help="What users took: item, and request or user (as hashed in the log). Then accuracy is measured too.",
+            show_default=False,
+            rich_help_panel=LOG,
+        ),
+    ] = None,
+    max_fallbacks: Annotated[
+        float, share_option(help="Largest share of requests without a list of the rule.", panel=LOG)
+    ] = 0.05,
+    max_unmet: Annotated[
+        float | None,
+        share_option(help="Largest share of requests with an unmet constraint.", show_default=False, panel=LOG),
+    ] = None,
+    max_milliseconds: Annotated[
+        float | None,
+        typer.Option(help="99 % of the requests must be faster.", min=0, show_default=False, rich_help_panel=LOG),
+    ] = None,
+    max_hit_loss: Annotated[
+        float | None,
+        share_option(
+            help="Largest loss of the hit rate against a holdout at a lower price.", show_default=False, panel=LOG
+        ),
+    ] = None,
+    holdout_share: Annotated[
+        float | None,
+        share_option(
+            help="The share that `recprism serve --holdout` draws; then the draw is checked.",
+            show_default=False,
+            panel=LOG,
+        ),
+    ] = None,
     floor: Annotated[float, share_option(help="The least share of the promised gain that must be left.")] = 0.8,
     held_out: Annotated[
         Path | None,
@@ -69,19 +118,32 @@ def monitor(
     Exit code 0: the floor holds. 1: it does not, or nothing could be judged, or (with --held-out) NDCG@10 lost more
     than the run's budget. 2: the question is wrong.
 
+    With --served, the command reads a log of served requests. Its intervals hold at all times together, so you may look
+    as often as you like. Exit code 1: an alarm fires, because the whole interval is beyond its limit.
+
     Examples:
 
     - `recprism monitor runs/x --lists today.parquet`
     - `recprism monitor runs/x --lists week.csv --floor 90% --each-segment --json`
     - `recprism monitor runs/x --lists today.parquet --held-out taken.csv --junit monitor.xml`
+    - `recprism monitor rule --served log --taken taken.parquet --holdout-share 5%`
     """
     from recprism.data._files import write_text
     from recprism.deploy.monitor import monitor
     from recprism.deploy.retention import Retention
+    from recprism.deploy.served.alarms import Limits
     from recprism.metrics.evaluation import frame_of
     from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.run import Run
 
+    if served is not None:
+        require_table_name(output)
+        limits = Limits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)
+        mapped = column_map(columns, ("request", "user", "item"))
+        watch(run_directory, served, taken, limits, mapped, output, junit, as_json)
+        return
+    if lists is None:
+        raise InputError("--lists or --served is missing; see `recprism monitor --help`")
     mapped = column_map(columns, ("user_id", "item_id", "rank", "day"))
     if day_column is not None and "day" in mapped:
         raise InputError("--day-column and --column day= name the same column; give one of them")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
+from recprism.cli._listen import in_link, listen
 from recprism.cli._options import ResultName
 from recprism.cli._output import say
 from recprism.errors import InputError, MissingDependencyError
@@ -39,6 +38,14 @@ def studio(
             show_default="no such link",
         ),
     ] = None,
+    served: Annotated[
+        Path | None,
+        typer.Option(help="A log of `recprism serve --log`; its monitor is a page.", show_default=False),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="The folder of `recprism export RUN --rule` that the log is of.", show_default=False),
+    ] = None,
     name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -55,12 +62,13 @@ def studio(
     - `recprism studio runs/demo`
     - `recprism studio runs/a runs/b --open`
     - `recprism studio runs --port 0`
+    - `recprism studio runs/a --served log --export rule`
     - `recprism studio runs/a --host 0.0.0.0 --reader-token look`
     """
     try:
+        from recprism.service._connections import server
+        from recprism.service._safety import is_loopback
         from recprism.studio import create_app
-        from recprism.studio.connections import server
-        from recprism.studio.safety import is_loopback
     except ModuleNotFoundError as missing:
         raise MissingDependencyError(
             f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
@@ -69,13 +77,16 @@ def studio(
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     if reader_token is not None and not reader_token.strip():
         raise InputError(f"--reader-token (or {READER_TOKEN}) is empty; write a token, or omit it")
+    log = _served(export, served)
     open_to_all = is_loopback(host) and reader_token is None
     key = token or (None if open_to_all else secrets.token_urlsafe(24))
     if reader_token is not None and reader_token == key:
         raise InputError("--reader-token is the same as --token; write another one")
-    with _listen(host, port) as listener:  # before the runs are opened, which writes into them
-        app = create_app(_run_directories(runs), result=name, host=host, token=key, reader_token=reader_token)
-        address = f"http://{_in_link(host)}:{listener.getsockname()[1]}/"
+    with listen(host, port) as listener:  # before the runs are opened, which writes into them
+        app = create_app(
+            _run_directories(runs), result=name, served=log, host=host, token=key, reader_token=reader_token
+        )
+        address = f"http://{in_link(host)}:{listener.getsockname()[1]}/"
         where = address + (f"?token={quote(key)}" if key else "")
         say(f"recprism studio: {where}   (Ctrl-C ends it)")
         if reader_token is not None:
@@ -85,6 +96,20 @@ def studio(
         server(app).run(sockets=[listener])
 
 
+def _served(export: Path | None, log: Path | None) -> tuple[Path, Path] | None:
+    """Return the export and its log, and refuse what the page could not read."""
+    if export is None or log is None:
+        if export is not log:
+            raise InputError("--served and --export go together: a log, and the export that it is of")
+        return None
+    from recprism.deploy.rule_file import RuleFile
+    from recprism.deploy.served.monitored import log_state
+
+    RuleFile.read(export)
+    log_state(log)
+    return export, log
+
+
 def _run_directories(named: list[Path]) -> list[Path]:
     """Replace a folder of runs by the runs in it."""
     found: list[Path] = []
@@ -92,25 +117,3 @@ def _run_directories(named: list[Path]) -> list[Path]:
         inside = sorted(it.parent for it in path.glob("*/config.toml")) if path.is_dir() else []
         found += [path] if (path / "config.toml").exists() or not inside else inside
     return found
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host.strip("[]"), port))
-        listener.listen()  # a browser that follows the link at once waits instead of being refused
-    except (socket.gaierror, UnicodeError):  # the latter for labels that are empty or too long
-        listener.close()
-        raise InputError(f"--host {host}: no such name; write 127.0.0.1 or an address of this machine") from None
-    except OSError as problem:
-        listener.close()
-        raise InputError(
-            f"cannot listen on {host}:{port} ({os.strerror(problem.errno or 0)}); choose another --port or --host"
-        ) from None
-    return listener
-
-
-def _in_link(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host

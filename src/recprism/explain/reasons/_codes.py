@@ -28,8 +28,9 @@ def codes_of(parts: Mapping[str, float], *, has_new: bool = False) -> tuple[str,
         parts: Part of the objective -> its value with the item minus that without it.
         has_new: Whether the item has categories that no other item of the list has.
     """
-    strong = sorted((name for name in parts if parts[name] > TIED), key=lambda name: -parts[name])
-    codes = tuple(CODE_OF_PART[name] for name in strong)
+    strong = [(-value, at) for at, value in enumerate(parts.values()) if value > TIED]
+    names = list(parts)
+    codes = tuple(CODE_OF_PART[names[at]] for _, at in sorted(strong))
     if has_new and "new_category" not in codes:
         codes = tuple("new_category" if code == "less_repetition" else code for code in codes)
     return codes

@@ -117,6 +117,17 @@ class Reason(_Result):
     runner_up: Comparison | None = None
     enters: Crossing | None = None
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Reason:
+        """Read what :meth:`to_dict` wrote."""
+        found = {name: facts[name] for name in cls.__dataclass_fields__}
+        for name in ("codes", "new_categories", "history_categories"):
+            found[name] = tuple(found[name])
+        for name in ("replaced", "runner_up"):
+            found[name] = None if found[name] is None else Comparison(**found[name])
+        found["enters"] = None if found["enters"] is None else Crossing(**found["enters"])
+        return cls(**found)
+
     def sentence(self, name: Name = item_name) -> str:
         """Describe the reason for engineers; ``name`` returns the words for an item id."""
         return words.why(self, name)

@@ -87,10 +87,10 @@ def optimal(
             continue  # nothing to choose
         compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
-        found = _improve(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
+        found = _improve(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
         if prices[SHOWN] == 0:
             _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
-            if _improve(items[u, :n], relevance[u], greedy[:k], goals, state, tie) > found + tie:
+            if _improve(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie) > found + tie:
                 positions[u, :k] = greedy[:k]
 
 
@@ -143,12 +143,18 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, prices: Any) ->
 
 
 @compiled
-def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> float:
-    """Make exchanges until none helps; return the value of the list without the part for items shown."""
+def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float) -> float:
+    """Make exchanges until none helps; return the value of the list without the part for items shown.
+
+    ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: nothing
+    more helps it. Under a goal of distances it continues, because sums of similarities depend on the way to a list.
+    """
     prices, left = goals[5], state[7][0][0]
     _stand(items, chosen, goals, state)
     best_list = np.empty_like(chosen)
     for _ in range(MOVES):
+        if prices[DISTANCE] == 0 and _is_same(chosen, improved):
+            return -np.inf
         if prices[ALPHA_DCG] > 0:
             arriving, leaving = best_by_order(items, relevance, chosen, goals, state, tie, best_list)
         else:
@@ -159,6 +165,16 @@ def _improve(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, ti
             break
     in_order: float = ordered_worth(chosen, items, relevance, goals, left)
     return in_order + float(set_worth(items, chosen, goals, state))
+
+
+@compiled
+def _is_same(chosen: Any, other: Any) -> bool:
+    if len(chosen) != len(other):
+        return False
+    for place in range(len(chosen)):
+        if chosen[place] != other[place]:
+            return False
+    return True
 
 
 @compiled
@@ -213,7 +229,11 @@ def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, stat
 
 @compiled
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
-    """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank."""
+    """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank.
+
+    What the subtopics of a candidate bring can only shrink as the list grows. A candidate whose value cannot be the
+    best with what they brought when it was last looked at is skipped (Minoux, 1978).
+    """
     indptr, indices, _, _, shown, prices, discount, fading, _, _ = goals
     inside, near, _, _, counts, _, (more, fewer), in_order = state
     times, left = counts[0], in_order[0][0]
@@ -221,18 +241,24 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
     left[:] = 1.0
     inside[: len(items)] = False
     near[: len(items)] = 0.0
+    most = np.full(len(items), np.inf)  # what the subtopics brought when a candidate was last looked at
+    shrinks = prices[ALPHA_DCG] == 0 and prices[DISTANCE] == 0
     for place in range(len(chosen)):
         best, pick = -np.inf, -1
         weigh(times, goals, more, fewer)
         for c in range(len(items)):
-            if not inside[c]:
-                value = prices[ACCURACY] * relevance[c] * discount[place] + prices[DISTANCE] * (place - near[c])
-                value += brought(items[c], indptr, indices, more) + prices[SHOWN] * int(shown[items[c]] == 0)
-                if prices[ALPHA_DCG] > 0:
-                    fresh = gain_of(relevance[c], prices) * freshness(items[c], indptr, indices, left)
-                    value += prices[ALPHA_DCG] * fading[place] * fresh
-                if value > best + tie:
-                    best, pick = value, c
+            if inside[c]:
+                continue
+            value = prices[ACCURACY] * relevance[c] * discount[place] + prices[DISTANCE] * (place - near[c])
+            if shrinks and value + most[c] <= best + tie:
+                continue
+            most[c] = brought(items[c], indptr, indices, more) + prices[SHOWN] * int(shown[items[c]] == 0)
+            value += most[c]
+            if prices[ALPHA_DCG] > 0:
+                fresh = gain_of(relevance[c], prices) * freshness(items[c], indptr, indices, left)
+                value += prices[ALPHA_DCG] * fading[place] * fresh
+            if value > best + tie:
+                best, pick = value, c
         chosen[place] = pick
         inside[pick] = True
         count(items[pick], indptr, indices, times, 1)

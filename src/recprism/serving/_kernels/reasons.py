@@ -94,7 +94,7 @@ def compare(
     differences[:] = 0.0
     worth = np.empty((m, len(items)))
     if by_rank and prices[ALPHA_DCG] == 0:
-        _gains_of_exchanges(chosen, inside, items, relevance, goals, state, like, worth)
+        _gains_of_exchanges(chosen, inside, base, items, relevance, goals, state, like, group, allowed, tied, worth)
     else:
         _worth_of_exchanges(chosen, inside, items, relevance, by_rank, goals, state, like, worth)
     for place in range(m):
@@ -144,11 +144,23 @@ def _worth_of_exchanges(
 
 @compiled
 def _gains_of_exchanges(
-    chosen: Any, inside: Any, items: Any, relevance: Any, goals: Any, state: Any, like: Any, worth: Any
+    chosen: Any,
+    inside: Any,
+    base: Any,
+    items: Any,
+    relevance: Any,
+    goals: Any,
+    state: Any,
+    like: Any,
+    group: Any,
+    allowed: Any,
+    tied: float,
+    worth: Any,
 ) -> None:
     """Do the same, up to a constant, for lists in the order of rank under goals that do not look at the order.
 
-    Items between the vacated and the new place move by one; the effect is a difference of two cumulative sums.
+    Items between the vacated and the new place move by one; the effect is a difference of two cumulative sums. A
+    candidate that neither is the runner-up of a place nor left the base list may keep -inf.
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     m, times = len(chosen), state[0]
@@ -165,6 +177,8 @@ def _gains_of_exchanges(
                 near[c] += like[place, c]
     weigh(times, goals, more, fewer)
     worth[:] = -np.inf
+    best, needed = np.full(m, -np.inf), np.zeros(len(items), np.bool_)
+    needed[base] = True
     before = 0  # items of the list that rank above the candidate
     for c in range(len(items)):
         if inside[c]:
@@ -178,7 +192,12 @@ def _gains_of_exchanges(
             gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
             if prices[DISTANCE] > 0:
                 gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[place, c])
-            worth[place, c] = gain - taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
+            if gain < best[place] - tied and not needed[c]:  # the item that leaves can only lower the gain
+                continue
+            gain -= taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
+            worth[place, c] = gain
+            if gain > best[place] and allowed[group[gone], group[c]]:
+                best[place] = gain
 
 
 @compiled

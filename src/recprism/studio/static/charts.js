@@ -39,3 +39,17 @@ export async function drawResults(node, points, metric) {
   const words = { mark: { type: "text", dy: -12, limit: 160 }, encoding: { x: encoding.x, y: encoding.y, text: { field: "name" } } };
   await window.vegaEmbed(node, framed([...circles(points.filter((one) => !one.best), 90, "--soft", encoding), ...circles(points.filter((one) => one.best), 140, "--new", encoding), words], points), OPTIONS);
 }
+
+// days: { day, retained, low, high }; floor: the least share
+export async function drawDays(node, days, floor) {
+  const known = days.filter((one) => one.retained !== null).map((one) => ({ ...one, words: `${percent(one.retained)} (${percent(one.low)} to ${percent(one.high)})` }));
+  if (!known.length) {
+    node.textContent = "On no day is the gain of the rule clear of 0.";
+    return;
+  }
+  const x = { field: "day", type: "ordinal", title: null, axis: { ...axis(), format: undefined, grid: false, labelAngle: -40 } };
+  const y = { ...share("retained", "kept"), scale: { zero: false } }, tooltip = [{ field: "day" }, { field: "words", title: "kept" }];
+  const band = { mark: { type: "rule", strokeWidth: 5, opacity: 0.35, color: colour("--link") }, encoding: { x, y: { ...y, field: "low" }, y2: { field: "high" }, tooltip } };
+  const limit = { data: { values: [{ floor }] }, mark: { type: "rule", color: colour("--soft"), strokeDash: [6, 4] }, encoding: { y: { ...y, field: "floor" } } };
+  await window.vegaEmbed(node, framed([band, limit, ...circles(known, 70, "--link", { x, y, tooltip })], known), OPTIONS);
+}

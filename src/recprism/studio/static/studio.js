@@ -6,9 +6,11 @@ import { watch } from "./live.js";
 import * as everyone from "./everyone.js";
 import * as item from "./item.js";
 import * as results from "./results.js";
+import * as served from "./served.js";
 import * as user from "./user.js";
 
-const VIEWS = { user, everyone, item, results };
+const VIEWS = { user, everyone, item, results, served };
+const OF_ALL_RUNS = ["results", "served"];
 const SOON = 700; // milliseconds until a run that is not ready is requested again
 
 // source: whether views show the run's result or a stop of a path
@@ -45,7 +47,8 @@ const start = safely(async () => {
   show(byId("reader"), !visitor.may_change);
   fill(byId("run"), ...runs.map((run) => el("option", { value: run.name }, run.name)));
   const wanted = new URLSearchParams(location.hash.slice(1)), names = runs.map((run) => run.name);
-  if (Object.hasOwn(VIEWS, wanted.get("view"))) state.view = wanted.get("view");
+  show(byId("served-tab"), visitor.has_log);
+  if (Object.hasOwn(VIEWS, wanted.get("view")) && (wanted.get("view") !== "served" || visitor.has_log)) state.view = wanted.get("view");
   if (Number.isFinite(Number(wanted.get("budget") ?? "x"))) byId("budget").value = wanted.get("budget");
   Object.assign(state, { user: wanted.get("user"), item: wanted.get("item") });
   await turn(names.includes(wanted.get("run")) ? wanted.get("run") : names[0]);
@@ -102,7 +105,7 @@ async function becomeReady(summary) {
 
 function showViews() {
   for (const name of Object.keys(VIEWS)) {
-    show(byId(`${name}-view`), state.view === name && (state.summary !== null || name === "results"));
+    show(byId(`${name}-view`), state.view === name && (state.summary !== null || OF_ALL_RUNS.includes(name)));
     byId(`${name}-tab`).setAttribute("aria-current", state.view === name ? "page" : "false");
   }
 }
@@ -111,7 +114,7 @@ const openView = safely(async () => {
   showViews();
   remember();
   showCommand("");
-  if (state.summary !== null || state.view === "results") await VIEWS[state.view].open();
+  if (state.summary !== null || OF_ALL_RUNS.includes(state.view)) await VIEWS[state.view].open();
 });
 
 async function turnView(name) {

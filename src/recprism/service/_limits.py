@@ -18,7 +18,7 @@ ANNOUNCING = (b"content-length", b"transfer-encoding")  # a request without thes
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a studio accepts.
+    """What a server accepts; the values are those of the studio.
 
     Args:
         per_second: Requests of one address: far more than fifty pages send, and far fewer than would block others.

@@ -14,11 +14,26 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from recprism.studio.limits import DEFAULT, Allowed, address
+from recprism.service._limits import DEFAULT, Allowed, address
 
 
-def server(app: ASGIApp, allowed: Allowed = DEFAULT) -> uvicorn.Server:
-    """Return a server of an application whose connections are limited."""
+def server(
+    app: ASGIApp,
+    allowed: Allowed = DEFAULT,
+    *,
+    kind: type[uvicorn.Server] = uvicorn.Server,
+    patience: int = 2,
+    idle: int = 5,
+) -> uvicorn.Server:
+    """Return a server of an application whose connections are limited.
+
+    Args:
+        app: The application.
+        allowed: Limits on connections.
+        kind: The class of the server.
+        patience: Seconds that requests in flight have to finish when the server ends.
+        idle: Seconds after which a connection without a request is closed.
+    """
 
     class Limited(Connection):
         limits = allowed
@@ -31,9 +46,10 @@ def server(app: ASGIApp, allowed: Allowed = DEFAULT) -> uvicorn.Server:
         proxy_headers=False,  # see ``limits.address``
         log_level="error",  # a warning for every odd request would fill the terminal
         access_log=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=patience,
+        timeout_keep_alive=idle,
     )
-    return uvicorn.Server(config)
+    return kind(config)
 
 
 class Connection(HttpToolsProtocol):

@@ -1,0 +1,224 @@
+"""The monitor of a log of served requests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from recprism.data.progress import ProgressCallback
+from recprism.deploy.check import junit
+from recprism.deploy.retention import ALL_DAYS
+from recprism.deploy.rule_file import RuleFile
+from recprism.deploy.served._labels import Labels
+from recprism.deploy.served._log import Requests, log_files, read_requests
+from recprism.deploy.served.alarms import FIRES, Alarm, Limits, alarm
+from recprism.deploy.served.confidence import ALPHA
+from recprism.deploy.served.figures import (
+    Exposure,
+    Scope,
+    ServedRow,
+    exposure_of,
+    row_of,
+    scopes,
+    share_interval,
+)
+from recprism.deploy.served.holdout import HoldoutResult, compare_arms
+
+SLOW = 0.01  # share of requests that may be slower than the limit
+GAIN = "gain kept"
+
+
+@dataclass(frozen=True, eq=False)
+class ServedMonitored:
+    """What a log of served requests shows.
+
+    Attributes:
+        export: The folder of the exported rule.
+        log: The log.
+        metric: The metric of coverage.
+        level: Chance with which all intervals of one kind hold at all times.
+        rows: All days first, then each day.
+        alarms: Limits and their states.
+        fallbacks: Why the rule made no list -> number of requests.
+        exposure: Which items and categories have places.
+        holdout: The comparison of both prices; None without a holdout.
+        promised: The gain in coverage that the export promises; None if it names none.
+        notes: What was left out, and what is not known.
+
+    Stability: provisional.
+    """
+
+    export: str
+    log: str
+    metric: str
+    level: float
+    rows: tuple[ServedRow, ...]
+    alarms: tuple[Alarm, ...]
+    fallbacks: Mapping[str, int]
+    exposure: Exposure
+    holdout: HoldoutResult | None
+    promised: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def days(self) -> tuple[ServedRow, ...]:
+        """The rows of single days."""
+        return self.rows[1:]
+
+    @property
+    def fired(self) -> tuple[Alarm, ...]:
+        """The alarms that fire."""
+        return tuple(it for it in self.alarms if it.state == FIRES)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no alarm fires."""
+        return not self.fired
+
+    def verdict(self) -> str:
+        """Return the verdict in one sentence."""
+        if self.fired:
+            more = f"; {len(self.fired) - 1} more alarms" if len(self.fired) > 1 else ""
+            return f"FAILS: {self.fired[0].sentence()}{more}."
+        first = next(it for it in self.alarms if it.name == GAIN)
+        kept = f"{self.rows[0].words()} of the gain in {self.metric} is kept in {self.rows[0].requests:,} requests"
+        wanted = f"at least {first.limit:.0%} wanted"
+        return f"{'holds' if first.state == 'holds' else 'not decided so far'}: {kept}, {wanted}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            **{name: getattr(self, name) for name in ("export", "log", "metric", "level", "passed", "promised")},
+            "verdict": self.verdict(),
+            "rows": [_plain(asdict(row)) for row in self.rows],
+            "alarms": [{**asdict(it), "sentence": it.sentence()} for it in self.alarms],
+            "fallbacks": dict(self.fallbacks),
+            "exposure": _plain(asdict(self.exposure)),
+            "holdout": None if self.holdout is None else self.holdout.to_dict(),
+            "notes": list(self.notes),
+        }
+
+    def to_junit(self) -> str:
+        """Return JUnit XML with one test case per alarm."""
+        cases = {f"{it.name}, {it.day}": it.sentence() if it.state == FIRES else None for it in self.alarms}
+        return junit("recprism monitor", self.export, cases)
+
+
+def monitor_served(
+    export: str | Path,
+    log: str | Path,
+    *,
+    taken: str | Path | None = None,
+    limits: Limits | None = None,
+    columns: Mapping[str, str] | None = None,
+    alpha: float = ALPHA,
+    on_step: ProgressCallback | None = None,
+) -> ServedMonitored:
+    """Measure a log of served requests: coverage, retention of the gain, exposure, rates and accuracy.
+
+    Args:
+        export: The folder that ``recprism export RUN --rule`` wrote.
+        log: A folder of Parquet files, or one file, with the columns of ``recprism.deploy.served_log``.
+        taken: A table with ``item``, and ``request`` or ``user``: what users took.
+        limits: What alarms watch.
+        columns: Our column name -> the name in the file of ``taken``.
+        alpha: Chance that one kind of interval is wrong at some time, on some day.
+        on_step: Receives progress.
+
+    Raises:
+        InputError: If a file is missing, empty or damaged, or lacks a column.
+
+    Stability: provisional.
+    """
+    limits = limits or Limits()
+    rule = RuleFile.read(export)
+    labels = None if taken is None else Labels(taken, columns)
+    requests = read_requests(rule, log, labels, on_step)
+    of_days = list(scopes(requests, alpha))
+    holdout = compare_arms(of_days[0], alpha)
+    rows = tuple(map(row_of, of_days))
+    judged = [it for scope, row in zip(of_days, rows, strict=True) for it in _alarms(scope, row, limits)]
+    promised = rule.about.get("promised_gain")
+    return ServedMonitored(
+        str(export),
+        str(log),
+        f"subtopic_coverage@{rule.k}",
+        1 - alpha,
+        rows,
+        (*judged, *_of_holdout(of_days[0], holdout, limits, alpha)),
+        _reasons(requests.table),
+        exposure_of(requests, rule),
+        holdout,
+        None if promised is None else float(promised),
+        tuple(_notes(requests, labels, holdout, limits)),
+    )
+
+
+def log_state(log: str | Path) -> list[tuple[str, int, int]]:
+    """Return names, sizes and times of the files of a log: equal states have equal figures.
+
+    Raises:
+        InputError: If there is no file.
+    """
+    return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in log_files(log)]
+
+
+def _alarms(scope: Scope, row: ServedRow, limits: Limits) -> list[Alarm]:
+    """Judge one scope by the limits on its requests."""
+    found = [alarm(GAIN, scope.day, "at least", limits.floor, row.kept)]
+    for name, limit, values in (
+        ("fallbacks", limits.fallbacks, ~scope.units["made"]),
+        ("constraints not met", limits.unmet, scope.units["unmet"]),
+    ):
+        if limit is not None:
+            found.append(alarm(name, scope.day, "at most", limit, share_interval(values, scope.alpha)))
+    if limits.milliseconds is not None:
+        slow = scope.units["milliseconds"] > limits.milliseconds
+        name = f"requests over {limits.milliseconds:g} ms"
+        found.append(alarm(name, scope.day, "at most", SLOW, share_interval(slow, scope.alpha)))
+    return found
+
+
+def _of_holdout(scope: Scope, holdout: HoldoutResult | None, limits: Limits, alpha: float) -> list[Alarm]:
+    """Judge the share of the holdout, and the loss against it."""
+    found = []
+    if limits.holdout is not None:
+        drawn = share_interval(scope.units["holdout"], alpha)
+        found.append(alarm("share of the holdout", ALL_DAYS, "exactly", limits.holdout, drawn))
+    if limits.loss is not None:
+        loss = None if holdout is None else holdout.loss
+        found.append(alarm("loss of the hit rate", ALL_DAYS, "at most", limits.loss, loss))
+    return found
+
+
+def _reasons(table: pl.DataFrame) -> dict[str, int]:
+    counts = table.filter(~pl.col("made")).select(pl.col("fallback").fill_null("no list")).to_series().value_counts()
+    return dict(sorted(counts.rows(), key=lambda row: (-row[1], row[0])))
+
+
+def _notes(requests: Requests, labels: Labels | None, holdout: HoldoutResult | None, limits: Limits) -> list[str]:
+    found = []
+    if requests.unknown_places:
+        found.append(
+            f"{requests.unknown_places:,} of {requests.places:,} places hold items that the export does not know: they "
+            "count as empty"
+        )
+    if not requests.has_users:
+        found.append("the log names no users: intervals take every request as one of another user")
+    if labels is None:
+        found.append("accuracy is not known without --taken")
+    elif requests.unused_labels:
+        found.append(f"{requests.unused_labels:,} {labels.key}s with labels are not in the log: left out")
+    if holdout is not None and limits.holdout is None:
+        found.append("the randomisation of the holdout is not checked without --holdout-share")
+    return found
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Replace NaN, which JSON does not have, by None."""
+    return {name: None if isinstance(it, float) and math.isnan(it) else it for name, it in values.items()}

@@ -1,0 +1,5 @@
+"""The rule over HTTP: a service around ``recprism.serving`` (extra ``serve``), and its client."""
+
+from recprism._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

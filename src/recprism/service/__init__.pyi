@@ -1,0 +1,8 @@
+from recprism.service.answers import Answer as Answer
+from recprism.service.answers import Explanation as Explanation
+from recprism.service.answers import Moved as Moved
+from recprism.service.answers import Steered as Steered
+from recprism.service.app import create_app as create_app
+from recprism.service.client import Client as Client
+from recprism.service.client import ServiceError as ServiceError
+from recprism.service.settings import Settings as Settings

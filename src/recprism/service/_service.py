@@ -1,0 +1,227 @@
+"""A rule that answers requests and can be replaced while it does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+from recprism.data._ids import canonical_text
+from recprism.errors import RecprismError
+from recprism.service._bodies import Common
+from recprism.service._loaded import Loaded, Signature, load_export, signature
+from recprism.service._metrics import Metrics
+from recprism.service._request_log import RequestLog
+from recprism.service.settings import Settings
+from recprism.serving.constraints import Id
+from recprism.serving.ranked import Ranked
+
+THREADS, MOST_SLOW = 2, 32
+"""Threads for slow requests, and how many of them may wait."""
+WATCH_SECONDS = 0.5
+BASE, RULE = "base", "rule"  # as ``deploy.served_log`` writes them; that module needs polars
+Found = TypeVar("Found")
+log = logging.getLogger(__name__)
+
+
+class TooManyError(Exception):
+    """More slow requests wait than allowed."""
+
+
+class Service:
+    """The state of a service.
+
+    Args:
+        folder: An export of a rule.
+        settings: What the service does with requests.
+
+    Attributes:
+        loaded: The rule that answers; a new one replaces it in one step.
+        problem: Why the last new export was not loaded; empty if it was.
+        stopping: Whether the service ends soon.
+
+    Raises:
+        InputError: If the export cannot be used.
+    """
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings, self.metrics = folder, settings, Metrics()
+        self._signature: Signature = signature(folder)
+        self.enabled = settings.enabled
+        self.loaded = self._prepared()
+        self.problem, self.stopping = "", False
+        self._use(self.loaded)
+        self._slow, self._waiting = ThreadPoolExecutor(THREADS, "recprism-slow"), 0
+        self._key = (settings.log_key or "").encode()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.log: RequestLog | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loading = asyncio.Lock()
+
+    # -- beginning and end --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to log and to watch; needs a running event loop."""
+        self._loop = asyncio.get_running_loop()
+        if self.settings.log is not None:
+            self.log = RequestLog(self.settings.log, self.metrics)
+        if self.settings.watch:
+            self._begin(self._watch())
+        gc.collect()
+        gc.freeze()  # the catalogue stays; without this, the collector would look through it again and again
+
+    def close(self) -> None:
+        """Stop watching, and write the log; requests in flight have ended."""
+        self.stopping = True
+        for task in self._tasks:
+            task.cancel()
+        self._slow.shutdown()
+        if self.log is not None:
+            self.log.close()
+
+    # -- the rule -----------------------------------------------------------------------------------------------------
+
+    def _prepared(self) -> Loaded:
+        found = load_export(self.folder, self.settings)
+        found.rule.enabled = self.enabled
+        return found
+
+    def _use(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        loaded.rule.enabled = self.enabled  # the switch may have been used while it was loaded
+        self.metrics.loads.add(1.0, "loaded")
+        self.metrics.loaded.set(loaded.time)
+        self.metrics.enabled.set(float(self.enabled))
+        log.info("rule %s: %d items, %d categories", loaded.fingerprint, *_sizes(loaded))
+
+    def switch(self, enabled: bool) -> None:
+        """Set the kill switch, for this rule and later ones."""
+        self.enabled = self.loaded.rule.enabled = enabled
+        self.metrics.enabled.set(float(enabled))
+        log.info("the rule is %s", "enabled" if enabled else "disabled")
+
+    async def reload(self) -> str:
+        """Load the export again in a thread; requests in flight keep the rule with which they began.
+
+        Returns:
+            Why it was not loaded; empty if it was.
+        """
+        async with self._loading:
+            self._signature = signature(self.folder)
+            try:
+                self._use(await asyncio.to_thread(self._prepared))
+                self.problem = ""
+            except (RecprismError, OSError) as problem:
+                self.problem = f"the new export was not loaded, and the old one stays: {problem}"
+                self.metrics.loads.add(1.0, "refused")
+                log.error("%s", self.problem)
+            return self.problem
+
+    def reload_soon(self) -> None:
+        """Ask for :meth:`reload` from a signal handler."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(lambda: self._begin(self.reload()))
+
+    async def _watch(self) -> None:
+        """Reload once the files have changed and stay the same for a while."""
+        before = self._signature
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = await asyncio.to_thread(signature, self.folder)
+            if now and now == before and now != self._signature:
+                await self.reload()
+            before = now
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def run(self, slow: bool, work: Callable[[], Found]) -> Found:
+        """Run work here, or in a thread if it is slow.
+
+        Raises:
+            TooManyError: If too many slow requests wait.
+        """
+        if not slow:
+            return work()
+        if self._waiting >= MOST_SLOW:
+            raise TooManyError
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._slow, work)
+        finally:
+            self._waiting -= 1
+
+    def options_of(self, body: Common, request: str) -> tuple[dict[str, Any], bool]:
+        """Return the arguments of the library, and whether the request is in the holdout."""
+        held = bool(self.settings.holdout) and self.is_held_out(body.user, request)
+        found = body.options()
+        if held:
+            found["price"] = self.settings.holdout_price
+        return found, held
+
+    def is_held_out(self, user: Id | None, request: str) -> bool:
+        """Whether a user, or else a request, is in the holdout: always the same answer for the same one."""
+        who = f"request {request}" if user is None else f"user {canonical_text(user)}"
+        digest = blake2b(who.encode(), key=self._key, person=b"recprism-holdout"[:16], digest_size=8).digest()
+        return int.from_bytes(digest) < float(self.settings.holdout) * 2**64
+
+    def user_hash(self, user: Id | None) -> str | None:
+        """Return the keyed hash of a user id, or None where users are not logged."""
+        if user is None or not self.settings.log_users:
+            return None
+        return blake2b(
+            canonical_text(user).encode(), key=self._key, person=b"recprism-user", digest_size=16
+        ).hexdigest()
+
+    def record(
+        self, loaded: Loaded, ranked: Ranked, body: Common, *, request: str, held: bool, shown: str, started: float
+    ) -> None:
+        """Count a list, and log it."""
+        metrics = self.metrics
+        metrics.swaps.add(ranked.swaps)
+        before, after = loaded.coverage.shares(ranked.base, ranked.ids)
+        metrics.coverage.add(before, BASE)
+        metrics.coverage.add(after, RULE)
+        if ranked.unmet:
+            metrics.unmet.add(len(ranked.unmet))
+            metrics.unmet_lists.add()
+        if ranked.unknown:
+            metrics.unknown.add(len(ranked.unknown))
+        if ranked.fallback is not None:
+            metrics.fallbacks.add(1.0, ranked.fallback)
+        if held:
+            metrics.holdout.add()
+        if self.settings.shadow:
+            metrics.shadow.add()
+        if self.log is None:
+            return
+        self.log.add(
+            (
+                time.time_ns() // 1000,
+                request,
+                self.user_hash(body.user),
+                body.segment,
+                ranked.trade_off,
+                held,
+                shown,
+                [canonical_text(it) for it in ranked.ids],
+                [canonical_text(it) for it in ranked.base],
+                ranked.fallback,
+                len(ranked.unmet),
+                (time.perf_counter() - started) * 1e3,
+            )
+        )
+
+
+def _sizes(loaded: Loaded) -> tuple[int, int]:
+    return len(loaded.rule.file.item_ids), len(loaded.rule.names)

@@ -1,0 +1,126 @@
+"""The answers of the service, as the client returns them and as the OpenAPI description shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from recprism.explain.reasons.reason import Comparison, Crossing, Reason
+from recprism.serving.constraints import Id, Unmet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A list.
+
+    Attributes:
+        request: Id of the request, as in the log.
+        ids: Ids of the items, the first place first.
+        scores: Their scores as given; None for a pinned item that is no candidate.
+        base: The list by relevance alone under the same constraints.
+        shown: Which list ``ids`` is: "rule", or "base" in shadow mode and for a fallback.
+        trade_off: The trade-off that made the list.
+        holdout: Whether the trade-off is that of the holdout.
+        fallback: Why the list is by relevance alone: "disabled" or "time limit"; None if the rule made it.
+        unmet: Constraints that the candidates could not meet.
+        unknown: Ids of candidates that the export does not know.
+        reasons: The reason of each item, if they were asked for.
+
+    Stability: provisional.
+    """
+
+    request: str
+    ids: tuple[Id, ...]
+    scores: tuple[float | None, ...]
+    base: tuple[Id, ...]
+    shown: str
+    trade_off: float
+    holdout: bool
+    fallback: str | None = None
+    unmet: tuple[Unmet, ...] = ()
+    unknown: tuple[Id, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation(Answer):
+    """A list whose reasons are also in words.
+
+    Attributes:
+        sentences: Why each item is in the list, for engineers, with the price at which it enters.
+        for_users: The same, for the user who sees the list.
+
+    Stability: provisional.
+    """
+
+    sentences: tuple[str, ...] = ()
+    for_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """An item whose place dials change.
+
+    Attributes:
+        item: Id of the item.
+        before: Its place without dials, from 1.
+        after: Its place with dials.
+
+    Stability: provisional.
+    """
+
+    item: Id
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steered(Answer):
+    """A list with dials, compared with the list without them.
+
+    Attributes:
+        without: Ids of the list without dials.
+        came: Ids that dials bring in.
+        left: Ids that dials remove.
+        moved: Items of both lists that change places.
+
+    Stability: provisional.
+    """
+
+    without: tuple[Id, ...] = ()
+    came: tuple[Id, ...] = ()
+    left: tuple[Id, ...] = ()
+    moved: tuple[Moved, ...] = ()
+
+
+Kind = TypeVar("Kind", bound=Answer)
+
+
+def answer_of(kind: type[Kind], values: dict[str, Any]) -> Kind:
+    """Return an answer from what the service sent; fields of later versions are left out."""
+    known = {it.name for it in fields(kind)}
+    found: dict[str, Any] = {
+        name: tuple(it) if isinstance(it, list) else it for name, it in values.items() if name in known
+    }
+    found["unmet"] = tuple(Unmet(**it) for it in values.get("unmet", ()))
+    found["reasons"] = tuple(map(_reason_of, values.get("reasons", ())))
+    if issubclass(kind, Steered):
+        found["moved"] = tuple(Moved(**it) for it in values.get("moved", ()))
+    return kind(**found)
+
+
+def _reason_of(values: dict[str, Any]) -> Reason:
+    known = {it.name for it in fields(Reason)}
+    found: dict[str, Any] = {
+        name: tuple(it) if isinstance(it, list) else it for name, it in values.items() if name in known
+    }
+    for name, part in (("replaced", Comparison), ("runner_up", Comparison), ("enters", Crossing)):
+        if found.get(name) is not None:
+            found[name] = part(**found[name])
+    return Reason(**found)
+
+
+def _known(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields of a class, with tuples instead of lists."""
+    known = {it.name for it in fields(kind)}
+    return {name: tuple(it) if isinstance(it, list) else it for name, it in values.items() if name in known}

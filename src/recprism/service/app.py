@@ -1,0 +1,234 @@
+"""The application: its routes and its middleware."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from recprism._version import __version__
+from recprism.errors import InputError
+from recprism.service import _lists
+from recprism.service._bodies import (
+    Common,
+    EnabledBody,
+    ExplainBody,
+    RankBody,
+    RerankBody,
+    SteerBody,
+    read_body,
+    require_within,
+)
+from recprism.service._guards import STARTED, Guard, Meter, overloaded
+from recprism.service._limits import Limits
+from recprism.service._loaded import Loaded
+from recprism.service._metrics import CONTENT_TYPE
+from recprism.service._openapi import describe, documented
+from recprism.service._safety import SecurityHeaders, allowed_hosts
+from recprism.service._service import Service, TooManyError
+from recprism.service.answers import Answer, Explanation, Steered
+from recprism.service.settings import Settings
+
+REQUEST_ID = "X-Request-Id"
+PLAIN_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
+LARGE_CATALOGUE = 50_000
+"""A search by vector over more items is made in a thread."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ListRoute:
+    """A route that makes lists.
+
+    Attributes:
+        path: Its path.
+        body: What requests contain.
+        answer: What answers contain.
+        make: Makes the list.
+        counts: Whether its lists are served to users, so that they are counted and logged.
+    """
+
+    path: str
+    body: type[Common]
+    answer: type[Answer]
+    make: Callable[..., _lists.Made]
+    counts: bool
+
+
+LIST_ROUTES = (
+    ListRoute("/rerank", RerankBody, Answer, _lists.serve, True),
+    ListRoute("/rank", RankBody, Answer, _lists.serve, True),
+    ListRoute("/explain", ExplainBody, Explanation, _lists.explain, False),
+    ListRoute("/steer", SteerBody, Steered, _lists.steer, False),
+)
+
+
+def create_app(folder: str | Path, settings: Settings | None = None) -> FastAPI:
+    """Create the application of a service. The rule is loaded and compiled before this function returns.
+
+    Args:
+        folder: An export of a rule.
+        settings: What the service does with requests.
+
+    Raises:
+        InputError: If the export cannot be used.
+
+    Stability: provisional.
+    """
+    settings = settings or Settings()
+    service = Service(Path(folder), settings)
+
+    @asynccontextmanager
+    async def until_the_end(_app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.close()
+
+    app = FastAPI(
+        lifespan=until_the_end,
+        title="recprism service",
+        version=__version__,
+        summary="Diverse lists with reasons, from candidates and scores.",
+        openapi_url=None,  # it has examples of the loaded rule, so it is made for each request
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.service = service
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(settings.host))
+    app.add_middleware(Guard, token=settings.token, caller_token=settings.caller_token, allowed=settings.allowed)
+    app.add_middleware(Limits, allowed=settings.allowed)
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(Meter, metrics=service.metrics, most=settings.max_in_flight)
+    _add_lists(app, service)
+    _add_state(app, service)
+    _add_changes(app, service)
+    return app
+
+
+class _Lists:
+    """Answers a route for lists as plain ASGI: FastAPI's own way takes half a millisecond, as long as many lists."""
+
+    def __init__(self, service: Service, route: ListRoute) -> None:
+        self.service, self.route = service, route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        answer = await _guarded(request, lambda: _list(self.service, self.route, request))
+        await answer(scope, receive, send)
+
+
+def _add_lists(app: FastAPI, service: Service) -> None:
+    for route in LIST_ROUTES:
+        app.router.routes.append(Route(route.path, _Lists(service, route), methods=["POST"]))
+
+
+async def _list(service: Service, route: ListRoute, request: Request) -> Response:
+    body = read_body(route.body, await request.body())
+    require_within(body, service.settings)
+    number, loaded = _request_id(request), service.loaded
+    options, held = service.options_of(body, number)
+    slow = body.is_slow or ("user_vector" in options and len(loaded.rule.file.item_ids) > LARGE_CATALOGUE)
+    made = await service.run(slow, lambda: route.make(loaded, body, options, shadow=service.settings.shadow))
+    content = orjson.dumps({"request": number, "holdout": held, **made.values})
+    if route.counts:
+        _record(service, loaded, made, body, number, held, request)
+    return Response(content, media_type="application/json", headers={REQUEST_ID: number})
+
+
+def _record(
+    service: Service, loaded: Loaded, made: _lists.Made, body: Common, number: str, held: bool, request: Request
+) -> None:
+    started = request.scope[STARTED]
+    service.record(loaded, made.ranked, body, request=number, held=held, shown=made.shown, started=started)
+
+
+def _add_state(app: FastAPI, service: Service) -> None:
+    @app.get("/health", summary="Whether the process lives")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/ready", summary="Whether the service takes requests", responses={503: {"description": "It ends."}})
+    async def ready() -> JSONResponse:
+        state = {"ready": not service.stopping, "fingerprint": service.loaded.fingerprint, "problem": service.problem}
+        return JSONResponse(state, 503 if service.stopping else 200)
+
+    @app.get("/metrics", summary="Figures in the text format of Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+    @app.get("/rule", summary="What is loaded")
+    async def rule() -> dict[str, Any]:
+        settings = service.settings
+        held = {"holdout": float(settings.holdout), "holdout_price": settings.holdout_price}
+        return {**service.loaded.about(), "enabled": service.enabled, "shadow": settings.shadow, **held}
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> JSONResponse:
+        routes = [(it.path, it.body, it.answer) for it in LIST_ROUTES]
+        return JSONResponse(describe(app, service.loaded, routes))
+
+
+def _add_changes(app: FastAPI, service: Service) -> None:
+    @app.post("/reload", summary="Load the export again (owner)", response_model=None, responses=_PROBLEMS)
+    async def reload() -> JSONResponse:
+        problem = await service.reload()
+        if problem:
+            return JSONResponse({"detail": problem}, 422)
+        return JSONResponse({"fingerprint": service.loaded.fingerprint})
+
+    async def enabled(request: Request) -> Response:
+        async def switch() -> Response:
+            service.switch(read_body(EnabledBody, await request.body()).enabled)
+            return JSONResponse({"enabled": service.enabled})
+
+        return await _guarded(request, switch)
+
+    about = documented(EnabledBody, None)
+    app.add_api_route(
+        "/enabled", enabled, methods=["POST"], response_model=None, summary="Kill switch (owner)", **about
+    )
+
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {422: {"description": "The export cannot be used; the old one stays."}}
+
+
+async def _guarded(request: Request, answer: Callable[[], Any]) -> Response:
+    """Turn errors into answers. Nothing of the request gets into the log of errors."""
+    try:
+        found: Response = await answer()
+        return found
+    except InputError as problem:
+        return JSONResponse({"detail": str(problem)}, 422)
+    except TooManyError:
+        return overloaded("many slow requests are waiting")
+    except Exception as problem:
+        where = traceback.extract_tb(problem.__traceback__)[-1]
+        log.error("%s: %s in %s:%d", request.url.path, type(problem).__name__, Path(where.filename).name, where.lineno)
+        return JSONResponse({"detail": "the service failed; its log says where"}, 500)
+
+
+def _request_id(request: Request) -> str:
+    """Return the id that the caller gave, so that a repeated request can be recognised, or a new one.
+
+    Raises:
+        InputError: If it is no plain id.
+    """
+    given = request.headers.get(REQUEST_ID)
+    if given is None:
+        return secrets.token_hex(16)
+    if not PLAIN_ID.fullmatch(given):
+        raise InputError(f"{REQUEST_ID} must have 1 to 128 letters, digits or . _ : + / = -")
+    return given

@@ -1,0 +1,126 @@
+"""The candidates of one request: numbered, ranked, and scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.data._ids import canonical_text
+from recprism.serving._inputs import check_candidates
+from recprism.serving._prepared import PreparedRule
+from recprism.serving.constraints import Id
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The candidates of one request, the best first.
+
+    Attributes:
+        ids: Ids in ranked order.
+        numbers: Item numbers, (n,).
+        scores: Scores as given, (n,).
+        relevance: Scores with lifts and dials, scaled to 0 .. 1, (n,).
+        ranks: Ranks by relevance alone among all candidates, (n,), from 1.
+        unknown: Ids that the export does not know.
+        rest: Id and score of the candidates that the rule does not look at, the best first.
+    """
+
+    ids: list[Id]
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    relevance: NDArray[np.float64]
+    ranks: NDArray[np.int64]
+    unknown: tuple[Id, ...]
+    rest: list[tuple[Id, float]]
+
+    def without(self, pinned: set[str]) -> Pool:
+        """Return the candidates that are not pinned, with relevance scaled again."""
+        if not pinned:
+            return self
+        stay = np.array([canonical_text(one) not in pinned for one in self.ids], np.bool_)
+        if stay.all():
+            return self
+        ids = [one for one, stays in zip(self.ids, stay.tolist(), strict=True) if stays]
+        relevance = _scaled(self.relevance[stay])
+        return Pool(ids, self.numbers[stay], self.scores[stay], relevance, self.ranks[stay], self.unknown, self.rest)
+
+
+def make_pool(
+    rule: PreparedRule,
+    candidates: Any,
+    scores: ArrayLike,
+    *,
+    depth: int,
+    k: int,
+    out: set[str],
+    dials: Mapping[int, float],
+    lifted: bool = True,
+) -> Pool:
+    """Rank candidates.
+
+    Args:
+        rule: The rule.
+        candidates: Ids, (n,).
+        scores: One score per candidate, (n,).
+        depth: How many of the best the rule looks at.
+        k: Length of the list.
+        out: Ids that are not shown, as text.
+        dials: Column -> share of the score range.
+        lifted: Whether lifts of items count.
+
+    Raises:
+        InputError: If scores and candidates do not fit together, or a candidate occurs twice.
+    """
+    ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
+    score, numbers = np.asarray(scores, np.float64), rule.numbers(ids)
+    unknown = tuple(ids[at] for at in np.flatnonzero(numbers == rule.unknown).tolist())
+    check_candidates(ids, numbers[numbers < rule.unknown] if unknown else numbers, score)
+    raised = score + _dialled(rule, numbers, score, dials) if dials else score
+    lifts = rule.lifts if lifted else None
+    if lifts is not None:
+        raised = raised + lifts[numbers]
+    order, rest = _ranked(ids, score, raised, out, max(depth, k))
+    relevance = _scaled(raised[order])
+    if lifts is not None and not rule.file.goals:  # lifts choose the items; own scores put them in order
+        own = raised[order[:k]] - lifts[numbers[order[:k]]]
+        order = np.append(order[:k][np.argsort(-own, kind="stable")], order[k:])
+    left = [(ids[at], float(score[at])) for at in rest.tolist()]
+    chosen, ranks = [ids[at] for at in order.tolist()], np.arange(1, len(order) + 1)
+    return Pool(chosen, numbers[order], score[order], relevance, ranks, unknown, left)
+
+
+def _ranked(
+    ids: list[Id], score: NDArray[np.float64], raised: NDArray[np.float64], out: set[str], depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the candidates that may be shown, the best first: those looked at, and the rest."""
+    order = np.argsort(-raised, kind="stable")
+    shown = score > -np.inf
+    if out:
+        shown &= np.array([canonical_text(one) not in out for one in ids], np.bool_)
+    if not shown.all():
+        order = order[shown[order]]
+    return order[:depth], order[depth:]
+
+
+def _dialled(
+    rule: PreparedRule, numbers: NDArray[np.int64], score: NDArray[np.float64], dials: Mapping[int, float]
+) -> NDArray[np.float64]:
+    """Return what dials add to the score of each candidate, (n,)."""
+    real = score[score > -np.inf]
+    span = float(real.max() - real.min()) if len(real) else 0.0
+    added = np.zeros(len(numbers))
+    for column, value in dials.items():
+        added += span * value * rule.has(column)[numbers]
+    return added
+
+
+def _scaled(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale ranked scores to 0 .. 1; equal ones become 0."""
+    if not len(score):
+        return score
+    span = score[0] - score[-1]
+    return np.asarray((score - score[-1]) / (span if span > 0 else 1.0))

@@ -1,0 +1,145 @@
+"""An exported rule with everything that requests look up: numbers of ids, categories, prices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.data._ids import canonical_text
+from recprism.deploy.rule_file import RuleFile
+from recprism.errors import InputError
+from recprism.rerank._kernels.prices import IN_ORDER, fading_of, filling_of, prices_of
+from recprism.serving._kernels.history import add_shares
+from recprism.serving.constraints import Id, RequestConstraints, ShareLimits
+
+KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+class PreparedRule:
+    """A rule, prepared once for all requests; only caches change later.
+
+    Args:
+        file: The exported rule.
+
+    Attributes:
+        unknown: Number of the additional row: an item that the export does not know has no categories, no direction
+            and no lift.
+        indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
+        lifts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
+        by_rank: Whether no goal looks at the order inside a list.
+    """
+
+    def __init__(self, file: RuleFile) -> None:
+        self.file = file
+        ids = file.item_ids.tolist()
+        self.unknown = len(ids)
+        self._number_of: dict[Id, int] = {one: at for at, one in enumerate(ids)}
+        self.indptr = np.append(file.indptr, file.indptr[-1])
+        if file.unit.shape[0] == len(ids):
+            self._unit, self._known = np.vstack([file.unit, np.zeros(file.unit.shape[1])]), np.append(file.known, False)
+        else:
+            self._unit, self._known = file.unit, file.known
+        self.lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
+        self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
+        self.by_rank = set(IN_ORDER).isdisjoint(file.goals)
+        self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}
+        self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
+
+    def numbers(self, ids: Sequence[Id]) -> NDArray[np.int64]:
+        """Return item numbers, (n,); an unknown id gets the number of the additional row."""
+        try:
+            return np.fromiter(map(self._number_of.__getitem__, ids), np.int64, len(ids))
+        except KeyError:  # an id that is unknown, or written in another way
+            return np.array([self._number(one) for one in ids], np.int64)
+
+    def _number(self, one: Id) -> int:
+        found = self._number_of.get(one)
+        if found is not None:
+            return found
+        text = canonical_text(one)
+        found = self._number_of.get(text)
+        if found is None and WHOLE.fullmatch(text):
+            found = self._number_of.get(int(text))
+        return self.unknown if found is None else found
+
+    def has(self, column: int) -> NDArray[np.bool_]:
+        """Return whether each item has a category, (n_items + 1,) bool; the last entry is for unknown items."""
+        found = self._kept_columns.get(column)
+        if found is None:
+            found = np.zeros(self.unknown + 1, np.bool_)
+            owner = np.repeat(np.arange(self.unknown), np.diff(self.file.indptr))
+            found[owner[self.file.indices == column]] = True
+            self._kept_columns[column] = found
+        return found
+
+    def categories(self, number: int) -> list[int]:
+        """Return the columns of an item."""
+        found: list[int] = self.file.indices[self.indptr[number] : self.indptr[number + 1]].tolist()
+        return found
+
+    def intents(self, history: Sequence[Id]) -> NDArray[np.float64]:
+        """Return the user's weights of categories, (n_categories,); those without a history are equal."""
+        n = len(self.file.names)
+        if self.file.history_weight == 0:
+            return np.zeros(0)
+        amount = np.zeros(n)
+        add_shares(self.numbers(history), self.indptr, self.file.indices, self.file.shares, amount)
+        total = amount.sum()
+        return amount / total if total > 0 else np.full(n, 1 / max(n, 1))
+
+    def limits(self, kept: RequestConstraints) -> ShareLimits:
+        """Return the limits on categories of a request.
+
+        Raises:
+            InputError: If a category is unknown.
+        """
+        low, high, least = (
+            {self._column(name): value for name, value in of.items()}
+            for of in (kept.min_share, kept.max_share, kept.min_items)
+        )
+        return ShareLimits(low, high, least, self.file.names, self.has)  # type: ignore[arg-type]
+
+    def _column(self, name: str) -> int:
+        if name not in self.file.names:
+            raise InputError(f"there is no category {name!r}; there are {', '.join(self.file.names)}")
+        return self.file.names.index(name)
+
+    def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64]) -> tuple[Any, ...]:
+        """Return what the kernels need to value a list of ``k`` places at a trade-off."""
+        prices, discount, fading, filling = self._terms(trade_off, k)
+        concepts = (self.indptr, self.file.indices, len(self.file.names), self._unit, self._known)
+        return (*concepts, self._shown, prices, discount, fading, intents, filling)
+
+    def _terms(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
+        """Return prices, discount, fading and filling for a trade-off and a number of places."""
+        found = self._kept_terms.get((trade_off, k))
+        if found is None:
+            discount = 1 / np.log2(np.arange(2.0, k + 2))
+            prices = prices_of(self.file.goals, self.file.units, trade_off, self.file.history_weight, discount)
+            found = prices, discount, fading_of(self.file.goals, discount), filling_of(k)
+            if len(self._kept_terms) >= KEPT_PRICES:
+                self._kept_terms.clear()
+            self._kept_terms[trade_off, k] = found
+        return found
+
+    def nearest(self, vector: NDArray[np.float32], n: int) -> tuple[list[Id], NDArray[np.float32]]:
+        """Return ids and scores of the best items for a user vector, by exact ranking.
+
+        Raises:
+            InputError: If the export has no item vectors, or the vector has another length.
+        """
+        vectors = self.file.item_vectors
+        if vectors is None:
+            raise InputError("the export has no item vectors; export them, or give an index")
+        if vector.shape != (vectors.shape[1],):
+            raise InputError(f"the user vector has shape {vector.shape}; ({vectors.shape[1]},) is needed")
+        scores = vectors @ vector
+        n = min(n, len(scores))
+        best = np.argpartition(-scores, n - 1)[:n]
+        best = best[np.lexsort((best, -scores[best]))]
+        return self.file.item_ids[best].tolist(), scores[best]

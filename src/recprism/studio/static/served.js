@@ -1,0 +1,26 @@
+// The monitor of a served log: verdict, alarms, days as a chart and as tables.
+
+import { byId, el, figure, fill, percent, showCommand, table } from "./dom.js";
+import { get } from "./api.js";
+import { drawDays } from "./charts.js";
+
+const MARKS = { fires: "FIRES", holds: "holds", "not decided": "not decided" };
+const milliseconds = (value) => (value === null ? "–" : value.toFixed(2));
+
+export function begin() {}
+
+export async function open() {
+  showCommand("");
+  const found = await get("/monitor", {}, "monitor"), rows = [...found.days, found.total];
+  byId("served-verdict").textContent = found.verdict;
+  fill(byId("served-alarms"), ...found.alarms.map((one) => el("li", {}, el("strong", {}, MARKS[one.state]), `: ${one.sentence}`)));
+  table(byId("served-days"), ["day", "requests", "base", "rule", "shown", "kept", "from", "to"], rows.map((row) => [
+    row.day, row.requests.toLocaleString("en"), figure(row.base), figure(row.rule), figure(row.shown), percent(row.retained), percent(row.low), percent(row.high),
+  ]));
+  table(byId("served-service"), ["day", "fallbacks", "constraints not met", "holdout", "swaps per list", "median ms", "99 % within ms"], rows.map((row) => [
+    row.day, percent(row.fallbacks, 2), percent(row.unmet, 2), percent(row.holdout, 2), milliseconds(row.swaps), milliseconds(row.median_ms), milliseconds(row.p99_ms),
+  ]));
+  byId("served-holdout").textContent = found.holdout;
+  fill(byId("served-notes"), ...found.notes.map((words) => el("li", {}, words)));
+  await drawDays(byId("served-chart"), found.days, found.floor);
+}

@@ -1,0 +1,119 @@
+"""The commands around a log of served requests: monitor, studio and the plan of a holdout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recprism.deploy.rule_file import RuleFile
+from recprism.deploy.served_log import COLUMNS
+
+Recprism = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An export of 40 items with one of ten categories each, and a log: ``rule``, ``log``, ``taken.csv``."""
+    monkeypatch.chdir(tmp_path)
+    RuleFile(
+        goals={"subtopic_coverage": 1.0},
+        units={"subtopic_coverage": 0.1},
+        trade_off=0.3,
+        history_weight=0.0,
+        k=5,
+        candidates=20,
+        constraints={},
+        item_ids=np.arange(40),
+        names=tuple(f"c{n}" for n in range(10)),
+        indptr=np.arange(41),
+        indices=(np.arange(40) % 10).astype(np.int32),
+        shares=np.ones(40),
+        unit=np.zeros((1, 1)),
+        known=np.zeros(1, np.bool_),
+        about={"promised_gain": 0.5},
+    ).write("rule")
+    Path("log").mkdir()
+    write_log(Path("log/a.parquet"), 800)
+    Path("taken.csv").write_text("request,what\n3,1\n8,4\n", encoding="utf-8")
+    return tmp_path
+
+
+def write_log(file: Path, rows: int) -> None:
+    """Base lists have one category, those of the rule five; every tenth request is in the holdout."""
+    start = datetime(2026, 2, 1, tzinfo=UTC)
+    found = [
+        {
+            "time": start + timedelta(days=2 * at / rows),
+            "request": str(at),
+            "user": None,
+            "segment": None,
+            "price": 0.0 if at % 10 == 0 else 0.3,
+            "holdout": at % 10 == 0,
+            "shown": "rule",
+            "rule": ["0", "10", "20", "30"] if at % 10 == 0 else ["0", "1", "2", "3", "4"],
+            "base": ["0", "10", "20", "30"],
+            "fallback": None,
+            "unmet": 0,
+            "milliseconds": 2.0,
+        }
+        for at in range(rows)
+    ]
+    pl.DataFrame(found, schema=dict(COLUMNS)).write_parquet(file)
+
+
+def test_the_monitor_prints_days_alarms_and_a_verdict(recprism: Recprism, folder: Path) -> None:
+    found = recprism("monitor", "rule", "--served", "log", "--holdout-share", "10%")
+    assert found.code == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0] == "log: subtopic_coverage@5 of the lists that users saw"
+    assert lines[2].split()[:5] == ["2026-02-01", "400", "0.1000", "0.5000", "0.5000"]
+    assert "gain shown: 0.4000, 80% of the 0.5000 of the export" in lines
+    assert any(line.startswith("Price 0.3 against 0: coverage +40.00 points") for line in lines)
+    assert lines[-1].startswith("holds: 100% (") and lines[-1].endswith("in 800 requests, at least 80% wanted.")
+
+
+def test_an_alarm_is_exit_code_1_in_every_form(recprism: Recprism, folder: Path) -> None:
+    words = ("monitor", "rule", "--served", "log/a.parquet", "--max-milliseconds", "1", "--junit", "found.xml")
+    found = recprism(*words, "--json", "-o", "rows.csv")
+    assert found.code == 1
+    said = json.loads(found.out)
+    assert said["verdict"].startswith("FAILS: requests over 1 ms: 100%") and not said["passed"]
+    assert pl.read_csv("rows.csv")["requests"].to_list() == [800, 400, 400]
+    assert 'failures="3"' in Path("found.xml").read_text(encoding="utf-8")
+
+
+def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
+    found = recprism(
+        "monitor", "rule", "--served", "log", "--taken", "taken.csv", "--column", "item=what", "--max-hit-loss", "5%"
+    )
+    assert found.code == 0, found.err
+    assert "not decided: loss of the hit rate is unknown, at most 0.05 wanted" in found.out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("monitor log --served log", "log is no export of a rule; write one with `recprism export RUN --rule`"),
+        ("monitor rule --served nowhere", "nowhere: there is no .parquet file"),
+        ("monitor rule --served log --taken taken.csv", "no column 'item'"),
+        ("monitor rule --served log --floor 80", "did you mean 80%?"),
+        ("monitor rule --served log -o rows.xls", "rows.xls"),
+        ("studio rule --served log", "--served and --export go together"),
+        ("studio rule --export rule", "--served and --export go together"),
+        ("studio rule --served nowhere --export rule", "there is no .parquet file"),
+        ("studio rule --served log --export log", "is no export of a rule"),
+        ("experiment rule --holdout 5%", "--holdout needs --click-rate"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(line: str, message: str, recprism: Recprism, folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    found = recprism(*line.split())
+    assert (found.code, message in found.err) == (2, True), found.err
+    assert sorted(folder.rglob("*")) == before

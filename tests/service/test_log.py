@@ -1,0 +1,197 @@
+"""The log, shadow mode, the holdout and the figures."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from serving_world import Served, Start, file_of, request_of, wait_until
+
+from recprism.deploy.served_log import COLUMNS
+from recprism.service import Client
+from recprism.service._metrics import Metrics, parse
+from recprism.service._request_log import RequestLog
+from recprism.serving import ServedRule, load
+
+KEYS = ("k" * 32, "l" * 32)
+
+
+def logged(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "*.parquet").sort("time")
+
+
+def ask_all(served: Served, n: int = 40, **options: Any) -> None:
+    with served.client() as client:
+        for number in range(n):
+            client.rerank(**request_of(number), user=f"secret-{number}", request_id=f"r{number}", **options)
+
+
+def ended(served: Served) -> None:
+    served.kill()
+    assert served.wait() == 0
+
+
+def row(number: int) -> tuple[Any, ...]:
+    return (number, f"r{number}", None, None, 0.1, False, "rule", ["a", "b"], ["a", "c"], None, 0, 1.5)
+
+
+def test_the_log_has_every_list_and_no_user(start: Start, export: Path, tmp_path: Path) -> None:
+    served, rule = start(export, "--log", str(tmp_path / "log")), load(export)
+    ask_all(served, segment="new")
+    with served.client() as client:
+        client.explain(**request_of())
+    ended(served)
+    found = logged(tmp_path / "log")
+    assert found.schema == pl.Schema(COLUMNS)
+    assert found["request"].to_list() == [f"r{number}" for number in range(40)]
+    assert found["user"].null_count() == 40
+    for number, one in enumerate(found.iter_rows(named=True)):
+        expected = rule.rerank(**request_of(number))
+        assert (one["rule"], one["base"]) == (list(expected.ids), list(expected.base))
+        assert (one["price"], one["shown"], one["segment"], one["holdout"]) == (0.4, "rule", "new", False)
+        assert (one["fallback"], one["unmet"]) == (None, 0)
+        assert one["milliseconds"] > 0
+    everything = b"".join(it.read_bytes() for it in [*(tmp_path / "log").iterdir(), served.err])
+    assert b"secret" not in everything
+
+
+def test_users_are_hashes_that_depend_on_the_key(start: Start, export: Path, tmp_path: Path) -> None:
+    found = []
+    for at, key in enumerate((KEYS[0], KEYS[0], KEYS[1])):
+        folder = tmp_path / f"log{at}"
+        served = start(export, "--log", str(folder), "--log-users", RECPRISM_LOG_KEY=key)
+        ask_all(served, 5)
+        ended(served)
+        found.append(logged(folder)["user"].to_list())
+        assert b"secret" not in b"".join(it.read_bytes() for it in folder.iterdir())
+    assert found[0] == found[1]
+    assert set(found[0]).isdisjoint(found[2])
+    assert len(set(found[0])) == 5
+    assert {len(it) for it in found[0]} == {32}
+
+
+def test_shadow_shows_the_base_list_and_logs_both(start: Start, export: Path, tmp_path: Path) -> None:
+    served, rule = start(export, "--log", str(tmp_path / "log"), "--shadow"), load(export)
+    with served.client() as client:
+        for number in range(10):
+            found, expected = client.rerank(**request_of(number)), rule.rerank(**request_of(number))
+            assert (found.ids, found.base, found.shown) == (expected.base, expected.base, "base")
+            given = dict(zip(request_of(number)["candidates"], request_of(number)["scores"], strict=True))
+            assert list(found.scores) == [given[it] for it in found.ids]
+            assert (found.reasons, found.fallback) == ((), None)
+        vector = [0.3, -1.0, 0.5, 2.0]
+        assert client.rank(vector).ids == rule.rank(vector).base
+        assert client.metrics()["recprism_shadow_total"] == 11
+    ended(served)
+    rows = logged(tmp_path / "log").head(10)
+    assert set(rows["shown"]) == {"base"}
+    assert rows["rule"].to_list() == [list(rule.rerank(**request_of(number)).ids) for number in range(10)]
+    assert rows["base"].to_list() == [list(rule.rerank(**request_of(number)).base) for number in range(10)]
+
+
+def held_out(client: Client, **who: Any) -> bool:
+    return client.rerank(**request_of(), **who).holdout
+
+
+def test_the_holdout_has_its_share_and_its_price(start: Start, export: Path, tmp_path: Path) -> None:
+    words = ("--log", str(tmp_path / "log"), "--holdout", "25%", "--holdout-price", "0.9")
+    served, rule = start(export, *words), load(export)
+    with served.client() as client:
+        users = [held_out(client, user=number) for number in range(200)]
+        assert users == [held_out(client, user=str(number)) for number in range(200)], "the same user, the same price"
+        requests = [held_out(client, request_id=f"r{number}") for number in range(200)]
+        assert requests == [held_out(client, request_id=f"r{number}") for number in range(200)], "a repeated request"
+        assert 30 < sum(users) < 70
+        assert 30 < sum(requests) < 70
+        assert users != requests
+        for user, held in enumerate(users[:20]):
+            found = client.rerank(**request_of(), user=user, price=0.1)
+            assert found.trade_off == (0.9 if held else 0.1)
+            assert found.ids == rule.rerank(**request_of(), price=0.9 if held else 0.1).ids
+    ended(served)
+    found = logged(tmp_path / "log").head(800)
+    assert found["holdout"].sum() == 2 * (sum(users) + sum(requests))
+    assert set(found.filter("holdout")["price"]) == {0.9}
+    assert set(found.filter(~pl.col("holdout"))["price"]) == {0.4}
+
+
+def test_a_rule_of_lifts_has_no_holdout(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    file_of(goals={}, lifts=np.linspace(0, 1, 60)).write(tmp_path / "lifts")
+    assert call("serve", tmp_path / "lifts", "--port", 0, "--holdout", "5%", "--holdout-price", "0") == 2
+    assert "a holdout cannot have another" in capsys.readouterr().err
+
+
+def test_figures_are_those_of_the_lists(start: Start, export: Path) -> None:
+    served, rule = start(export), load(export)
+    constraints = {"min_items": {"art": 5, "bread": 5}}
+    with served.client() as client:
+        lists = [client.rerank(**request_of(number)) for number in range(20)]
+        lists += [client.rerank(**request_of(number), constraints=constraints) for number in range(3)]
+        late = client.rerank(**request_of(), time_limit=0.0)
+        client.rerank(["i1", "unknown"], [1.0, 2.0])
+        figures = client.metrics()
+    assert late.fallback == "time limit"
+    assert figures['recprism_requests_total{route="/rerank",status="200"}'] == 25
+    assert figures['recprism_request_seconds_count{route="/rerank"}'] == 25
+    assert figures['recprism_fallbacks_total{reason="time limit"}'] == 1
+    assert figures["recprism_unknown_candidates_total"] == 1
+    assert figures["recprism_unmet_constraints_total"] == sum(len(it.unmet) for it in lists) > 0
+    assert figures["recprism_lists_with_unmet_constraints_total"] == 3
+    assert figures["recprism_swaps_sum"] == sum(len(set(it.ids) - set(it.base)) for it in lists)
+    assert figures["recprism_swaps_count"] == 25
+    shown = [*(it.ids for it in lists), late.ids, ("i1",)]
+    before = [*(it.base for it in lists), late.base, ("i1",)]
+    assert figures['recprism_coverage_sum{list="rule"}'] == pytest.approx(sum(coverage(rule, it) for it in shown))
+    assert figures['recprism_coverage_sum{list="base"}'] == pytest.approx(sum(coverage(rule, it) for it in before))
+    assert figures['recprism_loads_total{result="loaded"}'] == 1
+    assert figures["recprism_resident_memory_bytes"] > 1e7
+    assert figures["recprism_enabled"] == 1
+
+
+def coverage(rule: ServedRule, ids: Any) -> float:
+    """The share of categories, counted in another way than the service counts."""
+    places = [rule.file.item_ids.tolist().index(it) for it in ids]
+    return sum(bool(rule.has(column)[places].any()) for column in range(len(rule.names))) / len(rule.names)
+
+
+def test_names_in_labels_cannot_break_the_text() -> None:
+    metrics = Metrics()
+    metrics.fallbacks.add(2.0, 'a"b\\c\nd')
+    assert parse(metrics.text())['recprism_fallbacks_total{reason="a\\"b\\\\c\\nd"}'] == 2
+
+
+def test_rows_wait_while_the_disk_is_full_and_are_counted_if_lost(tmp_path: Path) -> None:
+    metrics = Metrics()
+    log = RequestLog(tmp_path / "log", metrics, rows=10, seconds=0.02, most=25)
+    (tmp_path / "log").rmdir()
+    (tmp_path / "log").write_text("a file is in the way", encoding="utf-8")
+    for number in range(40):
+        log.add(row(number))
+    wait_until(lambda: log._failed)
+    for number in range(40, 60):
+        log.add(row(number))
+    lost = metrics.dropped.values[()]
+    assert lost > 0
+    (tmp_path / "log").unlink()
+    log.close()
+    assert logged(tmp_path / "log").height == metrics.logged.values[()] == 60 - lost
+
+
+def test_rows_of_many_threads_are_all_there(tmp_path: Path) -> None:
+    metrics = Metrics()
+    log = RequestLog(tmp_path, metrics, rows=50, seconds=0.01)
+    threads = [
+        threading.Thread(target=lambda at=at: [log.add(row(at * 500 + n)) for n in range(500)]) for at in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.close()
+    assert sorted(logged(tmp_path)["request"]) == sorted(f"r{number}" for number in range(2000))
+    assert all(pl.read_parquet(it).height <= 50 for it in tmp_path.iterdir())

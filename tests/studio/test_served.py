@@ -1,0 +1,85 @@
+"""The page of a served log: the figures of the monitor, computed again once the log has changed."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from fastapi.testclient import TestClient
+
+from recprism.deploy import RuleFile, monitor_served
+from recprism.deploy.served_log import COLUMNS
+from recprism.studio import create_app
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> tuple[Path, Path]:
+    """A rule over 40 items with one of ten categories each, and a log of two days."""
+    rule = RuleFile(
+        goals={"subtopic_coverage": 1.0},
+        units={"subtopic_coverage": 0.1},
+        trade_off=0.3,
+        history_weight=0.0,
+        k=5,
+        candidates=20,
+        constraints={},
+        item_ids=np.arange(40),
+        names=tuple(f"c{n}" for n in range(10)),
+        indptr=np.arange(41),
+        indices=(np.arange(40) % 10).astype(np.int32),
+        shares=np.ones(40),
+        unit=np.zeros((1, 1)),
+        known=np.zeros(1, np.bool_),
+    )
+    rule.write(tmp_path / "rule")
+    (tmp_path / "log").mkdir()
+    write(tmp_path / "log" / "a.parquet", 600, "rule")
+    return tmp_path / "rule", tmp_path / "log"
+
+
+def write(file: Path, rows: int, shown: str) -> None:
+    """Base lists have one category, those of the rule five."""
+    start = datetime(2026, 2, 1, tzinfo=UTC)
+    pl.DataFrame(
+        [
+            {
+                "time": start + timedelta(days=2 * at / rows),
+                "request": f"{file.stem}{at}",
+                "user": f"{file.stem}{at}",
+                "segment": None,
+                "price": 0.3,
+                "holdout": False,
+                "shown": shown,
+                "rule": [str(it) for it in (0, 1, 2, 3, 4)],
+                "base": [str(it) for it in (0, 10, 20, 30)],
+                "fallback": None,
+                "unmet": 0,
+                "milliseconds": 2.0,
+            }
+            for at in range(rows)
+        ],
+        schema=dict(COLUMNS),
+    ).write_parquet(file)
+
+
+def test_the_page_has_the_figures_of_the_monitor(shelf: Path, served: tuple[Path, Path]) -> None:
+    with TestClient(create_app([shelf / "empty"], served=served), base_url="http://127.0.0.1") as client:
+        assert client.get("/api/visitor").json()["has_log"] is True
+        found, expected = client.get("/api/monitor").json(), monitor_served(*served)
+        assert found["verdict"] == expected.verdict() and found["passed"]
+        assert [row["retained"] for row in found["days"]] == [row.retained for row in expected.days]
+        assert found["total"]["base"] == pytest.approx(0.1) and found["total"]["shown"] == pytest.approx(0.5)
+        write(served[1] / "b.parquet", 2000, "base")
+        os.utime(served[1] / "b.parquet")
+        changed = client.get("/api/monitor").json()
+        assert changed["verdict"].startswith("FAILS: gain kept: 23") and not changed["passed"]
+        assert {it["state"] for it in changed["alarms"]} == {"fires", "holds"}
+
+
+def test_a_studio_without_a_log_says_so(client: TestClient) -> None:
+    answer = client.get("/api/monitor")
+    assert answer.status_code == 404 and "--served and --export" in answer.json()["detail"]
