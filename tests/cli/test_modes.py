@@ -112,6 +112,10 @@ MINIMAL = {
         "with --rule": "run --rule",
         "without --rule": "run",
     },
+    "batch": {
+        "with --executor local": "rule --users u.npy -o new",
+        "with --executor ray": "rule --users u.npy -o new --executor ray",
+    },
     "serve": {
         "with --log": "rule --log served",
         "without --log": "rule",

@@ -156,6 +156,12 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["export", "run", "--to", form, "-o", f"out-{form}"] for form in ("safetensors", "npz", "parquet", "csv")
     ],
     "report": [["report", "run"]],
+    "batch": [
+        ["diversify", "run", *EDITED, "--into", "rule", "--name", "batched"],
+        ["export", "run", "--name", "batched", "--rule", "-o", "rule"],
+        ["batch", "rule", "--users", "run/factors.safetensors", "--dials", "-o", "batch", "--shard-users", "7"],
+        ["batch", "rule", "--users", "run/factors.safetensors", "--dials", "-o", "batch", "--shard-users", "7"],
+    ],
     "diversify": [
         ["diversify", "run", *EDITED, "--ban", '"a,b",007', "--ban", "7", "--pin", "1=🎬 film", "--overwrite"]
     ],

@@ -13,7 +13,10 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
+from recprism.rerank._batched import covers, search_batched
 from recprism.rerank._kernels.prices import BY_RELEVANCE, IN_ORDER
+from recprism.rerank._pool import Pool
+from recprism.rerank.optimal import Terms, most_relevant, search
 
 BY_SET = ("subtopic_coverage", "ilad_subtopics", "ilad")
 TRADE_OFFS = (0.05, 0.2, 0.5, 0.8, 1.0)
@@ -248,3 +251,33 @@ def test_any_number_of_threads_gives_the_same_bits(make_world: Any, goal: str) -
         torch.set_num_threads(before)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(("trade_off", "history_weight"), [(0.05, 0.0), (0.3, 0.0), (1.0, 0.0), (0.2, 0.5)])
+def test_the_search_for_many_lists_at_once_finds_the_lists_of_the_compiled_one(
+    trade_off: float, history_weight: float
+) -> None:
+    generator = np.random.default_rng(0)
+    n_users, n_items, k = 200, 500, 8
+    items = np.argsort(generator.random((n_users, n_items)), 1)[:, :50]
+    scores = -np.sort(-generator.standard_normal((n_users, 50)), 1)
+    items[:20, 9:], scores[:20, 9:] = -1, -np.inf
+    items[20:40, 5:], scores[20:40, 5:] = -1, -np.inf
+    features = Features(
+        subtopics=(generator.random((n_items, 12)) < 0.15).astype(float),
+        user_subtopics=generator.random((n_users, 12)),
+    )
+    rule = Optimal(trade_off=trade_off, goals={"subtopic_coverage": 1.0}, history_weight=history_weight)
+    pool = Pool.of(items, scores, torch.device("cpu"), n_items)
+    terms = Terms.of(rule, pool, k, features)
+    assert covers(terms)
+    found, wanted = search_batched(pool, k, terms), search(pool, k, terms)
+    assert torch.equal(found, wanted)
+    assert (wanted != most_relevant(pool, k)).any()
+
+
+def test_the_search_for_many_lists_at_once_leaves_other_goals_to_the_compiled_one() -> None:
+    pool = Pool.of(np.arange(6)[None], -np.arange(6.0)[None], torch.device("cpu"), 6)
+    features = Features(vectors=np.eye(6), subtopics=np.eye(6))
+    for goal in ("ilad", "alpha_ndcg", "catalogue_coverage"):
+        assert not covers(Terms.of(Optimal(goals={goal: 1.0}), pool, 3, features))

@@ -23,6 +23,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 HEAD = """# Error messages for bad input
@@ -272,6 +273,20 @@ export run --hidden 8
 export run --rule
 export run --rule --to npz
 export run --no-vectors
+batch run --users u.npy -o new
+batch rule --users a.csv -o new
+batch rule --users nothing.npy -o new
+batch rule --users pickled.npy -o new
+batch rule --users wide.npy -o new
+batch rule --users nan.npy -o new
+batch rule --users u.npy -o other
+batch rule --users u.npy -o new --seen noise.parquet
+batch rule --users u.npy -o new -k 0
+batch rule --users u.npy -o new --shard-users 0
+batch rule --users u.npy -o new --device tpu
+batch rule --users u.npy -o new --executor cloud
+batch rule --users u.npy -o new --executor ray --device cuda
+batch bare --users u.npy -o new
 runs nowhere
 serve run
 studio nowhere
@@ -355,9 +370,24 @@ def folder_of_files(folder: Path) -> None:
     np.save(folder / "nan.npy", np.where(vectors > 2, np.nan, vectors) if (vectors > 2).any() else vectors * np.nan)
     np.save(folder / "huge.npy", np.full((20, 4), 1e300))
     np.save(folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    _rules(folder, vectors[:20])
     (folder / "other").mkdir()
     (folder / "other" / "notes.txt").write_text("mine", encoding="utf-8")
     _runs(folder)
+
+
+def _rules(folder: Path, vectors: NDArray[np.float32]) -> None:
+    """Exports of a rule with item vectors and without."""
+    from recprism.deploy import RuleFile
+
+    n = len(vectors)
+    facts = {"trade_off": 0.2, "history_weight": 0.0, "k": 5, "candidates": 10, "constraints": {}}
+    rows = {"indptr": np.arange(n + 1), "indices": np.arange(n, dtype=np.int32) % 3, "shares": np.ones(n)}
+    unit = {"unit": np.zeros((1, 1)), "known": np.zeros(1, np.bool_)}
+    goals = {"goals": {"subtopic_coverage": 1.0}, "units": {"subtopic_coverage": 1 / 3}}
+    for name, own in (("rule", vectors), ("bare", None)):
+        made = {**goals, **facts, **rows, **unit, "item_ids": np.arange(n), "names": ("k0", "k1", "k2")}
+        RuleFile(**made, item_vectors=own).write(folder / name)
 
 
 def _runs(folder: Path) -> None:

@@ -257,6 +257,7 @@ HOSTILE = (
 QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("train",): ("--data", "a.csv", "-o", "new", "--set", "epochs=1", "--set", "dim=4", "--device", "cpu"),
     ("search",): ("--set", "iterations=2", "--overwrite"),
+    ("batch",): ("--users", "whole/factors.safetensors", "-o", "new"),
     ("interleave",): ("-o", "new.csv"),
     ("monitor",): ("--lists", "lists.csv"),
     ("experiment",): ("--budget", "30%"),

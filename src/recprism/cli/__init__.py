@@ -16,7 +16,7 @@ import typer
 from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
-from recprism.cli.deploy import check, experiment, export, interleave, monitor, refit, serve
+from recprism.cli.deploy import batch, check, experiment, export, interleave, monitor, refit, serve
 from recprism.cli.diversity import audit, dials, diversify, explain, steer
 from recprism.cli.model import evaluate, import_vectors, recommend, runs, train
 from recprism.cli.pages import report, studio
@@ -51,6 +51,7 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Deploy": {
         "refit": refit.refit,
         "export": export.export,
+        "batch": batch.batch,
         "serve": serve.serve,
         "check": check.check,
         "monitor": monitor.monitor,

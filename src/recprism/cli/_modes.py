@@ -286,6 +286,17 @@ COMMANDS: dict[str, Options] = {
             _with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),
         ),
     ),
+    "batch": Options(
+        "export user_vectors output seen k dials shard_users executor as_json",
+        (
+            _either(
+                lambda it: it["executor"] == "local",
+                "with --executor local",
+                "device",
+                "with --executor ray",
+            ),
+        ),
+    ),
     "serve": Options(
         "export host port token caller_token candidates prices disabled shadow holdout log watch max_bytes "
         "max_candidates max_k max_in_flight drain",

@@ -37,9 +37,9 @@ def search_batched(pool: Pool, k: int, terms: Terms) -> Tensor:
     table = _membership(terms, pool)
     choosing = (pool.lengths > k).nonzero().flatten()  # others have nothing to choose
     step = max(1, CELLS // (2 * pool.depth * (k + table.shape[1])))
-    for users in choosing.split(step):
-        block = _Block.of(pool, users, k, terms, table)
-        positions[users] = block.best_lists()
+    for start in range(0, len(choosing), step):
+        users = choosing[start : start + step]
+        positions[users] = _Block.of(pool, users, k, terms, table).best_lists()
     return positions
 
 

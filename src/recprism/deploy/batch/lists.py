@@ -18,9 +18,10 @@ from recprism.data._checks import Whole
 from recprism.data._ids import canonical_text
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.deploy.batch._dials import DialFitter, FittedDials
+from recprism.deploy.batch.dials import DialFitter, FittedDials
 from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
+from recprism.models._settings import choose_device
 from recprism.ranking import topk
 from recprism.rerank import Constrained, Features, Optimal
 from recprism.rerank._kernels.prices import fading_of, filling_of, prices_of
@@ -54,9 +55,15 @@ class BatchLists:
 class StageTimes:
     """Seconds and processor seconds of each stage of the work, summed over blocks.
 
+    Attributes:
+        device: Where the work is done.
+        seconds: By the name of the stage.
+        processor_seconds: The same, of all threads together.
+
     Stability: provisional.
     """
 
+    device: torch.device
     seconds: dict[str, float] = field(default_factory=dict)
     processor_seconds: dict[str, float] = field(default_factory=dict)
 
@@ -65,8 +72,8 @@ class StageTimes:
         """Add the time of a block of code; a GPU finishes its work first."""
         start, busy = time.perf_counter(), time.process_time()
         yield
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            torch.cuda.synchronize()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
         self.processor_seconds[name] = self.processor_seconds.get(name, 0.0) + time.process_time() - busy
 
@@ -80,7 +87,7 @@ class BatchRule:
         file: The exported rule, with item vectors.
         k: Length of the lists; that of the rule by default.
         dials: Whether named weights are fitted that return the lists.
-        device: "cpu", or "cuda" for ranking, the search and scores on a GPU.
+        device: "cpu", "auto", or "cuda" for ranking, the search and scores on a GPU.
 
     Attributes:
         times: Where the time went.
@@ -98,9 +105,9 @@ class BatchRule:
             raise InputError("the export has lifts for goals of exposure; batch lists need a rule without them")
         if dials and not file.names:
             raise InputError("the export has no categories, so there is nothing to name dials by; omit --dials")
-        self.file, self.with_dials, self.device = file, dials, torch.device(device)
+        self.file, self.with_dials, self.device = file, dials, choose_device(device)
         self.k = int(Whole(1).read("k", file.k if k is None else k) or 0)
-        self.times = StageTimes()
+        self.times = StageTimes(self.device)
         numbers = {canonical_text(one): at for at, one in enumerate(file.item_ids.tolist())}
         self._banned = np.array([_number(one, numbers) for one in file.constraints.get("banned", ())], np.int64)
         pinned = file.constraints.get("pinned", {})
@@ -109,10 +116,9 @@ class BatchRule:
 
     @cached_property
     def subtopics(self) -> Subtopics:
-        """The categories of the items."""
+        """The categories of the items; a dial adds its whole weight to each item that has the category."""
         file = self.file
-        items = Incidence(file.indptr, file.indices, len(file.names))
-        return Subtopics(file.names, items, None if (file.shares == 1).all() else file.shares.astype(np.float32))
+        return Subtopics(file.names, Incidence(file.indptr, file.indices, len(file.names)))
 
     @cached_property
     def fit(self) -> DialFitter:
@@ -162,8 +168,13 @@ class BatchRule:
 
     def _rule(self) -> Optimal:
         file = self.file
-        how = {"trade_off": file.trade_off, "history_weight": file.history_weight, "units": file.units}
-        return _FileRule(goals=file.goals, file=file, **how)
+        return _FileRule(
+            goals=file.goals,
+            units=file.units,
+            trade_off=file.trade_off,
+            history_weight=file.history_weight,
+            file=file,
+        )
 
     def _hidden(self, seen: Incidence | None, n_users: int) -> Incidence | None:
         """Return the pairs that no list shows: seen and banned items."""
@@ -187,7 +198,8 @@ class BatchRule:
         first = np.repeat(np.cumsum(counts) - counts, counts)
         entry = np.repeat(file.indptr[seen.indices], counts) + np.arange(len(user)) - first
         cells = user * n + file.indices[entry]
-        return np.bincount(cells, file.shares[entry], seen.n_rows * n).reshape(seen.n_rows, n)
+        amounts = np.bincount(cells, file.shares[entry], seen.n_rows * n).astype(np.float64)
+        return amounts.reshape(seen.n_rows, n)
 
     def _pins(self, seen: Incidence | None, n_users: int) -> NDArray[np.int64]:
         """Return pinned items, (n_users, places), without those that the user has seen; -1 where nothing is pinned."""
