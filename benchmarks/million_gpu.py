@@ -30,6 +30,8 @@ from million_world import CANDIDATES, DIM, ITEMS, USERS, K, catalogue_of, facts_
 from recprism.data.incidence import Incidence
 from recprism.deploy.batch.lists import BatchRule
 from recprism.deploy.rule_file import RuleFile
+from recprism.dials import lists_to_dials
+from recprism.models import Factors
 from recprism.ranking import topk
 
 BAR_SECONDS = 90.0
@@ -77,7 +79,8 @@ def warmed(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str,
     some = slice(0, min(WARM, len(user)))
     rule = BatchRule(file, dials=True, device=chosen.device)
     rule(user[some], rows_of(seen, some))
-    BatchRule(file, dials=True)(user[:64], rows_of(seen, slice(0, 64)))
+    same_dials(file, user[:64], rows_of(seen, slice(0, 64)), chosen)
+    BatchRule(file)(user[:64], rows_of(seen, slice(0, 64)))
     return {"seconds": time.perf_counter() - start}
 
 
@@ -163,15 +166,15 @@ def same_dials(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[
     """Dials of a few users on the device against ``lists_to_dials`` on the processors, for the same lists."""
     print("dials on the processors ...", flush=True)
     some = slice(0, min(CHECKED, len(user)))
-    rule, plain = BatchRule(file, dials=True, device=chosen.device), BatchRule(file, dials=True)
+    rule = BatchRule(file, dials=True, device=chosen.device)
     hidden = rows_of(seen, some)
     made = rule(user[some], hidden)
-    vectors, items = torch.from_numpy(user[some]), torch.from_numpy(file.item_vectors)
-    lists, base = torch.from_numpy(made.items), torch.from_numpy(made.base)
+    factors = Factors.from_arrays(user[some], file.item_vectors)
     start = time.perf_counter()
-    wanted = plain.fit(vectors, lists, base, hidden)
+    wanted = lists_to_dials(factors, made.items, rule.subtopics, base_lists=made.base, exclude=hidden)
     taken = time.perf_counter() - start
-    found = rule.fit.on_device(*(it.to(chosen.device) for it in (vectors, lists, base)), hidden)
+    found = made.dials
+    vectors, items = torch.from_numpy(user[some]), torch.from_numpy(file.item_vectors)
     span = (vectors @ items.T).std(1).numpy()[:, None]
     difference = np.abs(found.weights - wanted.weights) / span
     return {

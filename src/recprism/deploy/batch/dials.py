@@ -1,4 +1,4 @@
-"""Named weights of a block of users: on processors by ``lists_to_dials``, on a GPU with the scores there."""
+"""Named weights of blocks of users. What depends on the items alone is computed once for all blocks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from torch import Tensor
 from recprism.data.concepts import Concepts
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.dials import lists_to_dials
 from recprism.dials._kernels.weights_state import Rows
 from recprism.dials._rivals import GroupedItems, solve_on_device
 from recprism.dials._wanted import item_covariance, spread_of
 from recprism.dials._weights import rows_of
 from recprism.dials.named import MARGIN, NEW, OLD, ROUNDING, SCALES
-from recprism.models import Factors
 from recprism.ranking import topk
 
 
@@ -47,11 +45,12 @@ class DialFitter:
     """
 
     def __init__(self, item: Tensor, subtopics: Subtopics) -> None:
-        self._item, self._subtopics = item, subtopics
-        self._concepts = Concepts.from_subtopics(subtopics)
+        self._item, self._concepts = item, Concepts.from_subtopics(subtopics)
 
     def __call__(self, user: Tensor, lists: Tensor, base: Tensor, exclude: Incidence | None) -> FittedDials:
-        """Fit the weights of a block of users.
+        """Fit the weights of a block of users, as :func:`recprism.dials.lists_to_dials` does.
+
+        Scores are computed on the device of the vectors; the programs run on the processors.
 
         Args:
             user: (n_users, d) vectors, on the device of the items.
@@ -59,14 +58,6 @@ class DialFitter:
             base: The lists without weights, (n_users, k).
             exclude: Items that cannot be recommended, (n_users, n_items).
         """
-        if user.device.type != "cpu":
-            return self.on_device(user, lists, base, exclude)
-        factors = Factors.from_arrays(user.numpy(), self._item.numpy())
-        found = lists_to_dials(factors, lists.numpy(), self._concepts, base_lists=base.numpy(), exclude=exclude)
-        return FittedDials(found.weights.astype(np.float32), found.held)
-
-    def on_device(self, user: Tensor, lists: Tensor, base: Tensor, exclude: Incidence | None) -> FittedDials:
-        """Do the same with all scores on the device of the vectors; only the programs run on the processors."""
         table, (rows, items, covariance) = self._table, self._catalogue
         changed = (~_same_sets(lists, base)).nonzero().flatten()
         chosen = changed.cpu().numpy()
