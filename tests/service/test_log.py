@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,20 @@ def test_a_rule_of_lifts_has_no_holdout(call: Any, tmp_path: Path, capsys: pytes
     file_of(goals={}, lifts=np.linspace(0, 1, 60)).write(tmp_path / "lifts")
     assert call("serve", tmp_path / "lifts", "--port", 0, "--holdout", "5%", "--holdout-price", "0") == 2
     assert "a holdout cannot have another" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_log_that_cannot_be_written_ends_the_start(
+    call: Any, export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "closed").mkdir(mode=0o555)
+    assert call("serve", export, "--port", 0, "--log", tmp_path / "closed" / "log") == 1
+    assert "permission denied" in capsys.readouterr().err
+
+
+def test_a_log_below_a_file_ends_the_start(call: Any, export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("serve", export, "--port", 0, "--log", export / "rule.json" / "log") == 1
+    assert "error: " in capsys.readouterr().err
 
 
 def test_figures_are_those_of_the_lists(start: Start, export: Path) -> None:

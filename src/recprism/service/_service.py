@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from recprism.data._files import require_rights, storable
 from recprism.data._ids import canonical_text
 from recprism.errors import RecprismError
 from recprism.service._bodies import Common
@@ -57,6 +58,10 @@ class Service:
         self._signature: Signature = signature(folder)
         self.enabled = settings.enabled
         self.loaded = self._prepared()
+        if settings.log is not None:  # before the first request, so that a folder that cannot be written ends the start
+            with storable(settings.log):
+                settings.log.mkdir(parents=True, exist_ok=True)
+                require_rights(settings.log, write=True)
         self.problem, self.stopping = "", False
         self._use(self.loaded)
         self._slow, self._waiting = ThreadPoolExecutor(THREADS, "recprism-slow"), 0
