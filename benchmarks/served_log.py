@@ -1,8 +1,8 @@
 """A log of a million served requests, read by the monitor: seconds and memory, in a process of its own.
 
 3,000 items with two or three of 20 categories, lists of 10, ids of text, 200,000 users over ten days, in Parquet files
-of 2,000 rows, as the service writes them. The lists are drawn at random, because the time does not depend on who made
-them. One request in a hundred falls back, one in twenty is in the holdout, and one in ten has a label.
+of 2,000 rows, as the service writes them. The lists are drawn at random: the monitor reads them, and does not ask who
+made them. One request in a hundred falls back, one in twenty is in the holdout, and one in ten has a label.
 """
 
 from __future__ import annotations
