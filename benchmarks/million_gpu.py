@@ -1,6 +1,6 @@
 """A million users x 100,000 items on one GPU: lists by a rule and dials, from arrays to arrays.
 
-    python benchmarks/million_gpu.py [--users N] [--items N] [--json FILE] [--quick] [--device cpu]
+    python benchmarks/million_gpu.py [--users N] [--items N] [--json] [--quick] [--device cpu]
 
 Vectors and categories are made (benchmarks/million_world.py); d = 64, 20 categories, 100 candidates, lists of 10, 20
 seen items per user. Vectors, seen items and the rule are numpy arrays in memory; so are lists, scores and dials at the
@@ -14,18 +14,16 @@ users with those of ``lists_to_dials`` on the processors. Kernels are compiled b
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
+import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from harness import Claim, machine
+from harness import Claim, parser, report
 from million_world import CANDIDATES, DIM, ITEMS, USERS, K, catalogue_of, facts_of, rule_of, seen_of
 from recprism.data.incidence import Incidence
 from recprism.deploy.batch.lists import BatchRule
@@ -40,12 +38,11 @@ SEARCHED, CHECKED = 262_144, 2_000  # users of the two searches, and of the comp
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = parser(__doc__)
     options.add_argument("--users", type=int, default=USERS)
     options.add_argument("--items", type=int, default=ITEMS)
     options.add_argument("--block", type=int, default=BLOCK, help="users at a time")
     options.add_argument("--device", default="cuda", help="cuda; cpu tries the logic of the GPU on few users")
-    options.add_argument("--json", type=Path, help="write the figures to this file")
     options.add_argument("--quick", action="store_true", help="a fiftieth of the users, a tenth of the items")
     chosen = options.parse_args()
     if chosen.quick:
@@ -53,7 +50,7 @@ def main() -> None:
     if chosen.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("this benchmark needs a CUDA device, and torch sees none; --device cpu tries the logic")
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    print("making the world ...", flush=True)
+    print("making the world ...", file=sys.stderr, flush=True)
     made = catalogue_of(chosen.users, chosen.items)
     file, user, seen = rule_of(made), made.users(), seen_of(chosen.users, chosen.items)
     details: dict[str, Any] = {"world": facts_of(file), "users": chosen.users, "items": chosen.items}
@@ -61,7 +58,7 @@ def main() -> None:
     details["whole"] = whole = served(file, user, seen, chosen)
     details["search"] = two_searches(file, user, seen, chosen)
     details["dials"] = same_dials(file, user, seen, chosen)
-    report(chosen, whole, details)
+    report(claims_of(chosen, whole, details), as_json=chosen.json, packages=("triton",), details=details)
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
@@ -86,7 +83,7 @@ def warmed(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str,
 
 def served(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, Any]:
     """The whole way: arrays in, arrays out."""
-    print("arrays to arrays ...", flush=True)
+    print("arrays to arrays ...", file=sys.stderr, flush=True)
     if chosen.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     start, busy = time.perf_counter(), time.process_time()
@@ -116,7 +113,7 @@ def served(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str,
 
 def two_searches(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, Any]:
     """The search alone on the same candidates, on the device and on all cores."""
-    print("two searches ...", flush=True)
+    print("two searches ...", file=sys.stderr, flush=True)
     some = slice(0, min(SEARCHED, len(user)))
     rule = BatchRule(file, device=chosen.device)
     vectors, item = (torch.from_numpy(it).to(chosen.device) for it in (user[some], file.item_vectors))
@@ -164,7 +161,7 @@ def lost(rule: BatchRule, candidates: Any, scores: Any, found: Any, wanted: Any)
 
 def same_dials(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, Any]:
     """Dials of a few users on the device against ``lists_to_dials`` on the processors, for the same lists."""
-    print("dials on the processors ...", flush=True)
+    print("dials on the processors ...", file=sys.stderr, flush=True)
     some = slice(0, min(CHECKED, len(user)))
     rule = BatchRule(file, dials=True, device=chosen.device)
     hidden = rows_of(seen, some)
@@ -197,10 +194,10 @@ def seconds_of(task: Any) -> float:
     return time.perf_counter() - start
 
 
-def report(chosen: Any, whole: dict[str, Any], details: dict[str, Any]) -> None:
+def claims_of(chosen: Any, whole: dict[str, Any], details: dict[str, Any]) -> list[Claim]:
     search, dials = details["search"], details["dials"]
     shape = f"{chosen.users:,} users x {chosen.items:,} items, d = {DIM}, {CANDIDATES} candidates, k = {K}"
-    claims = [
+    return [
         Claim(f"{shape}: seconds from arrays to arrays, rule and dials", whole["seconds"], BAR_SECONDS),
         *(Claim(f"of that, {stage}: seconds", taken, None) for stage, taken in whole["stages"].items()),
         Claim("processor seconds", whole["processor seconds"], None),
@@ -227,13 +224,6 @@ def report(chosen: Any, whole: dict[str, Any], details: dict[str, Any]) -> None:
         ),
         Claim("seconds to compile before (first process)", details["warm-up"]["seconds"], None),
     ]
-    print("\n| claim | value | bar | holds |\n|---|---|---|---|")
-    for it in claims:
-        print(f"| {it.claim} | {it.value} | {'' if it.bar is None else it.bar} | {it.holds} |")
-    if chosen.json:
-        rows = [{"claim": it.claim, "value": it.value, "bar": it.bar, "holds": it.holds} for it in claims]
-        facts = {"machine": machine("triton"), "claims": rows, "details": details}
-        chosen.json.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

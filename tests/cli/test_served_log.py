@@ -37,7 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shares=np.ones(40),
         unit=np.zeros((1, 1)),
         known=np.zeros(1, np.bool_),
-        about={"promised_gain": 0.5},
     ).write("rule")
     Path("log").mkdir()
     write_log(Path("log/a.parquet"), 800)
@@ -74,7 +73,6 @@ def test_the_monitor_prints_days_alarms_and_a_verdict(recprism: Recprism, folder
     lines = found.out.splitlines()
     assert lines[0] == "log: subtopic_coverage@5 of the lists that users saw"
     assert lines[2].split()[:5] == ["2026-02-01", "400", "0.1000", "0.5000", "0.5000"]
-    assert "gain shown: 0.4000, 80% of the 0.5000 of the export" in lines
     assert any(line.startswith("Price 0.3 against 0: coverage +40.00 points") for line in lines)
     assert lines[-1].startswith("holds: 100% (") and lines[-1].endswith("in 800 requests, at least 80% wanted.")
 

@@ -331,11 +331,11 @@ import json, sys
 from recprism.rerank._kernels.optimal import optimal
 from recprism.serving import load
 from recprism.serving._kernels.history import add_shares
-from recprism.serving._kernels.reasons import compare
+from recprism.serving._kernels.reasons import compare_lists
 import numpy as np
 
 rule, request = load(sys.argv[1]), json.loads(sys.argv[2])
-kernels = (optimal, compare, add_shares)
+kernels = (optimal, compare_lists, add_shares)
 before = [len(it.signatures) for it in kernels]
 rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3)
 rule.rerank(["i1", "i2"], [2, 1], dials={"art": 0.1}, price=0)

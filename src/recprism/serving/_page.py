@@ -1,7 +1,8 @@
-"""One request: its candidates, its pins, and its lists at any trade-off."""
+"""Requests: their candidates, their pins, and their lists at any trade-off."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,13 @@ from recprism.explain.reasons._codes import GRID, ORDER, PRECISION, TIED, first_
 from recprism.rerank._kernels.optimal import optimal
 from recprism.rerank._kernels.prices import TIE
 from recprism.serving._compared import Compared
-from recprism.serving._kernels.reasons import compare
+from recprism.serving._kernels.reasons import compare_lists
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import PreparedRule
 from recprism.serving.constraints import Id, RequestConstraints, Unmet
 
+Candidates = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
+"""Item numbers and relevance of the candidates of requests, (n_requests, n) each, and how many each has."""
 ANY_GROUP = np.ones((1, 1), np.bool_)  # without limits on categories, every item may replace every other
 
 
@@ -60,27 +63,11 @@ class Page:
         self.pool = pool.without({canonical_text(item) for item in held.values()})
         self.free = k - len(held)
         self.limits = rule.limits(kept) if kept.names_shares and k else None
-        self.base = self._kept(np.arange(min(self.free, len(self.pool.ids))))
+        self.base = self.kept(np.arange(min(self.free, len(self.pool.ids))))
         self.base.sort()
 
-    def positions(self, trade_off: float) -> NDArray[np.int64]:
-        """Run the rule: positions of the list, (m,), without pins."""
-        return self._kept(self.unrepaired(trade_off))
-
-    def unrepaired(self, trade_off: float) -> NDArray[np.int64]:
-        """Run the rule without shares."""
-        n = len(self.pool.ids)
-        chosen = np.arange(min(self.free, n))
-        file = self.rule.file
-        if not file.goals or (trade_off == 0 and file.history_weight == 0) or not len(chosen):
-            return chosen
-        goals = self.rule.goal_arrays(trade_off, self.free, self.intents[None])
-        lists = np.full((1, self.free), -1)
-        lists[0, : len(chosen)] = chosen
-        optimal(0, 1, self.pool.numbers[None], self.pool.relevance[None], np.array([n]), lists, *goals, TIE)
-        return lists[0, : len(chosen)]
-
-    def _kept(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def kept(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exchange items of a list, (m,), until it keeps the shares of the request."""
         if self.limits is None or not len(chosen):
             return chosen
         return self.limits.keep(self.pool.numbers, self.pool.relevance, chosen, self.pins)
@@ -108,36 +95,129 @@ class Page:
             unmet += self.limits.unmet(np.array(found.numbers, np.int64))
         return tuple(unmet)
 
-    def compared(self, chosen: NDArray[np.int64], found: Listed, trade_off: float, *, entry_prices: bool) -> Compared:
+    def compared(self, searched: Searched, found: Listed, trade_off: float, *, entry_prices: bool) -> Compared:
         """Compare each item of the list with others; ``found`` is the whole list."""
-        rule, pool, m = self.rule, self.pool, len(chosen)
-        group, allowed = np.zeros(len(pool.ids), np.int64), ANY_GROUP
-        if self.limits is not None:
-            group, allowed = self.limits.groups(pool.numbers, np.array(found.numbers, np.int64))
-        others, differences = np.empty((2, m), np.int64), np.empty((3, m, 6))
-        by_rank = rule.by_rank and bool((chosen[1:] > chosen[:-1]).all())
-        goals = rule.goal_arrays(trade_off, max(1, self.free), self.intents)
-        about = (pool.numbers, pool.relevance, chosen, self.base, group, allowed, by_rank)
-        compare(*about, *goals, TIED, ORDER, others, differences)
+        others, differences = searched.compared or self._compare(searched.chosen, found, trade_off)
         return Compared(
             numbers=found.numbers,
             pinned=found.pinned,
-            chosen=chosen,
-            unrepaired=chosen if self.limits is None else self.unrepaired(trade_off),
-            pool=pool,
+            chosen=searched.chosen,
+            unrepaired=searched.unrepaired,
+            pool=self.pool,
             candidates=self.all,
             others=others,
             differences=differences,
-            categories=rule.categories,
-            names=rule.file.names,
+            categories=self.rule.categories,
+            names=self.rule.file.names,
             weights=self.intents if len(self.intents) else None,
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
         )
 
+    def _compare(
+        self, chosen: NDArray[np.int64], found: Listed, trade_off: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Compare under limits on categories, where an item may not replace every other."""
+        assert self.limits is not None
+        group, allowed = self.limits.groups(self.pool.numbers, np.array(found.numbers, np.int64))
+        return _compared([self], _stacked([self]), [chosen], trade_off, group, allowed)[0]
+
     def _enters(self, at: int, trade_off: float) -> tuple[float, float | None] | None:
         """Return the smallest trade-off found at which an item is in the list, by running the rule again."""
         below = [*(it for it in GRID if it < trade_off), trade_off]
-        return first_present(lambda other: bool(at in self.positions(other)), below, None, PRECISION)
+        return first_present(
+            lambda other: bool(at in search([self], other, reasons=False)[0].chosen), below, None, PRECISION
+        )
+
+
+class Searched(NamedTuple):
+    """What the search found for one request.
+
+    Attributes:
+        chosen: Positions of the list, (m,), without pins.
+        unrepaired: The same before exchanges for shares.
+        compared: Positions of other items, (2, m), and differences to their lists, (3, m, 6); None if they were not
+            asked for, or need the shares of the request.
+    """
+
+    chosen: NDArray[np.int64]
+    unrepaired: NDArray[np.int64]
+    compared: tuple[NDArray[np.int64], NDArray[np.float64]] | None
+
+
+def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Searched]:
+    """Run the rule for requests with the same number of free places, in one call of each kernel.
+
+    Args:
+        pages: The requests; one with limits on categories comes alone.
+        trade_off: The trade-off of all of them.
+        reasons: Whether items are compared with others.
+    """
+    candidates = _stacked(pages)
+    unrepaired = _unrepaired(pages, candidates, trade_off)
+    chosen = [page.kept(own) for page, own in zip(pages, unrepaired, strict=True)]
+    compared: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(pages)
+    if reasons and pages[0].limits is None:
+        group = np.zeros(candidates[0].shape[1], np.int64)
+        compared = _compared(pages, candidates, chosen, trade_off, group, ANY_GROUP)
+    return [Searched(*one) for one in zip(chosen, unrepaired, compared, strict=True)]
+
+
+def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float) -> list[NDArray[np.int64]]:
+    """Return positions of the lists, (m,) each, without regard to shares."""
+    rule, free = pages[0].rule, pages[0].free
+    starts = [np.arange(min(free, len(page.pool.ids))) for page in pages]
+    if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
+        return starts
+    lists = _rows(starts, free)
+    optimal(0, len(pages), *candidates, lists, *_goals(pages, trade_off), TIE)
+    return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]
+
+
+def _compared(
+    pages: Sequence[Page],
+    candidates: Candidates,
+    chosen: Sequence[NDArray[np.int64]],
+    trade_off: float,
+    group: NDArray[np.int64],
+    allowed: NDArray[np.bool_],
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Compare each item of lists with others, under the same groups of items for all of them."""
+    sizes, base = np.array([len(own) for own in chosen]), [page.base for page in pages]
+    places = max(1, pages[0].free)
+    by_rank = np.array([page.rule.by_rank and _is_rising(own) for page, own in zip(pages, chosen, strict=True)])
+    others, differences = np.empty((len(pages), 2, places), np.int64), np.empty((len(pages), 3, places, 6))
+    lists = (*candidates, _rows(chosen, places), _rows(base, places), sizes, group, allowed, by_rank)
+    compare_lists(*lists, *_goals(pages, trade_off), TIED, ORDER, others, differences)
+    return [(others[at, :, :m], differences[at, :, :m]) for at, m in enumerate(sizes.tolist())]
+
+
+def _goals(pages: Sequence[Page], trade_off: float) -> tuple[Any, ...]:
+    """Return what the kernels need to value the lists of requests with the same number of free places."""
+    intents = pages[0].intents[None] if len(pages) == 1 else np.stack([page.intents for page in pages])
+    return pages[0].rule.goal_arrays(trade_off, max(1, pages[0].free), intents)
+
+
+def _stacked(pages: Sequence[Page]) -> Candidates:
+    """Return the candidates of all requests in one array."""
+    lengths = np.array([len(page.pool.ids) for page in pages])
+    if len(pages) == 1:
+        return pages[0].pool.numbers[None], pages[0].pool.relevance[None], lengths
+    items, relevance = np.zeros((len(pages), lengths.max()), np.int64), np.zeros((len(pages), lengths.max()))
+    for row, page in enumerate(pages):
+        items[row, : lengths[row]], relevance[row, : lengths[row]] = page.pool.numbers, page.pool.relevance
+    return items, relevance, lengths
+
+
+def _is_rising(positions: NDArray[np.int64]) -> bool:
+    return bool((positions[1:] > positions[:-1]).all())
+
+
+def _rows(lists: Sequence[NDArray[np.int64]], k: int) -> NDArray[np.int64]:
+    """Return lists of different lengths as rows, (n, k); -1 in empty places."""
+    found = np.full((len(lists), k), -1)
+    for row, own in zip(found, lists, strict=True):
+        row[: len(own)] = own
+    return found
 
 
 def _is_at(ids: list[Any], place: int, item: Id) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from recprism.data.shares import share
 from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
 from recprism.serving._inputs import as_dials, as_ids, list_length
-from recprism.serving._page import Page
+from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool
 from recprism.serving._prepared import PreparedRule
+from recprism.serving._request import DISABLED, Request, finish, search_all
 from recprism.serving.constraints import NONE, Id, RequestConstraints
 from recprism.serving.ranked import Ranked
 
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 """A search by vector: a user vector and a number in, ids and scores of the best items out."""
-DISABLED, TOO_LATE = "disabled", "time limit"
-AT_A_TIME = 16  # requests of a batch that a thread takes at once
+AT_A_TIME = 32  # requests of a batch that are searched together
 
 
 def load(
@@ -85,10 +86,7 @@ class ServedRule:
         k = max(1, len(ids) - 2)
         pool = make_pool(self._rule, ids, np.linspace(1.0, 0.0, len(ids)), depth=self._depth, k=k, out=set(), dials={})
         page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]))
-        trade_off = self.file.trade_off or 0.5
-        chosen = page.positions(trade_off)
-        if self._rule.lifts is None:
-            page.compared(chosen, page.whole(chosen), trade_off, entry_prices=False)
+        search([page], self.file.trade_off or 0.5, reasons=self._rule.lifts is None)
 
     def coverage(self, ids: Sequence[Id]) -> float:
         """Return the share of all categories that the items of a list have; unknown items have none."""
@@ -136,42 +134,21 @@ class ServedRule:
             InputError: If scores and candidates differ in length, a score is not a number, a candidate occurs twice,
                 or a category, a price or a constraint is invalid.
         """
-        started = time.perf_counter()
-        if entry_prices and not reasons:
-            raise InputError("entry_prices are part of reasons; ask for both")
-        rule, lifts = self._rule, self._rule.lifts
-        k = self.file.k if k is None else list_length(k)
-        kept = self._own.with_those_of(RequestConstraints.of(constraints))
-        out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"))}
-        how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
-        pool = make_pool(rule, candidates, scores, **how)
-        trade_off, weights = self._trade_off(price), rule.intents(as_ids(history, "history"))
-        page = plain = Page(rule, pool, k, kept, out, weights)
-        if lifts is not None:
-            plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights)
-        base = found = plain.whole(plain.base)
-        fallback, compared = None if self.enabled else DISABLED, None
-        if fallback is None and _is_late(started, time_limit):
-            fallback = TOO_LATE
-        if fallback is None:
-            chosen = page.positions(trade_off)
-            if _is_late(started, time_limit):
-                fallback = TOO_LATE
-            else:
-                found = page.whole(chosen)
-                if reasons and lifts is None:
-                    compared = page.compared(chosen, found, trade_off, entry_prices=entry_prices)
-        return Ranked(
-            ids=tuple(found.ids),
-            scores=np.array(found.scores),
-            base=tuple(base.ids),
-            trade_off=0.0 if fallback else trade_off,
-            fallback=fallback,
-            unmet=page.unmet(found),
-            unknown=pool.unknown,
+        request = self._read(
+            candidates,
+            scores,
+            k,
+            history=history,
+            exclude=exclude,
+            constraints=constraints,
+            price=price,
+            dials=dials,
+            reasons=reasons,
+            entry_prices=entry_prices,
+            time_limit=time_limit,
             user=user,
-            _compared=compared,
         )
+        return finish(request, search_all([request])[0])
 
     def rank(
         self,
@@ -212,13 +189,65 @@ class ServedRule:
         """
         if threads is not None and threads < 1:
             raise InputError(f"threads must be at least 1, not {threads!r}")
-        threads = min(threads or os.cpu_count() or 1, max(1, len(requests)))
-        if threads == 1:
-            return [self.rerank(**request) for request in requests]
         parts = [requests[at : at + AT_A_TIME] for at in range(0, len(requests), AT_A_TIME)]
-        with ThreadPoolExecutor(threads) as workers:
-            done = workers.map(lambda part: [self.rerank(**request) for request in part], parts)
-            return [answer for answers in done for answer in answers]
+        threads = threads or os.cpu_count() or 1
+        if threads == 1:
+            read = ([self._read(**request) for request in part] for part in parts)
+            return [answer for part in read for answer in map(finish, part, search_all(part))]
+        found: list[Ranked] = []
+        waiting: deque[tuple[list[Request], Future[list[Searched | None]]]] = deque()
+        with ThreadPoolExecutor(threads - 1) as workers:  # they search while this thread reads and finishes requests
+            for part in parts:
+                some = [self._read(**request) for request in part]
+                waiting.append((some, workers.submit(search_all, some)))
+                while len(waiting) > threads:
+                    some, work = waiting.popleft()
+                    found += map(finish, some, work.result())
+            for some, work in waiting:
+                found += map(finish, some, work.result())
+        return found
+
+    def _read(
+        self,
+        candidates: Sequence[Id] | NDArray[Any],
+        scores: ArrayLike,
+        k: int | None = None,
+        *,
+        history: Iterable[Id] | None = None,
+        exclude: Iterable[Id] | None = None,
+        constraints: RequestConstraints | Mapping[str, Any] | None = None,
+        price: float | str | None = None,
+        dials: Mapping[str, float] | None = None,
+        reasons: bool = True,
+        entry_prices: bool = False,
+        time_limit: float | None = None,
+        user: Id | None = None,
+    ) -> Request:
+        """Read a request; see :meth:`rerank` for the arguments."""
+        started = time.perf_counter()
+        if entry_prices and not reasons:
+            raise InputError("entry_prices are part of reasons; ask for both")
+        rule, lifts = self._rule, self._rule.lifts
+        k = self.file.k if k is None else list_length(k)
+        kept = self._own.with_those_of(RequestConstraints.of(constraints))
+        out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"))}
+        how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
+        pool = make_pool(rule, candidates, scores, **how)
+        trade_off, weights = self._trade_off(price), rule.intents(as_ids(history, "history"))
+        page = plain = Page(rule, pool, k, kept, out, weights)
+        if lifts is not None:
+            plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights)
+        return Request(
+            page=page,
+            plain=plain,
+            trade_off=trade_off,
+            reasons=reasons and lifts is None,
+            entry_prices=entry_prices,
+            started=started,
+            time_limit=time_limit,
+            user=user,
+            fallback=None if self.enabled else DISABLED,
+        )
 
     def _trade_off(self, price: float | str | None) -> float:
         if price is None:
@@ -228,7 +257,3 @@ class ServedRule:
         if isinstance(price, str) and price in self._prices:
             return float(self._prices[price])
         return float(share(price, "price"))
-
-
-def _is_late(started: float, limit: float | None) -> bool:
-    return limit is not None and time.perf_counter() - started > limit

@@ -88,9 +88,6 @@ def _print(found: ServedMonitored) -> None:
     _print_alarms(found)
     for note in found.notes:
         print_sentence(f"note: {note}")
-    if found.promised:
-        gain = found.rows[0].shown - found.rows[0].base
-        print_sentence(f"gain shown: {gain:.4f}, {gain / found.promised:.0%} of the {found.promised:.4f} of the export")
     print_sentence(found.verdict())
 
 

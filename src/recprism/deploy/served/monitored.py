@@ -47,7 +47,6 @@ class ServedMonitored:
         fallbacks: Why the rule made no list -> number of requests.
         exposure: Which items and categories have places.
         holdout: The comparison of both prices; None without a holdout.
-        promised: The gain in coverage that the export promises; None if it names none.
         notes: What was left out, and what is not known.
 
     Stability: provisional.
@@ -62,7 +61,6 @@ class ServedMonitored:
     fallbacks: Mapping[str, int]
     exposure: Exposure
     holdout: HoldoutResult | None
-    promised: float | None
     notes: tuple[str, ...]
 
     @property
@@ -93,7 +91,7 @@ class ServedMonitored:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
-            **{name: getattr(self, name) for name in ("export", "log", "metric", "level", "passed", "promised")},
+            **{name: getattr(self, name) for name in ("export", "log", "metric", "level", "passed")},
             "verdict": self.verdict(),
             "rows": [_plain(asdict(row)) for row in self.rows],
             "alarms": [{**asdict(it), "sentence": it.sentence()} for it in self.alarms],
@@ -143,7 +141,6 @@ def monitor_served(
     holdout = compare_arms(of_days[0], alpha)
     rows = tuple(map(row_of, of_days))
     judged = [it for scope, row in zip(of_days, rows, strict=True) for it in _alarms(scope, row, limits)]
-    promised = rule.about.get("promised_gain")
     return ServedMonitored(
         str(export),
         str(log),
@@ -154,7 +151,6 @@ def monitor_served(
         _reasons(requests.table),
         exposure_of(requests, rule),
         holdout,
-        None if promised is None else float(promised),
         tuple(_notes(requests, labels, holdout, limits)),
     )
 

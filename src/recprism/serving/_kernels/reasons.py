@@ -29,14 +29,16 @@ RELEVANCE, COVERAGE, ORDERED, APART, EXPOSURE, HISTORY = range(6)  # the order o
 
 
 @compiled
-def compare(
+def compare_lists(
     items: Any,
     relevance: Any,
+    lengths: Any,
     chosen: Any,
     base: Any,
+    sizes: Any,
     group: Any,
     allowed: Any,
-    by_rank: bool,
+    by_rank: Any,
     indptr: Any,
     indices: Any,
     n_subtopics: int,
@@ -53,16 +55,18 @@ def compare(
     others: Any,
     differences: Any,
 ) -> None:
-    """Compare each item of a list with what it replaced, with the runner-up for its place, and with an empty place.
+    """Compare each item of lists with what it replaced, with the runner-up for its place, and with an empty place.
 
     Args:
-        items: Item numbers of the candidates, (n,).
-        relevance: Their relevance, (n,).
-        chosen: Positions of the list, (m,), without pinned items.
-        base: Positions of the list by relevance alone, (b,).
-        group: Group of each candidate under shares of subtopics, (n,).
+        items: Item numbers of the candidates, (n_lists, n).
+        relevance: Their relevance, (n_lists, n).
+        lengths: Candidates of each list, (n_lists,).
+        chosen: Positions of the lists, (n_lists, k), without pinned items.
+        base: Positions of the lists by relevance alone, (n_lists, k).
+        sizes: Places of each list, (n_lists,).
+        group: Group of each candidate under shares of subtopics, (n,), the same for all lists.
         allowed: Whether an item of one group may be replaced by one of another, (n_groups, n_groups) bool.
-        by_rank: Whether a list is in the order of rank again after an exchange.
+        by_rank: Whether a list is in the order of rank again after an exchange, (n_lists,) bool.
         indptr: See ``recprism.rerank._kernels.optimal.optimal`` for this and the following.
         indices: ...
         n_subtopics: ...
@@ -72,15 +76,30 @@ def compare(
         prices: ...
         discount: ...
         fading: ...
-        intents: The user's weights of subtopics, (n_subtopics,).
+        intents: The users' weights of subtopics, (n_lists, n_subtopics).
         filling: ...
         tied: Values closer than this count as equal.
         order: What a match pays for each place that it is out of order, squared.
-        others: Receives the positions of the item that was replaced and of the runner-up, (2, m) int64; -1 for none.
-        differences: Receives the parts of the list minus those of the other list, (3, m, 6): replaced, runner-up,
-            empty.
+        others: Receives the positions of the item that was replaced and of the runner-up, (n_lists, 2, k) int64; -1 for
+            none.
+        differences: Receives the parts of the list minus those of the other list, (n_lists, 3, k, 6): replaced,
+            runner-up, empty.
     """
-    goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents, filling)
+    for u in range(len(items)):
+        n, m = lengths[u], sizes[u]
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        pool = (items[u, :n], relevance[u, :n], group[:n], allowed)
+        own, found = (chosen[u, :m], base[u, :m], by_rank[u]), (others[u, :, :m], differences[u, :, :m])
+        _compare(pool, own, n_subtopics, goals, tied, order, found)
+
+
+@compiled
+def _compare(pool: Any, own_list: Any, n_subtopics: int, goals: Any, tied: float, order: float, found: Any) -> None:
+    """Do so for one list."""
+    items, relevance, group, allowed = pool
+    chosen, base, by_rank = own_list
+    others, differences = found
+    prices = goals[5]
     m = len(chosen)
     state = (np.zeros(n_subtopics, np.int64), np.ones(n_subtopics), np.empty(m, np.int64))
     like = _likeness(items, chosen, goals)

@@ -1,0 +1,85 @@
+"""A request from its checked arguments to its answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recprism.serving._page import Page, Searched, search
+from recprism.serving.constraints import Id
+from recprism.serving.ranked import Ranked
+
+DISABLED, TOO_LATE = "disabled", "time limit"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """A request that was read and checked.
+
+    Attributes:
+        page: Its candidates and constraints.
+        plain: The same without lifts.
+        trade_off: Its trade-off.
+        reasons: Whether items are compared with others.
+        entry_prices: Whether reasons include entry prices.
+        started: When it began.
+        time_limit: Seconds after which the list by relevance alone is returned.
+        user: Id of the user.
+        fallback: Why the rule does not make its list; None if it does.
+    """
+
+    page: Page
+    plain: Page
+    trade_off: float
+    reasons: bool
+    entry_prices: bool
+    started: float
+    time_limit: float | None
+    user: Id | None
+    fallback: str | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time limit is over."""
+        return self.time_limit is not None and time.perf_counter() - self.started > self.time_limit
+
+
+def search_all(requests: Sequence[Request]) -> list[Searched | None]:
+    """Search for the lists of requests, those of one kind together; None for a request that falls back."""
+    kinds: dict[tuple[float, int, bool, int | None], list[int]] = {}
+    for at, one in enumerate(requests):
+        if one.fallback is None and not one.is_late:
+            alone = None if one.page.limits is None else at
+            kinds.setdefault((one.trade_off, one.page.free, one.reasons, alone), []).append(at)
+    found: list[Searched | None] = [None] * len(requests)
+    for (trade_off, _, reasons, _), members in kinds.items():
+        answers = search([requests[at].page for at in members], trade_off, reasons=reasons)
+        for at, answer in zip(members, answers, strict=True):
+            found[at] = answer
+    return found
+
+
+def finish(request: Request, searched: Searched | None) -> Ranked:
+    """Return the answer to a request."""
+    page, plain, fallback, compared = request.page, request.plain, request.fallback, None
+    base = found = plain.whole(plain.base)
+    if searched is None or request.is_late:
+        fallback = fallback or TOO_LATE
+    else:
+        found = page.whole(searched.chosen)
+        if request.reasons:
+            compared = page.compared(searched, found, request.trade_off, entry_prices=request.entry_prices)
+    return Ranked(
+        ids=tuple(found.ids),
+        scores=np.array(found.scores),
+        base=tuple(base.ids),
+        trade_off=0.0 if fallback else request.trade_off,
+        fallback=fallback,
+        unmet=page.unmet(found),
+        unknown=page.all.unknown,
+        user=request.user,
+        _compared=compared,
+    )
