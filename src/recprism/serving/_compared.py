@@ -108,7 +108,7 @@ class Compared:
     def _comparison(self, other: int, parts: list[float]) -> dict[str, Any] | None:
         if other < 0:
             return None
-        return {"item": self.pool.ids[other], "margin": sum(parts), "parts": dict(zip(PARTS, parts, strict=True))}
+        return {"item": self.pool.id_at(other), "margin": sum(parts), "parts": dict(zip(PARTS, parts, strict=True))}
 
     @staticmethod
     def _crossing(at: int, enters: Enters) -> dict[str, float | None] | None:
@@ -126,7 +126,7 @@ class Compared:
         if repaired and at not in self.unrepaired:
             return ["share"]
         if against is None:
-            return ["share"] if len(self.pool.ids) > len(self.chosen) else ["only_candidate"]
+            return ["share"] if len(self.pool) > len(self.chosen) else ["only_candidate"]
         codes = list(codes_of(against["parts"], has_new=has_new))
         if against["margin"] > TIED:
             return codes

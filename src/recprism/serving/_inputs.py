@@ -46,7 +46,7 @@ def check_candidates(ids: list[Id], known: NDArray[np.int64], score: NDArray[np.
     """
     if score.shape != (len(ids),):
         raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
-    if len(ids) and not (score < np.inf).all():  # False for NaN, too
+    if len(ids) and not score.max() < np.inf:  # NaN is not smaller, too
         raise InputError("scores must be numbers, or -inf for an item that is not shown")
     repeats = len(set(known.tolist())) < len(known)
     if repeats or (len(known) < len(ids) and len(set(ids)) < len(ids)):

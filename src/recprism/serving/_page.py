@@ -63,7 +63,7 @@ class Page:
         self.pool = pool.without({canonical_text(item) for item in held.values()})
         self.free = k - len(held)
         self.limits = rule.limits(kept) if kept.names_shares and k else None
-        self.base = self.kept(np.arange(min(self.free, len(self.pool.ids))))
+        self.base = self.kept(np.arange(min(self.free, len(self.pool))))
         self.base.sort()
 
     def kept(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -76,7 +76,10 @@ class Page:
         """Return the list: pins at their places, the others in order; a short list has no gaps."""
         pool, at = self.pool, chosen.tolist()
         found = Listed(
-            [pool.ids[it] for it in at], pool.numbers[chosen].tolist(), pool.scores[chosen].tolist(), [False] * len(at)
+            [pool.id_at(it) for it in at],
+            pool.numbers[chosen].tolist(),
+            pool.scores[chosen].tolist(),
+            [False] * len(at),
         )
         for place, item in self.pinned_ids.items():
             for column, value in zip(found, (item, int(self.pins[place]), self._score_of(item), True), strict=True):
@@ -165,7 +168,7 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
 def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float) -> list[NDArray[np.int64]]:
     """Return positions of the lists, (m,) each, without regard to shares."""
     rule, free = pages[0].rule, pages[0].free
-    starts = [np.arange(min(free, len(page.pool.ids))) for page in pages]
+    starts = [np.arange(min(free, len(page.pool))) for page in pages]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
         return starts
     lists = _rows(starts, free)
@@ -199,7 +202,7 @@ def _goals(pages: Sequence[Page], trade_off: float) -> tuple[Any, ...]:
 
 def _stacked(pages: Sequence[Page]) -> Candidates:
     """Return the candidates of all requests in one array."""
-    lengths = np.array([len(page.pool.ids) for page in pages])
+    lengths = np.array([len(page.pool) for page in pages])
     if len(pages) == 1:
         return pages[0].pool.numbers[None], pages[0].pool.relevance[None], lengths
     items, relevance = np.zeros((len(pages), lengths.max()), np.int64), np.zeros((len(pages), lengths.max()))

@@ -20,7 +20,8 @@ class Pool:
     """The candidates of one request, the best first.
 
     Attributes:
-        ids: Ids in ranked order.
+        given: Ids as they were given.
+        order: Position of each candidate among the given ones.
         numbers: Item numbers, (n,).
         scores: Scores as given, (n,).
         relevance: Scores with lifts and dials, scaled to 0 .. 1, (n,).
@@ -29,13 +30,26 @@ class Pool:
         rest: Id and score of the candidates that the rule does not look at, the best first.
     """
 
-    ids: list[Id]
+    given: list[Id]
+    order: list[int]
     numbers: NDArray[np.int64]
     scores: NDArray[np.float64]
     relevance: NDArray[np.float64]
     ranks: NDArray[np.int64]
     unknown: tuple[Id, ...]
     rest: list[tuple[Id, float]]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def id_at(self, position: int) -> Id:
+        """Return the id of a candidate; most are never asked for, so there is no list of all."""
+        return self.given[self.order[position]]
+
+    @property
+    def ids(self) -> list[Id]:
+        """Ids in ranked order."""
+        return [self.given[at] for at in self.order]
 
     def without(self, pinned: set[str]) -> Pool:
         """Return the candidates that are not pinned, with relevance scaled again."""
@@ -44,9 +58,9 @@ class Pool:
         stay = np.array([canonical_text(one) not in pinned for one in self.ids], np.bool_)
         if stay.all():
             return self
-        ids = [one for one, stays in zip(self.ids, stay.tolist(), strict=True) if stays]
-        relevance = _scaled(self.relevance[stay])
-        return Pool(ids, self.numbers[stay], self.scores[stay], relevance, self.ranks[stay], self.unknown, self.rest)
+        order, relevance = np.array(self.order)[stay].tolist(), _scaled(self.relevance[stay])
+        arrays = (self.numbers[stay], self.scores[stay], relevance, self.ranks[stay])
+        return Pool(self.given, order, *arrays, self.unknown, self.rest)
 
 
 def make_pool(
@@ -77,7 +91,9 @@ def make_pool(
     """
     ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
     score, numbers = np.asarray(scores, np.float64), rule.numbers(ids)
-    unknown = tuple(ids[at] for at in np.flatnonzero(numbers == rule.unknown).tolist())
+    unknown: tuple[Id, ...] = ()
+    if rule.unknown in numbers:
+        unknown = tuple(ids[at] for at in np.flatnonzero(numbers == rule.unknown).tolist())
     check_candidates(ids, numbers[numbers < rule.unknown] if unknown else numbers, score)
     raised = score + _dialled(rule, numbers, score, dials) if dials else score
     lifts = rule.lifts if lifted else None
@@ -89,8 +105,8 @@ def make_pool(
         own = raised[order[:k]] - lifts[numbers[order[:k]]]
         order = np.append(order[:k][np.argsort(-own, kind="stable")], order[k:])
     left = [(ids[at], float(score[at])) for at in rest.tolist()]
-    chosen, ranks = [ids[at] for at in order.tolist()], np.arange(1, len(order) + 1)
-    return Pool(chosen, numbers[order], score[order], relevance, ranks, unknown, left)
+    arrays = (numbers[order], score[order], relevance, np.arange(1, len(order) + 1))
+    return Pool(ids, order.tolist(), *arrays, unknown, left)
 
 
 def _ranked(
@@ -98,10 +114,8 @@ def _ranked(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of the candidates that may be shown, the best first: those looked at, and the rest."""
     order = np.argsort(-raised, kind="stable")
-    shown = score > -np.inf
-    if out:
-        shown &= np.array([canonical_text(one) not in out for one in ids], np.bool_)
-    if not shown.all():
+    if out or (len(score) and score.min() == -np.inf):
+        shown = np.array([canonical_text(one) not in out for one in ids], np.bool_) & (score > -np.inf)
         order = order[shown[order]]
     return order[:depth], order[depth:]
 

@@ -27,7 +27,7 @@ from recprism.serving.ranked import Ranked
 
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 """A search by vector: a user vector and a number in, ids and scores of the best items out."""
-AT_A_TIME = 32  # requests of a batch that are searched together
+AT_A_TIME = 128  # requests of a batch that are searched together
 
 
 def load(
