@@ -42,11 +42,17 @@ ORDER = {
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "requests": ("Lists at request time", "python benchmarks/requests.py"),
     "service": ("The service under load", "python benchmarks/service.py --rate 300 --connections 200 --seconds 600"),
-    "service_killed": ("The service, killed and restarted", "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill"),
+    "service_killed": (
+        "The service, killed and restarted",
+        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill",
+    ),
     "engine_mmr": ("Beside an engine's own MMR", "python benchmarks/engine_mmr.py"),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
     "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
-    "million_ray": ("A million users: two workers of Ray", "python benchmarks/million.py --folder DIR --ray --users 24000 --shard-users 4000"),
+    "million_ray": (
+        "A million users: two workers of Ray",
+        "python benchmarks/million.py --folder DIR --ray --users 24000 --shard-users 4000",
+    ),
     "million_gpu": ("A million users on one GPU", "python benchmarks/million_gpu.py"),
     "studio": ("The studio under load", "python benchmarks/studio.py --run runs/ml1m"),
     "faithfulness": (
