@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
+from recprism.deploy.served.monitored import monitor_served
 from recprism.deploy.served_log import COLUMNS
 from recprism.service import Client
 from recprism.service._metrics import Metrics, parse
@@ -92,6 +93,25 @@ def test_shadow_shows_the_base_list_and_logs_both(start: Start, export: Path, tm
     assert set(rows["shown"]) == {"base"}
     assert rows["rule"].to_list() == [list(rule.rerank(**request_of(number)).ids) for number in range(10)]
     assert rows["base"].to_list() == [list(rule.rerank(**request_of(number)).base) for number in range(10)]
+
+
+def test_the_monitor_reads_the_log_of_the_service(start: Start, export: Path, tmp_path: Path) -> None:
+    words = ("--log", str(tmp_path / "log"), "--log-users", "--holdout", "25%", "--holdout-price", "0")
+    served, rule = start(export, *words, RECPRISM_LOG_KEY=KEYS[0]), load(export)
+    ask_all(served, 100)
+    with served.client() as client:
+        late = client.rerank(**request_of(), user="late", time_limit=0)
+    ended(served)
+    rows = logged(tmp_path / "log")
+    found = monitor_served(export, tmp_path / "log")
+    total, usual = found.rows[0], rows.filter(~pl.col("holdout"))
+    assert (total.requests, found.fallbacks) == (101, {late.fallback: 1})
+    assert total.holdout == pytest.approx(rows["holdout"].mean())
+    assert total.base == pytest.approx(np.mean([coverage(rule, it) for it in usual["base"]]))
+    shown = np.where(usual["shown"] == "rule", usual["rule"], usual["base"])
+    assert total.base < total.shown == pytest.approx(np.mean([coverage(rule, it) for it in shown]))
+    assert found.holdout is not None
+    assert found.holdout.holdout.price == 0
 
 
 def held_out(client: Client, **who: Any) -> bool:
