@@ -119,7 +119,7 @@ class Reason(_Result):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Reason:
-        """Read what :meth:`to_dict` wrote."""
+        """Read what ``to_dict`` wrote."""
         found = {name: facts[name] for name in cls.__dataclass_fields__}
         for name in ("codes", "new_categories", "history_categories"):
             found[name] = tuple(found[name])
