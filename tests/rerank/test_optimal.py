@@ -13,7 +13,7 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
-from recprism.rerank._batched import covers, search_batched
+from recprism.rerank._batched import _Block, _membership, covers, search_batched
 from recprism.rerank._kernels.prices import BY_RELEVANCE, IN_ORDER
 from recprism.rerank._pool import Pool
 from recprism.rerank.optimal import Terms, most_relevant, search
@@ -274,6 +274,21 @@ def test_the_search_for_many_lists_at_once_finds_the_lists_of_the_compiled_one(
     found, wanted = search_batched(pool, k, terms), search(pool, k, terms)
     assert torch.equal(found, wanted)
     assert (wanted != most_relevant(pool, k)).any()
+
+
+@pytest.mark.parametrize("digits", [1, 0])
+def test_the_search_for_many_lists_at_once_does_as_well_where_scores_tie(digits: int) -> None:
+    generator = np.random.default_rng(0)
+    items = np.argsort(generator.random((300, 500)), 1)[:, :50]
+    scores = -np.sort(-generator.standard_normal((300, 50)).round(digits), 1)
+    features = Features(subtopics=(generator.random((500, 6)) < 0.15).astype(float))
+    pool = Pool.of(items, scores, torch.device("cpu"), 500)
+    terms = Terms.of(Optimal(trade_off=0.3, goals={"subtopic_coverage": 1.0}), pool, 8, features)
+    found, wanted = search_batched(pool, 8, terms), search(pool, 8, terms)
+    assert (found == wanted).all(1).double().mean() >= 0.99
+    block = _Block.of(pool, torch.arange(300), 8, terms, _membership(terms, pool))
+    ours, theirs = (block._worth(lists, torch.arange(300)) for lists in (found, wanted))
+    torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=0)
 
 
 def test_the_search_for_many_lists_at_once_leaves_other_goals_to_the_compiled_one() -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from recprism.models import Factors
 from recprism.rerank import Rule
 from recprism.serving import RequestConstraints, ServedRule, load
 from recprism.serving._kernels.matching import cheapest_match
+from recprism.serving._request import search_all
 
 USERS, ITEMS = 6, 40
 NAMES = ("art", "bread", "cats", "dogs", "earth")
@@ -178,6 +180,21 @@ def test_a_user_vector_is_ranked_like_its_scores(online: ServedRule, request_1: 
 
     assert online.rank(scenario.factors.user[0], index=index, **about).ids == wanted.ids
 
+    def slow(vector: Any, n: int) -> tuple[list[str], Any]:
+        time.sleep(0.05)
+        return index(vector, n)
+
+    assert online.rank(scenario.factors.user[0], index=slow, time_limit=0.02, **about).fallback == "time limit"
+
+
+def test_in_a_batch_a_request_does_not_pay_for_the_time_of_others(
+    online: ServedRule, request_1: dict[str, Any]
+) -> None:
+    begun = {"time_limit": 30.0, "started": time.perf_counter() - 60}
+    assert search_all([online._read(**request_1, **begun)]) == [None]
+    waited = [online._read(**request_1, **begun) for _ in range(3)]  # as behind many others
+    assert None not in search_all(waited)
+
 
 def test_the_kill_switch_and_the_time_limit_return_the_base_order_under_constraints(
     online: ServedRule, request_1: dict[str, Any]
@@ -266,8 +283,10 @@ def test_ids_are_found_however_they_are_written() -> None:
     assert online.rerank([1, "2", 3.0], [3, 2, 1], 2).unknown == ()
     assert online.rerank(["007"], [1.0], 1).unknown == ("007",)
     assert online.rerank(["--7", "²", "9" * 5000], [3, 2, 1], 1).ids == ("--7",)
-    with pytest.raises(InputError, match="more than once"):
-        online.rerank([7, "7"], [2, 1])
+    assert online.rerank([0, "-0"], [2, 1], 1).unknown == ("-0",)
+    for twice in ([7, "7"], [100, 3, "100"], [1, True]):
+        with pytest.raises(InputError, match="more than once"):
+            online.rerank(twice, list(range(len(twice))))
 
 
 @pytest.mark.parametrize(
@@ -276,6 +295,8 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"scores": [1.0]}, "one score each"),
         ({"candidates": ["i1", "i1"], "scores": [1, 2]}, "more than once"),
         ({"candidates": ["i1", "i2"], "scores": [1, float("nan")]}, "must be numbers"),
+        ({"candidates": ["i1", "i2"], "scores": [1e308, -1e308]}, "scale them"),
+        ({"candidates": ["i1", "x7", "x7.0", "x7"], "scores": [1, 2, 3, 4]}, "candidate 'x7' occurs more than once"),
         ({"k": -1}, "whole number"),
         ({"price": 3}, "price"),
         ({"price": "nobody"}, "price"),
@@ -285,6 +306,7 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"constraints": {"min_share": {"nothing": 0.1}}}, "no category 'nothing'"),
         ({"constraints": {"pinned": {0: "i1"}}}, "places from 1"),
         ({"constraints": {"pinned": {1: "i1", 2: "i1"}}}, "two places"),
+        ({"constraints": {"pinned": {"1": "i1", "01": "i2"}}}, "a place twice"),
         ({"constraints": {"pinned": {1: "i1"}, "banned": ["i1"]}}, "pinned and banned"),
         ({"constraints": {"min_items": {"art": 0.5}}}, "whole number"),
         ({"constraints": {"min_share": {"art": 0.5}, "max_share": {"art": 0.1}}}, "more than the most"),
@@ -375,3 +397,14 @@ def test_lifts_choose_the_items_and_own_scores_put_them_in_order() -> None:
     assert any(online.rerank(**request_of(scenario, user)).swaps for user in range(USERS))
     with pytest.raises(InputError, match="at one price"):
         online.rerank(**request_of(scenario, 0), price=0.1)
+
+
+def test_a_pin_leaves_the_other_places_to_lifted_items() -> None:
+    scenario = world(4)
+    rule = replace(rule_at(scenario, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
+    online = served(scenario, rule)
+    for user in range(USERS):
+        request = request_of(scenario, user)
+        shorter = online.rerank(**{**request, "k": 3}).ids
+        pinned = online.rerank(**{**request, "k": 4}, constraints={"pinned": {1: "elsewhere"}}).ids
+        assert pinned == ("elsewhere", *shorter)

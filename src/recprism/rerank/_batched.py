@@ -218,7 +218,9 @@ class _Block:
             out |= barred
             gain.masked_fill_(barred.gather(1, chosen)[:, None], -torch.inf)
         gain.masked_fill_(out[:, :, None], -torch.inf)
-        best, at = gain.flatten(1).max(1)
+        gain = gain.flatten(1)
+        best = gain.amax(1)
+        at = (gain >= best[:, None] - TIE).to(torch.int8).argmax(1)  # the first of equal ones, in spite of rounding
         return _Exchange(best, at // k, chosen.gather(1, (at % k)[:, None])[:, 0])
 
     def _worth(self, lists: Tensor, owner: Tensor) -> Tensor:

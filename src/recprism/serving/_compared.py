@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import canonical_text
 from recprism.explain.reasons._codes import PINNED, TIED, codes_of
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.serving._pool import Pool
@@ -31,7 +30,7 @@ class Compared:
         chosen: Positions of the others among the candidates, (m,).
         unrepaired: The same before exchanges for shares.
         pool: Candidates without pinned ones; positions are numbers in it.
-        candidates: All candidates.
+        rank_of: Id of a pinned item -> its rank by relevance alone; None if it is no candidate.
         others: Positions of the replaced item and of the runner-up, (2, m); -1 for none.
         differences: Parts of the list minus those of the other list, (3, m, 6): replaced, runner-up, empty place.
         categories: Item number -> numbers of its categories.
@@ -45,7 +44,7 @@ class Compared:
     chosen: NDArray[np.int64]
     unrepaired: NDArray[np.int64]
     pool: Pool
-    candidates: Pool
+    rank_of: Callable[[Id], int | None]
     others: NDArray[np.int64]
     differences: NDArray[np.float64]
     categories: Callable[[int], list[int]]
@@ -86,7 +85,7 @@ class Compared:
     def _of_pin(self, item: Id) -> dict[str, Any]:
         """Return what is known of a pinned item."""
         nothing = dict.fromkeys(("relevance", "adds", "replaced", "runner_up", "enters"))
-        return {"codes": list(PINNED), "rank": self._rank_of(item), **nothing}
+        return {"codes": list(PINNED), "rank": self.rank_of(item), **nothing}
 
     def _of_search(self) -> Iterator[dict[str, Any]]:
         """Yield what is known of each item that the search placed, in order."""
@@ -114,12 +113,6 @@ class Compared:
     def _crossing(at: int, enters: Enters) -> dict[str, float | None] | None:
         found = enters(at)
         return None if found is None else {"present": found[0], "absent": found[1]}
-
-    def _rank_of(self, item: Id) -> int | None:
-        """Return the rank of a pinned item by relevance alone, from 1; None if it is no candidate."""
-        ids = [*self.candidates.ids, *(one for one, _ in self.candidates.rest)]
-        text = canonical_text(item)  # a pin may be written in another way
-        return next((at + 1 for at, one in enumerate(ids) if canonical_text(one) == text), None)
 
     def _codes(self, at: int, against: dict[str, Any] | None, has_new: bool) -> list[str]:
         repaired = self.unrepaired is not self.chosen

@@ -12,6 +12,9 @@ from recprism.data._ids import canonical_text
 from recprism.errors import InputError
 from recprism.serving.constraints import Id
 
+LARGEST_SCORE = 1e150
+"""Differences and products of larger scores may not be numbers."""
+
 
 def as_dials(dials: Mapping[str, Any] | None, names: Sequence[str]) -> dict[int, float]:
     """Return column -> share of the score range.
@@ -36,23 +39,39 @@ def list_length(k: int) -> int:
     return int(k)
 
 
-def check_candidates(ids: list[Id], known: NDArray[np.int64], score: NDArray[np.float64]) -> None:
-    """Raise an error if there are scores for other candidates, no numbers, or a candidate twice.
+def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id], score: NDArray[Any]) -> None:
+    """Raise an error if there are scores for other candidates, no usable numbers, or a candidate twice.
 
     Args:
         ids: Ids of the candidates.
-        known: Item numbers of those that the export knows.
-        score: Their scores, (n,).
+        numbers: Their item numbers, (n,); those of unknown items are the same.
+        unknown: Ids that the export does not know.
+        score: Scores of the candidates, (n,).
     """
     if score.shape != (len(ids),):
         raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
-    if len(ids) and not score.max() < np.inf:  # NaN is not smaller, too
+    high, low = score.max(initial=0.0), score.min(initial=0.0)
+    if low == -np.inf:
+        low = score.min(initial=0.0, where=score > -np.inf)
+    if not high < np.inf:  # NaN is not smaller, too
         raise InputError("scores must be numbers, or -inf for an item that is not shown")
-    repeats = len(set(known.tolist())) < len(known)
-    if repeats or (len(known) < len(ids) and len(set(ids)) < len(ids)):
-        texts = [canonical_text(one) for one in ids]
-        twice = next(one for at, one in enumerate(texts) if one in texts[:at])
-        raise InputError(f"candidate {twice!r} occurs more than once")
+    if max(high, -low) > LARGEST_SCORE:
+        raise InputError(f"scores must be from -{LARGEST_SCORE:g} to {LARGEST_SCORE:g}; scale them")
+    distinct = len(set(numbers.tolist()))
+    if unknown:
+        distinct += len({canonical_text(one) for one in unknown}) - 1
+    if distinct < len(ids):
+        raise InputError(f"candidate {_first_repeat(ids, numbers, unknown)!r} occurs more than once")
+
+
+def _first_repeat(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id]) -> Id:
+    seen, new = set[int | str](), {canonical_text(one) for one in unknown}
+    for one, number in zip(ids, numbers.tolist(), strict=True):
+        key = canonical_text(one) if canonical_text(one) in new else number
+        if key in seen:
+            return one
+        seen.add(key)
+    raise AssertionError("no candidate occurs twice")
 
 
 def as_ids(given: Iterable[Id] | None, name: str) -> list[Id]:

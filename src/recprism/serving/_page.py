@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,9 +87,18 @@ class Page:
                 column.insert(place, value)  # type: ignore[attr-defined]
         return found
 
+    @cached_property
+    def _ranked(self) -> dict[str, tuple[int, float]]:
+        """Rank and score of all candidates, by id as text: a pin may be written in another way."""
+        ranked = [*zip(self.all.ids, self.all.scores.tolist(), strict=True), *self.all.rest]
+        return {canonical_text(one): (rank, score) for rank, (one, score) in enumerate(ranked, 1)}
+
     def _score_of(self, item: Id) -> float:
-        text, ranked = canonical_text(item), [*zip(self.all.ids, self.all.scores.tolist(), strict=True), *self.all.rest]
-        return next((score for one, score in ranked if canonical_text(one) == text), float("nan"))
+        return self._ranked.get(canonical_text(item), (0, float("nan")))[1]
+
+    def rank_of(self, item: Id) -> int | None:
+        """Return the rank of a pinned item by relevance alone, from 1; None if it is no candidate."""
+        return self._ranked.get(canonical_text(item), (None, 0.0))[0]
 
     def unmet(self, found: Listed) -> tuple[Unmet, ...]:
         """Return what the list does not keep."""
@@ -107,7 +117,7 @@ class Page:
             chosen=searched.chosen,
             unrepaired=searched.unrepaired,
             pool=self.pool,
-            candidates=self.all,
+            rank_of=self.rank_of,
             others=others,
             differences=differences,
             categories=self.rule.categories,
@@ -169,6 +179,9 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
     """Return positions of the lists, (m,) each, without regard to shares."""
     rule, free = pages[0].rule, pages[0].free
     starts = [np.arange(min(free, len(page.pool))) for page in pages]
+    if not rule.file.goals and rule.lifts is not None:  # lifts choose the items; own scores put them in order
+        own = [page.pool.own[start] for page, start in zip(pages, starts, strict=True)]
+        return [start[np.argsort(-it, kind="stable")] for start, it in zip(starts, own, strict=True)]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
         return starts
     lists = _rows(starts, free)

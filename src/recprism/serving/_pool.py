@@ -24,6 +24,7 @@ class Pool:
         order: Position of each candidate among the given ones.
         numbers: Item numbers, (n,).
         scores: Scores as given, (n,).
+        own: The same with dials, (n,).
         relevance: Scores with lifts and dials, scaled to 0 .. 1, (n,).
         ranks: Ranks by relevance alone among all candidates, (n,), from 1.
         unknown: Ids that the export does not know.
@@ -34,6 +35,7 @@ class Pool:
     order: list[int]
     numbers: NDArray[np.int64]
     scores: NDArray[np.float64]
+    own: NDArray[np.float64]
     relevance: NDArray[np.float64]
     ranks: NDArray[np.int64]
     unknown: tuple[Id, ...]
@@ -59,7 +61,7 @@ class Pool:
         if stay.all():
             return self
         order, relevance = np.array(self.order)[stay].tolist(), _scaled(self.relevance[stay])
-        arrays = (self.numbers[stay], self.scores[stay], relevance, self.ranks[stay])
+        arrays = (self.numbers[stay], self.scores[stay], self.own[stay], relevance, self.ranks[stay])
         return Pool(self.given, order, *arrays, self.unknown, self.rest)
 
 
@@ -94,18 +96,13 @@ def make_pool(
     unknown: tuple[Id, ...] = ()
     if rule.unknown in numbers:
         unknown = tuple(ids[at] for at in np.flatnonzero(numbers == rule.unknown).tolist())
-    check_candidates(ids, numbers[numbers < rule.unknown] if unknown else numbers, score)
-    raised = score + _dialled(rule, numbers, score, dials) if dials else score
-    lifts = rule.lifts if lifted else None
-    if lifts is not None:
-        raised = raised + lifts[numbers]
+    check_candidates(ids, numbers, unknown, score)
+    raised = own = score + _dialled(rule, numbers, score, dials) if dials else score
+    if lifted and rule.lifts is not None:
+        raised = own + rule.lifts[numbers]
     order, rest = _ranked(ids, score, raised, out, max(depth, k))
-    relevance = _scaled(raised[order])
-    if lifts is not None and not rule.file.goals:  # lifts choose the items; own scores put them in order
-        own = raised[order[:k]] - lifts[numbers[order[:k]]]
-        order = np.append(order[:k][np.argsort(-own, kind="stable")], order[k:])
     left = [(ids[at], float(score[at])) for at in rest.tolist()]
-    arrays = (numbers[order], score[order], relevance, np.arange(1, len(order) + 1))
+    arrays = (numbers[order], score[order], own[order], _scaled(raised[order]), np.arange(1, len(order) + 1))
     return Pool(ids, order.tolist(), *arrays, unknown, left)
 
 

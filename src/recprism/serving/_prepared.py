@@ -17,7 +17,7 @@ from recprism.serving._kernels.history import add_shares
 from recprism.serving.constraints import Id, RequestConstraints, ShareLimits
 
 KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
-WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 class PreparedRule:

@@ -15,7 +15,7 @@ from recprism.serving.ranked import Ranked
 DISABLED, TOO_LATE = "disabled", "time limit"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Request:
     """A request that was read and checked.
 
@@ -25,7 +25,7 @@ class Request:
         trade_off: Its trade-off.
         reasons: Whether items are compared with others.
         entry_prices: Whether reasons include entry prices.
-        started: When it began.
+        started: When it began; in a batch, when its search began.
         time_limit: Seconds after which the list by relevance alone is returned.
         user: Id of the user.
         fallback: Why the rule does not make its list; None if it does.
@@ -48,17 +48,24 @@ class Request:
 
 
 def search_all(requests: Sequence[Request]) -> list[Searched | None]:
-    """Search for the lists of requests, those of one kind together; None for a request that falls back."""
+    """Search for the lists of requests; None for a request that falls back.
+
+    Requests of one kind are searched together. A request with limits on categories or time is searched alone.
+    """
     kinds: dict[tuple[float, int, bool, int | None], list[int]] = {}
     for at, one in enumerate(requests):
-        if one.fallback is None and not one.is_late:
-            alone = None if one.page.limits is None else at
+        if one.fallback is None:
+            alone = None if one.page.limits is None and one.time_limit is None else at
             kinds.setdefault((one.trade_off, one.page.free, one.reasons, alone), []).append(at)
     found: list[Searched | None] = [None] * len(requests)
-    for (trade_off, _, reasons, _), members in kinds.items():
+    for (trade_off, _, reasons, alone), members in kinds.items():
+        if alone is not None and len(requests) > 1:
+            requests[alone].started = time.perf_counter()  # in a batch, others do not use up its time
+        if alone is not None and requests[alone].is_late:
+            continue
         answers = search([requests[at].page for at in members], trade_off, reasons=reasons)
         for at, answer in zip(members, answers, strict=True):
-            found[at] = answer
+            found[at] = None if requests[at].is_late else answer
     return found
 
 
@@ -66,7 +73,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
     """Return the answer to a request."""
     page, plain, fallback, compared = request.page, request.plain, request.fallback, None
     base = found = plain.whole(plain.base)
-    if searched is None or request.is_late:
+    if searched is None:
         fallback = fallback or TOO_LATE
     else:
         found = page.whole(searched.chosen)

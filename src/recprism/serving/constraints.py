@@ -45,6 +45,8 @@ class RequestConstraints:
             pinned = {int(place): item for place, item in self.pinned.items()}
         except (TypeError, ValueError):
             raise InputError(f"pinned is {{place: id}} with places from 1; got {dict(self.pinned)!r}") from None
+        if len(pinned) < len(self.pinned):
+            raise InputError(f"pinned names a place twice: {dict(self.pinned)!r}")
         object.__setattr__(self, "pinned", pinned)
         if any(place < 1 for place in pinned):
             raise InputError(f"pinned is {{place: id}} with places from 1; got {pinned!r}")

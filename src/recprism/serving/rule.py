@@ -127,7 +127,7 @@ class ServedRule:
             reasons: Whether reasons are computed.
             entry_prices: Whether reasons include the price at which an item enters the list; takes many runs.
             time_limit: Seconds after which the list by relevance alone is returned. It is checked before and after
-                the search, which is not interrupted.
+                the search, which is not interrupted. In a batch it counts from the search of this request on.
             user: Id of the user, for reasons.
 
         Raises:
@@ -172,13 +172,15 @@ class ServedRule:
         Raises:
             InputError: If the export has no item vectors and no index is given, or the vector has another length.
         """
+        started = time.perf_counter()
         vector = np.asarray(user_vector, np.float32)
         gone = as_ids(exclude, "exclude")
         kept = self._own.with_those_of(RequestConstraints.of(options.get("constraints")))
         wanted = self.file.k if k is None else list_length(k)
         depth = max(self._depth, wanted) + len(gone) + len(kept.banned) + len(kept.pinned)
         ids, scores = self._rule.nearest(vector, depth) if index is None else index(vector, depth)
-        return self.rerank(ids, scores, k, exclude=gone, **options)
+        request = self._read(ids, scores, k, exclude=gone, started=started, **options)
+        return finish(request, search_all([request])[0])
 
     def rerank_many(self, requests: Sequence[Mapping[str, Any]], *, threads: int | None = None) -> list[Ranked]:
         """Answer many requests, each given by the arguments of :meth:`rerank`, in the same order.
@@ -222,9 +224,10 @@ class ServedRule:
         entry_prices: bool = False,
         time_limit: float | None = None,
         user: Id | None = None,
+        started: float | None = None,
     ) -> Request:
-        """Read a request; see :meth:`rerank` for the arguments."""
-        started = time.perf_counter()
+        """Read a request that began at ``started``, or begins now; see :meth:`rerank` for the other arguments."""
+        started = time.perf_counter() if started is None else started
         if entry_prices and not reasons:
             raise InputError("entry_prices are part of reasons; ask for both")
         rule, lifts = self._rule, self._rule.lifts

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from recprism._compile import compiled
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -80,7 +81,7 @@ def best_by_set(
                 continue
             gain -= taken_along(items[gone], item, indptr, indices, more, fewer, mark)
             gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
-            if gain > to_beat:
+            if gain > to_beat + TIE:  # of exchanges that differ by rounding errors, the first
                 to_beat, arriving, leaving = gain, c, gone
     if arriving >= 0:
         _exchanged(chosen, leaving, arriving, best_list)

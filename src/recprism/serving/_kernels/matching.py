@@ -48,7 +48,11 @@ def _match_rows(cost: Any, match: Any) -> None:
 
 @compiled
 def _free_column(cost: Any, owner: Any, way: Any, of_row: Any, of_column: Any) -> int:
-    """Find the cheapest way from the new row to a column without an owner, and update the potentials."""
+    """Find the cheapest way from the new row to a column without an owner, and update the potentials.
+
+    Returns:
+        The column; 0 if the costs are no numbers, so that no way is the cheapest.
+    """
     m = cost.shape[1]
     shortest, visited = np.full(m + 1, np.inf), np.zeros(m + 1, np.bool_)
     at = 0
@@ -63,6 +67,8 @@ def _free_column(cost: Any, owner: Any, way: Any, of_row: Any, of_column: Any) -
                 shortest[column], way[column] = reduced, at
             if shortest[column] < step:
                 step, following = shortest[column], column
+        if not step < np.inf:
+            return 0
         for column in range(m + 1):
             if visited[column]:
                 of_row[owner[column]] += step
