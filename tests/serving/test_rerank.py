@@ -315,6 +315,12 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"exclude": "i1"}, "list of ids"),
         ({"history": "i1"}, "list of ids"),
         ({"entry_prices": True, "reasons": False}, "ask for both"),
+        ({"constraints": {"banned": ["art"]}}, "is a category"),
+        ({"constraints": {"pinned": ["i1"]}}, "place: id"),
+        ({"constraints": {"max_share": ["art"]}}, "category: number"),
+        ({"constraints": ["art"]}, "name: value"),
+        ({"dials": ["art"]}, "category: share"),
+        ({"time_limit": "1"}, "number of seconds"),
     ],
 )
 def test_bad_requests_are_refused_in_a_sentence(
@@ -322,6 +328,31 @@ def test_bad_requests_are_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(InputError, match=wrong):
         online.rerank(**{**request_1, **changed})
+
+
+def test_a_batch_refuses_what_a_request_does_not_have(online: ServedRule, request_1: dict[str, Any]) -> None:
+    for wrong, sentence in (({**request_1, "pric": 0.1}, "no option 'pric'"), ({"candidates": ["i1"]}, "no scores")):
+        with pytest.raises(InputError, match=sentence):
+            online.rerank_many([request_1, wrong])
+
+
+def test_reasons_name_no_history_that_was_not_given() -> None:
+    scenario = world(3)
+    online = served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.1, 0.5))
+    with_history = without = 0
+    for user in range(USERS):
+        request = request_of(scenario, user)
+        with_history += sum("history" in it.codes for it in online.rerank(**request).reasons)
+        for reason in online.rerank(**{**request, "history": None}).reasons:
+            assert "history" not in reason.codes
+            assert reason.history_categories == ()
+            without += "less_repetition" in reason.codes or "new_category" in reason.codes
+    assert with_history > 0
+    assert without > 0
+
+
+def test_a_pinned_item_that_the_export_does_not_know_is_named(online: ServedRule, request_1: dict[str, Any]) -> None:
+    assert online.rerank(**request_1, constraints={"pinned": {1: "typo"}}).unknown == ("typo",)
 
 
 def test_empty_requests_have_empty_lists(online: ServedRule) -> None:

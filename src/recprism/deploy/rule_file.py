@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._bound import hash_of
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
 
@@ -78,7 +79,7 @@ class RuleFile:
             arrays["item_ids"] = arrays["item_ids"].astype(np.str_)
         with atomic_folder(Path(folder)) as temporary:
             np.savez(temporary / ARRAYS, **arrays)
-            said = {"schema": SCHEMA, "version": VERSION, **facts}
+            said = {"schema": SCHEMA, "version": VERSION, "arrays": hash_of(temporary / ARRAYS), **facts}
             write_text(temporary / FACTS, json.dumps(said, indent=1, ensure_ascii=False))
 
     @classmethod
@@ -96,8 +97,10 @@ class RuleFile:
             version = facts.pop("schema"), facts.pop("version")
             if version != (SCHEMA, VERSION):
                 raise InputError(f"{folder} has format {version}; this recprism reads {(SCHEMA, VERSION)}")
-            facts["names"] = tuple(facts["names"])
+            facts["names"], written = tuple(facts["names"]), facts.pop("arrays", None)
         with readable(folder / ARRAYS, "damaged", "export the rule again"):
+            if hash_of(folder / ARRAYS) != written:
+                raise InputError(f"{folder / ARRAYS}: damaged, or of another export than {FACTS}; export the rule again")
             with np.load(folder / ARRAYS, allow_pickle=False) as stored:
                 arrays: dict[str, Any] = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
             found = cls(**facts, **arrays)

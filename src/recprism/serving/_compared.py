@@ -35,7 +35,7 @@ class Compared:
         differences: Parts of the list minus those of the other list, (3, m, 6): replaced, runner-up, empty place.
         categories: Item number -> numbers of its categories.
         names: Names of the categories.
-        weights: The user's weights of categories by price of history, (n_categories,); None if they do not count.
+        weights: The user's weights of categories from a history, (n_categories,); None without one.
         enters: Position -> where the item enters the list.
     """
 
@@ -121,6 +121,9 @@ class Compared:
         if against is None:
             return ["share"] if len(self.pool) > len(self.chosen) else ["only_candidate"]
         codes = list(codes_of(against["parts"], has_new=has_new))
+        if self.weights is None and "history" in codes:  # the same term, with equal weights: it spreads categories
+            spread = "new_category" if has_new else "less_repetition"
+            codes = list(dict.fromkeys(spread if code == "history" else code for code in codes))
         if against["margin"] > TIED:
             return codes
         if against["margin"] >= -TIED:

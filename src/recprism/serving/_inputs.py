@@ -22,6 +22,8 @@ def as_dials(dials: Mapping[str, Any] | None, names: Sequence[str]) -> dict[int,
     Raises:
         InputError: If a category is unknown or a share is out of range.
     """
+    if dials is not None and not isinstance(dials, Mapping):
+        raise InputError(f"dials are {{category: share of the score range}}, not {dials!r}")
     found = {}
     for name, value in (dials or {}).items():
         if name not in names:

@@ -42,7 +42,7 @@ class Page:
         k: Length of the list.
         kept: The constraints.
         out: Ids that are not shown, as text; a pin of one of them is released.
-        intents: The user's weights of categories.
+        intents: The user's weights of categories, and whether they come from a history.
     """
 
     def __init__(
@@ -52,9 +52,10 @@ class Page:
         k: int,
         kept: RequestConstraints,
         out: set[str],
-        intents: NDArray[np.float64],
+        intents: tuple[NDArray[np.float64], bool],
     ) -> None:
-        self.rule, self.k, self.intents, self.all = rule, k, intents, pool
+        self.rule, self.k, self.all = rule, k, pool
+        self.intents, self.has_history = intents
         self.asked = kept.pinned
         held = {place - 1: it for place, it in kept.pinned.items() if place <= k and canonical_text(it) not in out}
         self.pinned_ids = dict(sorted(held.items()))
@@ -100,6 +101,12 @@ class Page:
         """Return the rank of a pinned item by relevance alone, from 1; None if it is no candidate."""
         return self._ranked.get(canonical_text(item), (None, 0.0))[0]
 
+    @property
+    def unknown(self) -> tuple[Id, ...]:
+        """Ids of candidates and of pinned items that the export does not know."""
+        pinned = [it for place, it in self.pinned_ids.items() if self.pins[place] == self.rule.unknown]
+        return (*self.all.unknown, *(it for it in pinned if it not in self.all.unknown))
+
     def unmet(self, found: Listed) -> tuple[Unmet, ...]:
         """Return what the list does not keep."""
         missed = [place for place, item in self.asked.items() if not _is_at(found.ids, place - 1, item)]
@@ -122,7 +129,7 @@ class Page:
             differences=differences,
             categories=self.rule.categories,
             names=self.rule.file.names,
-            weights=self.intents if len(self.intents) else None,
+            weights=self.intents if self.has_history else None,
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
         )
 

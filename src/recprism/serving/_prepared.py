@@ -82,15 +82,18 @@ class PreparedRule:
         found: list[int] = self.file.indices[self.indptr[number] : self.indptr[number + 1]].tolist()
         return found
 
-    def intents(self, history: Sequence[Id]) -> NDArray[np.float64]:
-        """Return the user's weights of categories, (n_categories,); those without a history are equal."""
+    def intents(self, history: Sequence[Id]) -> tuple[NDArray[np.float64], bool]:
+        """Return the user's weights of categories, (n_categories,), and whether they come from a history.
+
+        Without a history, or if no item of it has a category, they are equal.
+        """
         n = len(self.file.names)
         if self.file.history_weight == 0:
-            return np.zeros(0)
+            return np.zeros(0), False
         amount = np.zeros(n)
         add_shares(self.numbers(history), self.indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
-        return amount / total if total > 0 else np.full(n, 1 / max(n, 1))
+        return (amount / total, True) if total > 0 else (np.full(n, 1 / max(n, 1)), False)
 
     def limits(self, kept: RequestConstraints) -> ShareLimits:
         """Return the limits on categories of a request.

@@ -86,7 +86,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         trade_off=0.0 if fallback else request.trade_off,
         fallback=fallback,
         unmet=page.unmet(found),
-        unknown=page.all.unknown,
+        unknown=page.unknown,
         user=request.user,
         _compared=compared,
     )

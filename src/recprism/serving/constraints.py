@@ -41,6 +41,7 @@ class RequestConstraints:
     min_items: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._require_mappings()
         try:
             pinned = {int(place): item for place, item in self.pinned.items()}
         except (TypeError, ValueError):
@@ -66,6 +67,12 @@ class RequestConstraints:
             if float(self.min_share[name]) > float(self.max_share[name]):
                 raise InputError(f"min_share of {name} is above its max_share; the least cannot be more than the most")
 
+    def _require_mappings(self) -> None:
+        for name in ("pinned", "min_share", "max_share", "min_items"):
+            if not isinstance(getattr(self, name), Mapping):
+                key = "place: id" if name == "pinned" else "category: number"
+                raise InputError(f"{name} is {{{key}}}, not {getattr(self, name)!r}")
+
     @classmethod
     def of(cls, given: RequestConstraints | Mapping[str, Any] | None) -> RequestConstraints:
         """Read the constraints of a request.
@@ -77,6 +84,8 @@ class RequestConstraints:
             return NONE
         if isinstance(given, RequestConstraints):
             return given
+        if not isinstance(given, Mapping):
+            raise InputError(f"constraints are {{name: value}}, not {given!r}")
         unknown = set(given) - set(cls.__dataclass_fields__)
         if unknown:
             raise InputError(

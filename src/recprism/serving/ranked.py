@@ -26,7 +26,8 @@ class Ranked:
         trade_off: The trade-off that made the list.
         fallback: Why the list is in the base order: "disabled" or "time limit"; None if the rule made it.
         unmet: Constraints that the candidates could not meet.
-        unknown: Ids of candidates that the export does not know. They have no categories, and compete by score.
+        unknown: Ids of candidates and pinned items that the export does not know. They have no categories, and compete
+            by score.
         user: Id of the user, if it was given.
 
     Stability: provisional.

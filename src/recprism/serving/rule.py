@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -194,13 +195,13 @@ class ServedRule:
         parts = [requests[at : at + AT_A_TIME] for at in range(0, len(requests), AT_A_TIME)]
         threads = threads or os.cpu_count() or 1
         if threads == 1:
-            read = ([self._read(**request) for request in part] for part in parts)
+            read = ([self._read(**_known(request)) for request in part] for part in parts)
             return [answer for part in read for answer in map(finish, part, search_all(part))]
         found: list[Ranked] = []
         waiting: deque[tuple[list[Request], Future[list[Searched | None]]]] = deque()
         with ThreadPoolExecutor(threads - 1) as workers:  # they search while this thread reads and finishes requests
             for part in parts:
-                some = [self._read(**request) for request in part]
+                some = [self._read(**_known(request)) for request in part]
                 waiting.append((some, workers.submit(search_all, some)))
                 while len(waiting) > threads:
                     some, work = waiting.popleft()
@@ -233,6 +234,7 @@ class ServedRule:
         rule, lifts = self._rule, self._rule.lifts
         k = self.file.k if k is None else list_length(k)
         kept = self._own.with_those_of(RequestConstraints.of(constraints))
+        self._check(kept, time_limit)
         out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"))}
         how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
         pool = make_pool(rule, candidates, scores, **how)
@@ -252,6 +254,15 @@ class ServedRule:
             fallback=None if self.enabled else DISABLED,
         )
 
+    def _check(self, kept: RequestConstraints, time_limit: float | None) -> None:
+        for it in kept.banned:
+            if it in self.names and self._rule.numbers([it])[0] == self._rule.unknown:
+                raise InputError(
+                    f"{it!r} is a category, and banned is a list of item ids; write max_share: {{{it!r}: 0}}"
+                )
+        if isinstance(time_limit, bool) or not isinstance(time_limit, float | int | None):
+            raise InputError(f"time_limit is a number of seconds, not {time_limit!r}")
+
     def _trade_off(self, price: float | str | None) -> float:
         if price is None:
             return float(self.file.trade_off)
@@ -259,4 +270,24 @@ class ServedRule:
             raise InputError("this rule lifts items for all users at one price; a request cannot have another")
         if isinstance(price, str) and price in self._prices:
             return float(self._prices[price])
-        return float(share(price, "price"))
+        names = f", or one of {', '.join(self._prices)}" if self._prices else ""
+        return float(share(price, f"price (from 0 to 1{names})"))
+
+
+OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]
+"""What a request of a batch may have."""
+
+
+def _known(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a request of a batch.
+
+    Raises:
+        InputError: If one is unknown, or candidates or scores are missing.
+    """
+    for name in request:
+        if name not in OPTIONS:
+            raise InputError(f"there is no option {name!r} of a request; there are {', '.join(OPTIONS)}")
+    for name in OPTIONS[:2]:
+        if name not in request:
+            raise InputError(f"a request has no {name}; candidates and scores are needed")
+    return request
