@@ -69,10 +69,12 @@ def stream_parquet(
     Stability: provisional.
     """
     columns = columns or Columns()
-    is_one = isinstance(path, str | Path)
-    where = str(path) if is_one else ", ".join(map(str, path))
+    files = None if isinstance(path, str | Path) else [str(one) for one in path]
+    where = str(path) if files is None else files[0] if len(files) == 1 else f"{files[0]} .. {files[-1]}"
     with readable(where, "cannot be read as Parquet", "write it again"):
-        table = _checked(pl.scan_parquet(where if is_one else list(path), glob=is_one), columns, threshold, where)
+        table = _checked(
+            pl.scan_parquet(where if files is None else files, glob=files is None), columns, threshold, where
+        )
         users, items = (
             Numbering.of(given, table, name, where)
             for given, name in ((user_ids, columns.user), (item_ids, columns.item))
