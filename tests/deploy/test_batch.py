@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -225,6 +226,51 @@ def test_shards_of_other_inputs_or_settings_are_not_mixed(tmp_path: Path, change
     assert contents(folder) == before
 
 
+@pytest.mark.parametrize("change", ["users", "rule"])
+def test_a_new_batch_from_the_same_paths_reads_the_new_files(tmp_path: Path, change: str) -> None:
+    folder = batch(tmp_path)
+    before = read(folder)
+    shutil.rmtree(folder)
+    user, file = vectors(), rule_file()
+    if change == "users":
+        user = -user
+        (tmp_path / "users.npy").unlink()  # a mapped file that is written again shows its new contents
+        np.save(tmp_path / "users.npy", user)
+    else:
+        file = rule_file(trade_off=0.0)
+        shutil.rmtree(tmp_path / "rule")
+        file.write(tmp_path / "rule")
+    after = read(batch(tmp_path))
+    assert not after.equals(before)
+    assert (np.array(after["items"].to_list()) == file.item_ids[BatchRule(file)(user).items]).all()
+
+
+@pytest.mark.parametrize("seen", ["log/**/*.parquet", "log"])
+def test_every_file_of_seen_items_is_read_and_hashed(tmp_path: Path, seen: str) -> None:
+    shown = read(batch(tmp_path))["items"].to_list()
+    for at, name in enumerate(("top.parquet", "a/b/deep.parquet")):
+        (tmp_path / "log" / name).parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame({"user_id": [at], "item_id": [shown[at][0]]}).write_parquet(tmp_path / "log" / name)
+    found = read(batch(tmp_path, "new", seen=tmp_path / seen))["items"].to_list()
+    assert all(shown[at][0] not in found[at] for at in (0, 1))
+    pl.DataFrame({"user_id": [2], "item_id": [shown[2][0]]}).write_parquet(tmp_path / "log" / "a/b/deep.parquet")
+    with pytest.raises(InputError, match="other seen items"):
+        batch(tmp_path, "new", seen=tmp_path / seen)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="seen items are a Parquet file, a folder of them, or a pattern"):
+        batch(tmp_path, "newer", seen=tmp_path / "empty")
+    assert not (tmp_path / "newer").exists()
+
+
+def test_dials_of_a_user_without_scores_do_not_depend_on_the_block() -> None:
+    rule, user = BatchRule(rule_file(), dials=True), vectors()
+    user[0] = 0
+    alone, beside = rule(user[:1]).dials, rule(user).dials
+    assert alone is not None and beside is not None
+    assert alone.weights.any()
+    assert (alone.weights[0] == beside.weights[0]).all()
+
+
 def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
     batch(tmp_path)
     np.save(tmp_path / "wide.npy", np.zeros((5, DIM + 1), np.float32))
@@ -232,6 +278,7 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
     np.save(tmp_path / "flat.npy", np.zeros(5, np.float32))
     replace(rule_file(), item_vectors=None).write(tmp_path / "bare")
     replace(rule_file(), lifts=np.zeros(ITEMS)).write(tmp_path / "lifted")
+    rule_file(constraints={"min_items": {"topic 1": 2}}).write(tmp_path / "counted")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "other.txt").touch()
     for rule, users, folder, words in (
@@ -242,6 +289,7 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
         ("rule", "nowhere.npy", "new", "no such file"),
         ("bare", "users.npy", "new", "no item vectors"),
         ("lifted", "users.npy", "new", "lifts"),
+        ("counted", "users.npy", "new", "min_items"),
         ("nowhere", "users.npy", "new", "no export of a rule"),
         ("rule", "users.npy", "full", "not empty"),
     ):

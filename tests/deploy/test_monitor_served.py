@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from scipy.stats import norm
 from recprism.budget.path import rule_at
 from recprism.deploy import RuleFile, collect_rule
 from recprism.deploy.served.alarms import Limits
+from recprism.deploy.served.confidence import confidence_interval
+from recprism.deploy.served.holdout import INTERVALS
 from recprism.deploy.served.holdout_plan import holdout_size, plan_holdout
 from recprism.deploy.served.monitored import ServedMonitored, monitor_served
 from recprism.deploy.served_log import COLUMNS
@@ -167,13 +170,58 @@ def test_repeated_requests_of_a_user_do_not_narrow_the_interval(
     export: Path, log: pl.DataFrame, tmp_path: Path
 ) -> None:
     once = watched(log, export, tmp_path).rows[0]
-    twice = pl.concat([log, log.with_columns(pl.col("time") + pl.duration(seconds=1))])
+    later = log.with_columns(pl.col("time") + pl.duration(seconds=1), pl.col("request") + " again")
+    twice = pl.concat([log, later])
     again = watched(twice, export, tmp_path).rows[0]
     assert (again.requests, again.units) == (2 * REQUESTS, REQUESTS)
     assert (again.low, again.high) == (pytest.approx(once.low), pytest.approx(once.high))
     unknown = watched(twice.with_columns(pl.lit(None, pl.String).alias("user")), export, tmp_path)
     assert unknown.rows[0].units == 2 * REQUESTS
     assert any("names no users" in note for note in unknown.notes)
+
+
+def test_a_repeated_request_counts_once(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    once = watched(log, export, tmp_path)
+    later = log.with_columns(
+        pl.col("time") + pl.duration(seconds=1), user=pl.lit(None, pl.String), shown=pl.lit("base")
+    )
+    again = watched(pl.concat([later, log]), export, tmp_path)
+    assert again.rows == once.rows and again.exposure == once.exposure
+    assert "1,200 rows repeat the id of a request: only its first row counts" in again.notes
+    unnamed = watched(log.with_columns(request=pl.lit(None, pl.String)), export, tmp_path)
+    assert unnamed.rows == once.rows and unnamed.notes == once.notes
+
+
+def test_places_beyond_the_length_of_the_rule_are_noted(rule: RuleFile, log: pl.DataFrame, tmp_path: Path) -> None:
+    replace(rule, k=4).write(tmp_path / "short")
+    found = watched(log, tmp_path / "short", tmp_path)
+    assert "2,400 lists are longer than 4, the length of the rule: places beyond are left out" in found.notes
+    cut = log.with_columns(pl.col("rule", "base").list.head(4))
+    assert watched(cut, tmp_path / "short", tmp_path).rows == found.rows
+
+
+def test_a_holdout_without_users_is_not_compared(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    changed, _ = cheaper_holdout(log, (0, 0))
+    unknown = changed.with_columns(user=pl.lit(None, pl.String))
+    found = watched(unknown, export, tmp_path, limits=Limits(holdout=0.3, loss=0.1))
+    assert found.holdout is None and found.passed
+    assert [it.state for it in found.alarms if "hold" in it.name or "loss" in it.name] == ["not decided"] * 2
+    assert any("requests of one user are not independent; log users as hashes" in note for note in found.notes)
+
+
+def test_the_intervals_of_a_holdout_hold_together(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    changed, taken = cheaper_holdout(log, (0.2, 0.6))
+    taken.write_parquet(tmp_path / "taken.parquet")
+    values = {}
+    for labels, count in ((None, 2), (tmp_path / "taken.parquet", 6)):
+        found = watched(changed, export, tmp_path, taken=labels).holdout
+        assert found is not None
+        values[count] = found
+    assert values[2].hit_rate is None and values[6].hit_rate is not None
+    clicked = changed.join(taken, on="request", how="left").filter(~pl.col("holdout"))["item"].is_not_null()
+    expected = confidence_interval(clicked.cast(pl.Float64).to_numpy(), alpha=0.05 / 6)
+    assert values[6].usual.hit_rate == expected
+    assert values[2].usual.coverage.low > values[6].usual.coverage.low
 
 
 def test_labels_give_hit_rate_and_ndcg_by_request_or_user(
@@ -279,6 +327,9 @@ def test_other_wrong_inputs_are_refused(run: Run, export: Path, log: pl.DataFram
     (tmp_path / "taken.csv").write_text("customer,item\n1,2\n", encoding="utf-8")
     with pytest.raises(InputError, match="no column 'request' or 'user'"):
         monitor_served(export, tmp_path / "log.parquet", taken=tmp_path / "taken.csv")
+    (tmp_path / "taken.csv").write_text("request,user,item\nr1,u1,2\n", encoding="utf-8")
+    with pytest.raises(InputError, match="both columns 'request' and 'user'"):
+        monitor_served(export, tmp_path / "log.parquet", taken=tmp_path / "taken.csv")
 
 
 def test_the_planned_size_of_a_holdout_has_its_power() -> None:
@@ -287,8 +338,6 @@ def test_the_planned_size_of_a_holdout_has_its_power() -> None:
     rates, share = (0.3, 0.45), 0.25
     size = holdout_size("click rate", *((it, np.sqrt(it * (1 - it))) for it in rates), share, 0.8, 0.05)
     assert size.fixed < size.anytime < 12 * size.fixed
-    from recprism.deploy.served.confidence import confidence_interval
-    from recprism.deploy.served.holdout import INTERVALS
 
     def arms(requests: int) -> list[np.ndarray]:
         drawn = generator.random(requests) < share

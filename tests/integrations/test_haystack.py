@@ -153,6 +153,13 @@ def test_a_pinned_item_without_a_document_is_reported(scored: list[Any], export:
     assert RecprismRanker(export).run(documents=[]) == {"documents": [], "unmet": []}
 
 
+def test_a_pin_may_be_a_number_where_the_id_of_the_document_is_text(scored: list[Any], export: Path) -> None:
+    pinned = scored[-1].id
+    for one in (int(pinned), float(pinned)):
+        answer = RecprismRanker(export).run(documents=scored, constraints={"pinned": {1: one}})
+        assert (answer["documents"][0].id, answer["unmet"]) == (pinned, [])
+
+
 def test_bad_input_is_refused_in_a_sentence(scored: list[Any], export: Path, tmp_path: Path) -> None:
     ranker = RecprismRanker(export)
     with pytest.raises(InputError, match="has no score; put the ranker behind a retriever"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -78,6 +80,16 @@ def test_the_page_has_the_figures_of_the_monitor(shelf: Path, served: tuple[Path
         changed = client.get("/api/monitor").json()
         assert changed["verdict"].startswith("FAILS: gain kept: 23") and not changed["passed"]
         assert {it["state"] for it in changed["alarms"]} == {"fires", "holds"}
+
+
+def test_another_export_in_the_same_folder_is_read(shelf: Path, served: tuple[Path, Path]) -> None:
+    with TestClient(create_app([shelf / "empty"], served=served), base_url="http://127.0.0.1") as client:
+        assert client.get("/api/monitor").json()["metric"] == "subtopic_coverage@5"
+        rule = RuleFile.read(served[0])
+        shutil.rmtree(served[0])
+        replace(rule, k=3).write(served[0])
+        found = client.get("/api/monitor").json()
+        assert found["metric"] == "subtopic_coverage@3" and found["total"]["shown"] == pytest.approx(0.3)
 
 
 def test_a_studio_without_a_log_says_so(client: TestClient) -> None:

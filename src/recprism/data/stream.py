@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class Streamed:
 
 
 def stream_parquet(
-    path: str | Path,
+    path: str | Path | Sequence[Path],
     *,
     columns: Columns | None = None,
     threshold: float | None = None,
@@ -53,7 +53,7 @@ def stream_parquet(
     to count, once to fill, and before that once for ids that are not given.
 
     Args:
-        path: The file, or a pattern such as ``log/*.parquet``.
+        path: The file, a pattern such as ``log/*.parquet``, or files.
         columns: Names of the columns.
         threshold: The lowest rating that counts; None takes every interaction.
         user_ids: The wanted users, such as those of factors, in that order; others are skipped. None takes all.
@@ -69,9 +69,12 @@ def stream_parquet(
     Stability: provisional.
     """
     columns = columns or Columns()
-    where = str(path)
+    files = None if isinstance(path, str | Path) else [str(one) for one in path]
+    where = str(path) if files is None else files[0] if len(files) == 1 else f"{files[0]} .. {files[-1]}"
     with readable(where, "cannot be read as Parquet", "write it again"):
-        table = _checked(pl.scan_parquet(where), columns, threshold, where)
+        table = _checked(
+            pl.scan_parquet(where if files is None else files, glob=files is None), columns, threshold, where
+        )
         users, items = (
             Numbering.of(given, table, name, where)
             for given, name in ((user_ids, columns.user), (item_ids, columns.item))

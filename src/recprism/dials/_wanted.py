@@ -96,11 +96,29 @@ def item_covariance(item: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def spread_of(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute :func:`score_spread` of user vectors, (n_users, d), from the covariance of the items."""
-    user = user.astype(np.float64)
-    own = np.sqrt(np.einsum("ui,ij,uj->u", user, covariance, user, optimize=True).clip(0))
-    typical = float(own.mean()) or float(np.sqrt(np.trace(covariance))) or 1.0
+    own = _own_spread(user, covariance)
+    typical = float(own.mean()) or _unit_spread(covariance)
     spread: NDArray[np.float64] = np.maximum(own, 1e-3 * typical)
     return spread
+
+
+def spread_of_block(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute the same, with a least value that does not depend on the other users of the block.
+
+    A user whose scores are nearly equal gets a millionth of the root mean square distance of the item vectors.
+    """
+    spread: NDArray[np.float64] = np.maximum(_own_spread(user, covariance), 1e-6 * _unit_spread(covariance))
+    return spread
+
+
+def _own_spread(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    user = user.astype(np.float64)
+    own: NDArray[np.float64] = np.sqrt(np.einsum("ui,ij,uj->u", user, covariance, user, optimize=True).clip(0))
+    return own
+
+
+def _unit_spread(covariance: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.trace(covariance))) or 1.0
 
 
 def as_lists(lists: ArrayLike, n_items: int) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recprism.data._ids import canonical_text
 from recprism.errors import InputError, MissingDependencyError
 from recprism.serving.ranked import Ranked
 from recprism.serving.rule import ServedRule, load
@@ -124,13 +125,13 @@ class RecprismRanker:
         """
         self.warm_up()
         assert self._rule is not None
-        by_id = {self._id_of(one): one for one in documents}
+        by_id = {canonical_text(self._id_of(one)): one for one in documents}
         ids, scores = [self._id_of(one) for one in documents], [_score_of(one) for one in documents]
         options: dict[str, Any] = {"history": history, "constraints": constraints, "dials": dials}
         options |= {"reasons": self.reasons, "price": self.price if price is None else price}
         k = self.top_k if top_k is None else _length(top_k)
         answer = self._rule.rerank(ids, scores, k, exclude=exclude, **options)
-        absent = [one for one in answer.ids if one not in by_id]
+        absent = [one for one in answer.ids if canonical_text(one) not in by_id]
         if absent:  # pinned items without a document: without them, and reported
             answer = self._rule.rerank(ids, scores, k, exclude=[*(exclude or []), *absent], **options)
         unmet = [{"constraint": it.constraint, "places": it.places} for it in answer.unmet]
@@ -144,8 +145,8 @@ class RecprismRanker:
         return document.meta[self.id_field]
 
 
-def _with_reasons(answer: Ranked, by_id: Mapping[Any, Any]) -> list[Any]:
-    found = [by_id[one] for one in answer.ids]
+def _with_reasons(answer: Ranked, by_id: Mapping[str, Any]) -> list[Any]:
+    found = [by_id[canonical_text(one)] for one in answer.ids]
     reasons: Sequence[Any] = answer.reasons
     if not reasons:
         return found

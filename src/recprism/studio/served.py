@@ -13,7 +13,7 @@ from recprism.studio import schemas
 
 
 class ServedPage:
-    """The monitor of one log; figures are computed again once the log has changed.
+    """The monitor of one log; figures are computed again once the log or the export has changed.
 
     Args:
         export: The folder of the exported rule; None if the studio has no log.
@@ -31,13 +31,19 @@ class ServedPage:
         return self._log is not None
 
     def answer(self) -> schemas.MonitorAnswer:
-        """Measure the log, unless it is as it was."""
+        """Measure the log, unless it and the export are as they were."""
         if self._export is None or self._log is None:
             raise HTTPException(404, "this studio has no log; start it with --served and --export")
-        state = log_state(self._log)
+        state = log_state(self._log), _export_state(self._export)
         if self._found is None or state != self._state:
             self._state, self._found = state, _answer(monitor_served(self._export, self._log))
         return self._found
+
+
+def _export_state(export: Path) -> list[tuple[str, int, int]]:
+    """Return names, sizes and times of the files of an export."""
+    files = sorted(it for it in export.glob("*") if it.is_file())
+    return [(it.name, it.stat().st_size, it.stat().st_mtime_ns) for it in files]
 
 
 def _answer(found: ServedMonitored) -> schemas.MonitorAnswer:

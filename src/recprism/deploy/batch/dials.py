@@ -15,7 +15,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.dials._kernels.weights_state import Rows
 from recprism.dials._rivals import GroupedItems, solve_on_device
-from recprism.dials._wanted import item_covariance, spread_of
+from recprism.dials._wanted import item_covariance, spread_of_block
 from recprism.dials._weights import rows_of
 from recprism.dials.named import MARGIN, NEW, OLD, ROUNDING, SCALES
 from recprism.ranking import topk
@@ -67,7 +67,7 @@ class DialFitter:
             items,
             rows,
             lists[changed],
-            spread=spread_of(user.cpu().numpy(), covariance)[chosen],
+            spread=spread_of_block(user.cpu().numpy(), covariance)[chosen],
             cost=torch.where(new, NEW, OLD).double().cpu().numpy(),
             exclude=None if exclude is None else exclude.take_rows(chosen),
         )

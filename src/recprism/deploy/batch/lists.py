@@ -93,7 +93,7 @@ class BatchRule:
         times: Where the time went.
 
     Raises:
-        InputError: The export has no item vectors, has lifts, or has no categories to name dials by.
+        InputError: The export has no item vectors, has lifts or min_items, or has no categories to name dials by.
 
     Stability: provisional.
     """
@@ -103,6 +103,8 @@ class BatchRule:
             raise InputError("the export has no item vectors to rank by; export the rule without --no-vectors")
         if file.lifts is not None:
             raise InputError("the export has lifts for goals of exposure; batch lists need a rule without them")
+        if file.constraints.get("min_items"):
+            raise InputError("the export has min_items among its constraints; batch lists need a rule without them")
         if dials and not file.names:
             raise InputError("the export has no categories, so there is nothing to name dials by; omit --dials")
         self.file, self.with_dials, self.device = file, dials, choose_device(device)

@@ -50,6 +50,7 @@ class BatchJob:
         k: Length of the lists.
         dials: Whether dials are fitted.
         device: Where lists are made.
+        inputs: Hashes of the rule and of the vectors: the same paths with other contents are another job.
     """
 
     export: Path
@@ -58,6 +59,7 @@ class BatchJob:
     k: int
     dials: bool
     device: str
+    inputs: tuple[str, str]
 
     def path_of(self, number: int) -> Path:
         return self.folder / f"part-{number:05}.parquet"
@@ -128,8 +130,8 @@ def make_batch(
         export: What ``recprism export RUN --rule`` wrote, with item vectors.
         users: The user vectors: .npy, .parquet or .safetensors.
         folder: The folder of the shards: new, or one of the same batch.
-        seen: A Parquet file, or a pattern, of interactions with the columns user_id and item_id. Their items are not
-            shown, and they are the users' history.
+        seen: A Parquet file, a folder of them, or a pattern: interactions with the columns user_id and item_id. Their
+            items are not shown, and they are the users' history.
         k: Length of the lists; that of the rule by default.
         dials: Whether named weights are fitted that return the lists.
         shard_users: Users of a shard.
@@ -151,11 +153,12 @@ def make_batch(
     rule = BatchRule(file, k=k, dials=dials, device=device)
     _require_fit(file, vectors, size)
     paths = (Path(export).resolve(), Path(users).resolve(), Path(folder).resolve())
-    job = BatchJob(*paths, rule.k, dials, str(rule.device))
-    manifest = _manifest(job, file, len(vectors), size, seen)
+    known_files = None if seen is None else _seen_files(seen)
+    job = BatchJob(*paths, rule.k, dials, str(rule.device), _hashes(*paths[:2]))
+    manifest = _manifest(job, file, len(vectors), size, known_files)
     _require_same(Path(folder), manifest)
     shards = [(at, start, min(start + size, len(vectors))) for at, start in enumerate(range(0, len(vectors), size))]
-    known = _seen(seen, vectors, file)  # before anything is written
+    known = _seen(known_files, vectors, file)  # before anything is written
     with held(job.folder):
         _begin(job.folder, manifest)
         missing = [it for it in shards if not _is_finished(job.path_of(it[0]), it[2] - it[1])]
@@ -222,20 +225,36 @@ def _require_fit(file: RuleFile, vectors: UserVectors, size: int) -> None:
             )
 
 
-def _seen(seen: str | Path | None, vectors: UserVectors, file: RuleFile) -> Incidence | None:
-    return None if seen is None else stream_parquet(seen, user_ids=vectors.ids, item_ids=file.item_ids).matrix
+def _seen_files(seen: str | Path) -> list[Path]:
+    """Return the files of seen items, sorted: those that are hashed are those that are read."""
+    path = Path(seen)
+    if path.is_file():
+        return [path]
+    pattern = str(path / "**" / "*.parquet") if path.is_dir() else str(seen)
+    found = [Path(it) for it in sorted(glob(pattern, recursive=True))]  # noqa: PTH207 - a pattern may be absolute
+    files = [it for it in found if it.is_file()]
+    if not files:
+        raise InputError(f"{seen}: no such file; seen items are a Parquet file, a folder of them, or a pattern")
+    return files
 
 
-def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: str | Path | None) -> dict[str, Any]:
+def _seen(files: list[Path] | None, vectors: UserVectors, file: RuleFile) -> Incidence | None:
+    return None if files is None else stream_parquet(files, user_ids=vectors.ids, item_ids=file.item_ids).matrix
+
+
+def _hashes(export: Path, users: Path) -> tuple[str, str]:
+    return hash_of("".join(hash_of(export / name) for name in (FACTS, ARRAYS)).encode()), hash_of(users)
+
+
+def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: list[Path] | None) -> dict[str, Any]:
     """Return the settings and the hashes of the inputs: shards of another batch differ in one of them."""
-    files = [] if seen is None else [Path(it) for it in sorted(glob(str(seen)))]  # noqa: PTH207 - a pattern may be absolute
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "recprism": __version__,
-        "rule": hash_of("".join(hash_of(job.export / name) for name in (FACTS, ARRAYS)).encode()),
-        "user vectors": hash_of(job.users),
-        "seen items": None if seen is None else hash_of("".join(map(hash_of, files)).encode()),
+        "rule": job.inputs[0],
+        "user vectors": job.inputs[1],
+        "seen items": None if seen is None else hash_of("".join(map(hash_of, seen)).encode()),
         "users": n_users,
         "shard_users": size,
         "k": job.k,

@@ -35,6 +35,8 @@ class Labels:
         keys = [name for name in KEYS if name in frame.columns]
         if not keys:
             raise InputError(f"{path}: no column 'request' or 'user'; labels need the one or the other besides 'item'")
+        if len(keys) > 1:
+            raise InputError(f"{path}: has both columns 'request' and 'user'; labels need the one or the other")
         self.key = keys[0]
         text = [pl.col(name).cast(pl.String).str.replace(WHOLE_FLOAT, "${1}") for name in (self.key, "item")]
         self._taken = frame.select(text).drop_nulls().unique().sort(self.key, "item")

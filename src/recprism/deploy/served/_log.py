@@ -47,6 +47,8 @@ class Requests:
         unknown_places: Places of both lists with an item that the export does not know.
         places: All places of both lists.
         has_users: Whether the log names users.
+        repeats: Rows that were left out, because an earlier row has the same request id.
+        cut_lists: Lists with more places than those of the rule; the places beyond are left out.
         unused_labels: Labels of requests or users that are not in the log; None without labels.
     """
 
@@ -55,6 +57,8 @@ class Requests:
     unknown_places: int
     places: int
     has_users: bool
+    repeats: int
+    cut_lists: int
     unused_labels: int | None
 
 
@@ -73,7 +77,12 @@ def read_requests(
         InputError: If the log is missing, empty or damaged, or lacks a column.
     """
     ruler = _Ruler(rule, labels)
-    parts = [ruler.measured(frame) for frame in _frames(log_files(log), on_step)]
+    files = log_files(log)
+    firsts = _first_rows(files)
+    parts, start = [], 0
+    for frame in _frames(files, on_step):
+        parts.append(ruler.measured(frame.filter(firsts.slice(start, len(frame)))))
+        start += len(frame)
     table = pl.concat(parts) if parts else pl.DataFrame()
     if table.is_empty():
         raise InputError(f"{log}: the log has no requests yet; {ADVICE}")
@@ -84,6 +93,8 @@ def read_requests(
         ruler.unknown,
         ruler.places,
         has_users,
+        len(firsts) - len(table),
+        ruler.cut,
         None if labels is None else labels.unused(),
     )
 
@@ -101,6 +112,27 @@ def log_files(log: str | Path) -> list[Path]:
     if not found:
         raise InputError(f"{log}: there is no .parquet file; {ADVICE}")
     return found
+
+
+def _first_rows(files: list[Path]) -> pl.Series:
+    """Return whether each row is the first in time of its request id: a client asks again after a lost answer."""
+    wanted = pl.col("time"), pl.when(pl.col("request").is_not_null()).then(pl.col("request").hash()).alias("request")
+    parts = []
+    for file in files:
+        with readable(file, "damaged", ADVICE):
+            parts.append(_scan(file, ("time", "request")).select(wanted).collect())
+    is_first = pl.col("request").is_null() | pl.col("request").is_first_distinct()
+    rows = pl.concat(parts).with_row_index("row").sort("time", maintain_order=True)
+    return rows.select("row", is_first.alias("is_first")).sort("row")["is_first"]
+
+
+def _scan(file: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
+    """Scan columns of a file in their types; a column of a log that is missing is an error."""
+    scan = pl.scan_parquet(file)
+    missing = [name for name in COLUMNS if name not in scan.collect_schema()]
+    if missing:
+        raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
+    return scan.select(pl.col(name).cast(COLUMNS[name]) for name in columns)
 
 
 def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.DataFrame]:
@@ -121,17 +153,13 @@ def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.
 def _frames_of(file: Path) -> Iterator[pl.DataFrame]:
     """Yield a file in parts, with the columns that are used."""
     with readable(file, "damaged", ADVICE):
-        scan = pl.scan_parquet(file)
-        missing = [name for name in COLUMNS if name not in scan.collect_schema()]
-        if missing:
-            raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
-        used = [pl.col(name).cast(COLUMNS[name]) for name in (*SCALARS, "request", "rule", "base")]
+        scan = _scan(file, (*SCALARS, "request", "rule", "base"))
         if file.stat().st_size < SMALL:
-            yield scan.select(used).collect()
+            yield scan.collect()
             return
         rows = scan.select(pl.len()).collect().item()
         for start in range(0, rows, ROWS_AT_ONCE):
-            yield scan.slice(start, ROWS_AT_ONCE).select(used).collect()
+            yield scan.slice(start, ROWS_AT_ONCE).collect()
 
 
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
@@ -160,7 +188,7 @@ class _Ruler:
         rows = Rows(torch.from_numpy(rule.indptr), torch.from_numpy(rule.indices), len(rule.names))
         self._topics = Topics(rows, torch.from_numpy(rule.shares))
         self.exposure = np.zeros((2, self._n_items), np.int64)
-        self.unknown = self.places = 0
+        self.unknown = self.places = self.cut = 0
 
     def measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the figures of requests."""
@@ -196,6 +224,7 @@ class _Ruler:
         numbers = flat.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
         self.unknown += int((numbers < 0).sum())
         self.places += len(numbers)
+        self.cut += int((lengths > self._k).sum())
         if len(lengths) and (lengths == self._k).all():
             return numbers.reshape(-1, self._k).copy()  # torch refuses arrays that are read-only
         row = np.repeat(np.arange(len(lengths)), lengths)

@@ -15,8 +15,10 @@ from recprism.deploy.served.confidence import Interval, confidence_interval
 from recprism.deploy.served.figures import Scope
 
 USUAL, HOLDOUT = "usual price", "holdout"
-INTERVALS = 4
-"""Intervals that hold together: of coverage and of accuracy, in two arms."""
+INTERVALS = 6
+"""Intervals that hold together: of coverage, hit rate and NDCG, in two arms."""
+WITHOUT_LABELS = 2
+"""The same without labels: of coverage alone."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def compare_arms(scope: Scope, alpha: float) -> HoldoutResult | None:
     if not all(map(len, drawn)):
         return None
     every = [scope.table.filter(pl.col("holdout") == it) for it in (False, True)]
-    share = alpha / INTERVALS
+    share = alpha / (INTERVALS if "hit" in scope.users.columns else WITHOUT_LABELS)
     usual, holdout = (
         _arm(name, units, requests, share) for name, units, requests in zip((USUAL, HOLDOUT), drawn, every, strict=True)
     )

@@ -46,7 +46,7 @@ class ServedMonitored:
         alarms: Limits and their states.
         fallbacks: Why the rule made no list -> number of requests.
         exposure: Which items and categories have places.
-        holdout: The comparison of both prices; None without a holdout.
+        holdout: The comparison of both prices; None without a holdout, or without users in the log.
         notes: What was left out, and what is not known.
 
     Stability: provisional.
@@ -138,7 +138,7 @@ def monitor_served(
     labels = None if taken is None else Labels(taken, columns)
     requests = read_requests(rule, log, labels, on_step)
     of_days = list(scopes(requests, alpha))
-    holdout = compare_arms(of_days[0], alpha)
+    holdout = compare_arms(of_days[0], alpha) if requests.has_users else None
     rows = tuple(map(row_of, of_days))
     judged = [it for scope, row in zip(of_days, rows, strict=True) for it in _alarms(scope, row, limits)]
     return ServedMonitored(
@@ -147,11 +147,11 @@ def monitor_served(
         f"subtopic_coverage@{rule.k}",
         1 - alpha,
         rows,
-        (*judged, *_of_holdout(of_days[0], holdout, limits, alpha)),
+        (*judged, *_of_holdout(of_days[0] if requests.has_users else None, holdout, limits, alpha)),
         _reasons(requests.table),
         exposure_of(requests, rule),
         holdout,
-        tuple(_notes(requests, labels, holdout, limits)),
+        tuple(_notes(requests, labels, holdout, limits, rule.k)),
     )
 
 
@@ -180,11 +180,11 @@ def _alarms(scope: Scope, row: ServedRow, limits: Limits) -> list[Alarm]:
     return found
 
 
-def _of_holdout(scope: Scope, holdout: HoldoutResult | None, limits: Limits, alpha: float) -> list[Alarm]:
-    """Judge the share of the holdout, and the loss against it."""
+def _of_holdout(scope: Scope | None, holdout: HoldoutResult | None, limits: Limits, alpha: float) -> list[Alarm]:
+    """Judge the share of the holdout, and the loss against it; nothing is decided without users (None)."""
     found = []
     if limits.holdout is not None:
-        drawn = share_interval(scope.users["holdout"], alpha)
+        drawn = None if scope is None else share_interval(scope.users["holdout"], alpha)
         found.append(alarm("share of the holdout", ALL_DAYS, "exactly", limits.holdout, drawn))
     if limits.loss is not None:
         loss = None if holdout is None else holdout.loss
@@ -197,12 +197,25 @@ def _reasons(table: pl.DataFrame) -> dict[str, int]:
     return dict(sorted(counts.rows(), key=lambda row: (-row[1], row[0])))
 
 
-def _notes(requests: Requests, labels: Labels | None, holdout: HoldoutResult | None, limits: Limits) -> list[str]:
+def _notes(
+    requests: Requests, labels: Labels | None, holdout: HoldoutResult | None, limits: Limits, k: int
+) -> list[str]:
     found = []
     if requests.unknown_places:
         found.append(
             f"{requests.unknown_places:,} of {requests.places:,} places hold items that the export does not know: they "
             "count as empty"
+        )
+    if requests.repeats:
+        found.append(f"{requests.repeats:,} rows repeat the id of a request: only its first row counts")
+    if requests.cut_lists:
+        found.append(
+            f"{requests.cut_lists:,} lists are longer than {k}, the length of the rule: places beyond are left out"
+        )
+    if not requests.has_users and requests.table["holdout"].any():
+        found.append(
+            "the log has a holdout and names no users: both prices are not compared, because requests of one user are "
+            "not independent; log users as hashes (--log-users)"
         )
     if not requests.has_users:
         found.append("the log names no users: intervals take every request as one of another user")
