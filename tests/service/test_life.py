@@ -183,6 +183,7 @@ def test_while_it_drains_it_answers_and_is_not_ready(start: Start, export: Path)
     served = start(export, "--drain", "600")
     served.kill()
     wait_until(lambda: served.ask("/ready")[0] == 503)
+    assert "retry-after" not in served.ask("/ready")[2], "this process takes no more requests"
     assert served.ask("/health")[0] == 200
     assert served.ask("/rerank", request_of())[0] == 200
     served.kill()  # a second signal does not wait

@@ -10,6 +10,8 @@ import pytest
 from serving_world import K, Served, Start, file_of, request_of
 
 from recprism.errors import InputError
+from recprism.service import Steered
+from recprism.service.answers import answer_of
 from recprism.serving import ServedRule, load
 
 OPTIONS: list[dict[str, Any]] = [
@@ -88,6 +90,18 @@ def test_steer_says_what_dials_change(served: Served, rule: ServedRule) -> None:
         assert item.before != item.after
 
 
+def test_the_client_leaves_out_fields_of_later_versions(served: Served) -> None:
+    limits = {"min_items": {"art": 5, "bread": 5}}
+    request = {**request_of(2), "dials": {"fire": 1.0}, "constraints": limits}
+    sent = served.ask("/steer", request)[1]
+    assert sent["unmet"]
+    assert sent["moved"]
+    later = {**sent, "later": 1} | {
+        name: [{**it, "later": 1} for it in sent[name]] for name in ("unmet", "moved", "reasons")
+    }
+    assert answer_of(Steered, later) == answer_of(Steered, sent)
+
+
 def test_ids_may_be_numbers(start: Start, tmp_path: Path) -> None:
     import numpy as np
 
@@ -123,6 +137,14 @@ WRONG: list[tuple[Any, str]] = [
     ({"candidates": ["a"], "scores": [1], "dials": {"x": 1}}, "there is no dial 'x'"),
     ({"candidates": ["a"], "scores": [1], "constraints": {"pinned": {"0": "a"}}}, "pinned is {place: id}"),
     ({"candidates": ["a"] * 10_001, "scores": [1]}, "candidates has 10,001 ids; this service takes at most 10,000"),
+    (
+        {"candidates": ["a"], "scores": [1], "constraints": {"banned": ["b"] * 10_001}},
+        "banned has 10,001 ids; this service takes at most 10,000",
+    ),
+    (
+        {"candidates": ["a"], "scores": [1], "constraints": {"pinned": {str(1 + at): f"i{at}" for at in range(1001)}}},
+        "pinned has 1,001 places; this service makes lists of at most 1,000",
+    ),
     (b'{"candidates": ["a"], "scores": [NaN]}', "scores must be numbers"),
 ]
 
@@ -135,8 +157,9 @@ def test_a_wrong_request_gets_one_sentence(served: Served, body: Any, sentence: 
 
 
 def test_options_without_effect_are_refused(served: Served) -> None:
-    for path, field in (("/explain", "reasons"), ("/steer", "entry_prices")):
-        status, found, _ = served.ask(path, {**request_of(), "dials": {"art": 0.1}, field: True})
+    unused = {"/explain": {"reasons": True, "segment": "new"}, "/steer": {"entry_prices": True, "segment": "new"}}
+    for path, field, value in [(path, *it) for path, options in unused.items() for it in options.items()]:
+        status, found, _ = served.ask(path, {**request_of(), "dials": {"art": 0.1}, field: value})
         assert (status, found["detail"].partition(";")[0]) == (422, f"there is no field '{field}'")
 
 

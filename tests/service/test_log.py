@@ -119,8 +119,8 @@ def held_out(client: Client, **who: Any) -> bool:
 
 
 def test_the_holdout_has_its_share_and_its_price(start: Start, export: Path, tmp_path: Path) -> None:
-    words = ("--log", str(tmp_path / "log"), "--holdout", "25%", "--holdout-price", "0.9")
-    served, rule = start(export, *words), load(export)
+    words = ("--log", str(tmp_path / "log"), "--log-users", "--holdout", "25%", "--holdout-price", "0.9")
+    served, rule = start(export, *words, RECPRISM_LOG_KEY=KEYS[0]), load(export)
     with served.client() as client:
         users = [held_out(client, user=number) for number in range(200)]
         assert users == [held_out(client, user=str(number)) for number in range(200)], "the same user, the same price"
@@ -217,6 +217,22 @@ def test_rows_wait_while_the_disk_is_full_and_are_counted_if_lost(tmp_path: Path
     (tmp_path / "log").unlink()
     log.close()
     assert logged(tmp_path / "log").height == metrics.logged.values[()] == 60 - lost
+
+
+def test_rows_of_long_lists_are_dropped_once_many_ids_wait(tmp_path: Path) -> None:
+    """Each row has four ids: ten rows may wait, and there is room again once they are on the disk."""
+    metrics = Metrics()
+    log = RequestLog(tmp_path, metrics, rows=1000, seconds=600, most_ids=40)
+    for number in range(15):
+        log.add(row(number))
+    assert metrics.dropped.values[()] == 5
+    log._wake.set()
+    wait_until(lambda: metrics.logged.values[()] == 10)
+    for number in range(15, 20):
+        log.add(row(number))
+    log.close()
+    assert logged(tmp_path)["request"].to_list() == [f"r{it}" for it in (*range(10), *range(15, 20))]
+    assert metrics.dropped.values[()] == 5
 
 
 def test_rows_of_many_threads_are_all_there(tmp_path: Path) -> None:

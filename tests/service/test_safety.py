@@ -16,12 +16,14 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from serving_world import Served, Start, file_of, request_of
+from serving_world import Served, Start, file_of, request_of, wait_until
+from starlette.responses import JSONResponse
 
 from recprism.errors import InputError
 from recprism.service import ServiceError, Settings, create_app
-from recprism.service._guards import Meter
-from recprism.service._metrics import Metrics
+from recprism.service._guards import Guard, Places
+from recprism.service._limits import Allowed
+from recprism.service._metrics import Metrics, parse
 from recprism.service._service import MOST_SLOW, Service, TooManyError
 
 OWNER, CALLER = "owner", "caller"
@@ -62,6 +64,22 @@ def test_callers_change_nothing(guarded: Served) -> None:
         assert guarded.ask(path, body, **bearer(OWNER))[0] == 200
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1?", "127.0.0.1/a?b=", "127.0.0.1#"])
+def test_the_name_of_the_host_cannot_hide_the_path(host: str) -> None:
+    """Some versions of Starlette put this header as it is into the URL of a request."""
+
+    async def ask() -> list[int]:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await JSONResponse({})(scope, receive, send)
+
+        transport = httpx2.ASGITransport(Guard(app, OWNER, CALLER, Allowed()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            headers = {"Host": host, **bearer(CALLER)}
+            return [(await client.post(path, headers=headers)).status_code for path in ("/enabled", "/reload", "/rank")]
+
+    assert asyncio.run(ask()) == [403, 403, 200]
+
+
 def test_the_client_sends_the_token(guarded: Served) -> None:
     with guarded.client(token=CALLER) as client, guarded.client(token="wrong") as other:
         assert len(client.rerank(**request_of(n=10)).ids) == 5
@@ -98,6 +116,7 @@ def test_another_host_needs_a_token(
         (("--token", "a", "--caller-token", "a"), "caller_token is the same as token"),
         (("--shadow",), "--shadow without --log"),
         (("--holdout", "5%"), "holdout and holdout_price belong together"),
+        (("--log", "served", "--holdout", "5%", "--holdout-price", "0"), "holdout and log need log_users"),
         (("--log", "served", "--log-users"), "set RECPRISM_LOG_KEY"),
         (("--log", "rule/rule.json"), "is a file; name a folder"),
         (("--prices", "rule/rule.npz"), "no table of prices"),
@@ -124,12 +143,15 @@ def test_wrong_options_end_with_a_sentence(
 def test_a_short_key_and_a_wrong_export_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 5 bytes; write 32 to 64"):
         Settings(log=tmp_path, log_users=True, log_key="short")
+    with pytest.raises(InputError, match="holdout and log need log_users"):
+        Settings(log=tmp_path, holdout=0.05, holdout_price=0.0)
+    assert Settings(holdout=0.05, holdout_price=0.0).log is None, "without a log, nothing is compared"
     with pytest.raises(InputError, match="is no export of a rule"):
         create_app(tmp_path)
 
 
 def test_more_requests_than_allowed_get_503() -> None:
-    """The application of the meter waits, so that requests are in flight as long as the test wants."""
+    """The application inside waits, so that requests are in flight as long as the test wants."""
 
     async def ask() -> list[tuple[int, str | None]]:
         go, metrics = asyncio.Event(), Metrics()
@@ -139,7 +161,7 @@ def test_more_requests_than_allowed_get_503() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        transport = httpx2.ASGITransport(Meter(app, metrics, most=2))
+        transport = httpx2.ASGITransport(Places(app, metrics, most=2))
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             first = [asyncio.create_task(client.post("/rerank")) for _ in range(2)]
             await asyncio.sleep(0.05)
@@ -153,6 +175,27 @@ def test_more_requests_than_allowed_get_503() -> None:
         return [(it.status_code, it.headers.get("Retry-After")) for it in answers]
 
     assert asyncio.run(ask()) == [(503, "1"), (200, None), (200, None), (200, None)]
+
+
+def test_requests_without_the_token_take_no_place(start: Start, export: Path) -> None:
+    """Bodies that do not end, with a wrong token and to routes that make no list, keep nobody from a list."""
+    served = start(export, "--token", OWNER, "--max-in-flight", "2")
+    half = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{"
+    with contextlib.ExitStack() as ends:
+        for path, token in ((b"/nowhere", b"wrong"), (b"/rerank", b"wrong"), (b"/nowhere", OWNER.encode())) * 3:
+            slow = ends.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            slow.sendall(half % (path, token))
+            if token == b"wrong":
+                assert slow.recv(12) == b"HTTP/1.1 401", "the answer does not wait for the body"
+        assert served.ask("/rerank", request_of(), **bearer(OWNER))[0] == 200
+        for _ in range(2):
+            slow = ends.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            slow.sendall(half % (b"/rerank", OWNER.encode()))
+        wait_until(lambda: served.ask("/rerank", request_of(), **bearer(OWNER))[0] == 503)
+        assert [served.ask(it)[0] for it in ("/health", "/ready")] == [200, 200]
+        figures = parse(served.ask("/metrics", **bearer(OWNER))[1])
+    assert figures["recprism_in_flight"] == 2
+    assert figures['recprism_requests_total{route="/rerank",status="401"}'] == 3
 
 
 def test_slow_requests_do_not_pile_up(shared_export: Path) -> None:

@@ -44,7 +44,6 @@ class Common(Body):
         default=None, description="Another trade-off from 0 to 1, or a name from the file of prices."
     )
     user: ItemId | None = Field(default=None, description="Id of the user: for reasons, and for the holdout.")
-    segment: ShortText | None = Field(default=None, description="Name of the user's segment, for the log.")
     time_limit: float | None = Field(
         default=None, ge=0, description="Seconds after which the list by relevance alone is returned."
     )
@@ -90,9 +89,10 @@ class WithCandidates(Common):
         return len(self.candidates) > SLOW_CANDIDATES
 
 
-class WithReasons(Body):
-    """Which reasons are wanted, and the user's dials."""
+class ForUsers(Body):
+    """A list that a user sees: the user's dials, which reasons are wanted, and what the log notes."""
 
+    segment: ShortText | None = Field(default=None, description="Name of the user's segment, for the log.")
     dials: dict[str, float] | None = Field(
         default=None, description="Category -> what is added to its items, as a share from -1 to 1 of the score range."
     )
@@ -103,7 +103,7 @@ class WithReasons(Body):
         return {"dials": self.dials, "reasons": self.reasons, "entry_prices": self.entry_prices}
 
 
-class RerankBody(WithReasons, WithCandidates):
+class RerankBody(ForUsers, WithCandidates):
     """A list from candidates with scores."""
 
     def options(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class RerankBody(WithReasons, WithCandidates):
         return self.entry_prices or super().is_slow
 
 
-class RankBody(WithReasons, Common):
+class RankBody(ForUsers, Common):
     """A list for a user vector, over the item vectors of the export."""
 
     user_vector: list[float] = Field(max_length=65_536, description="As the item vectors of the export expect it.")
@@ -157,6 +157,8 @@ class EnabledBody(Body):
     enabled: bool = Field(description="False: every list is by relevance alone, under its constraints.")
 
 
+ServedBody = RerankBody | RankBody
+"""What asks for a list that a user sees."""
 Given = TypeVar("Given", bound=Body)
 BODIES = (RerankBody, RankBody, ExplainBody, SteerBody, EnabledBody)
 
@@ -177,13 +179,16 @@ def require_within(body: Common, settings: Settings) -> None:
     """Refuse a request that is larger than allowed.
 
     Raises:
-        InputError: If a list of ids or the wanted list is too long.
+        InputError: If a list of ids, the wanted list or the pins are too many.
     """
     if body.k is not None and body.k > settings.max_k:
         raise InputError(f"k is {body.k}; this service makes lists of at most {settings.max_k}")
     for name, ids in body.lists().items():
         if ids is not None and len(ids) > settings.max_candidates:
             raise InputError(f"{name} has {len(ids):,} ids; this service takes at most {settings.max_candidates:,}")
+    pins = 0 if body.constraints is None else len(body.constraints.pinned)
+    if pins > settings.max_k:
+        raise InputError(f"pinned has {pins:,} places; this service makes lists of at most {settings.max_k:,}")
 
 
 def _sentence(model: type[Body], problem: ValidationError) -> str:

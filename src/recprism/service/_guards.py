@@ -1,4 +1,4 @@
-"""What a request passes before it is answered: the meter, and the check of the token."""
+"""What a request passes before it is answered: the meter, the check of the token, and the places in flight."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ GONE = 499
 
 
 class Meter:
-    """Middleware that measures every request, and refuses lists where too many requests are in flight.
+    """Middleware that measures every request, also those that are refused.
 
     Args:
         app: The application.
         metrics: Where it counts.
-        most: Requests in flight.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, most: int) -> None:
-        self.app, self.metrics, self.most, self.now = app, metrics, most, 0
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,21 +46,44 @@ class Meter:
                 status = message["status"]
             await send(message)
 
-        path = scope["path"]
-        answer: ASGIApp = self.app
-        if self.now >= self.most and path in LISTS:
+        try:
+            await self.app(scope, receive, send_and_note)
+        finally:
+            route = scope["path"] if scope["path"] in ROUTES else "other"
+            self.metrics.requests.add(1.0, route, str(status))
+            self.metrics.seconds.add(time.perf_counter() - started, route)
+
+
+class Places:
+    """Middleware that refuses lists where too many requests for lists are in flight.
+
+    It is inside the guard, so a request without the right token takes no place. It is outside the limits, so a request
+    takes its place before its body is read.
+
+    Args:
+        app: The application.
+        metrics: Where it counts.
+        most: Requests for lists in flight.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, most: int) -> None:
+        self.app, self.metrics, self.most, self.now = app, metrics, most, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] not in LISTS:
+            await self.app(scope, receive, send)
+            return
+        if self.now >= self.most:
             self.metrics.refused.add()
-            answer = overloaded("too many requests are in flight")
+            await overloaded("too many requests are in flight")(scope, receive, send)
+            return
         self.now += 1
         self.metrics.in_flight.set(self.now)
         try:
-            await answer(scope, receive, send_and_note)
+            await self.app(scope, receive, send)
         finally:
             self.now -= 1
             self.metrics.in_flight.set(self.now)
-            route = path if path in ROUTES else "other"
-            self.metrics.requests.add(1.0, route, str(status))
-            self.metrics.seconds.add(time.perf_counter() - started, route)
 
 
 class Guard:
@@ -98,7 +120,7 @@ class Guard:
                 return too_many("too many requests without the right token from this address", wait)
             sentence = "a token is needed; send the header Authorization: Bearer TOKEN"
             return JSONResponse({"detail": sentence}, 401, headers={"WWW-Authenticate": "Bearer"})
-        if known > 0 and request.url.path in OF_THE_OWNER:
+        if known > 0 and request.scope["path"] in OF_THE_OWNER:
             return JSONResponse({"detail": "this token gets lists and changes nothing; use the owner's"}, 403)
         return None
 

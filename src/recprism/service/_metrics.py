@@ -104,7 +104,7 @@ class Metrics:
         self.holdout = Counter("holdout_total", "Lists at the price of the holdout.")
         self.shadow = Counter("shadow_total", "Lists of the rule that were logged and not shown.")
         self.refused = Counter("refused_total", "Requests that were refused because too many were in flight.")
-        self.in_flight = Gauge("in_flight", "Requests that are being answered.")
+        self.in_flight = Gauge("in_flight", "Requests for lists that are being answered.")
         self.logged = Counter("log_rows_total", "Rows of the log that are on the disk.")
         self.dropped = Counter("log_rows_dropped_total", "Rows that were lost: a full buffer or a failed write.")
         self.loads = Counter("loads_total", "Exports that were loaded or refused.", ("result",))

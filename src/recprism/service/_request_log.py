@@ -23,6 +23,9 @@ from recprism.service._metrics import Metrics
 
 ROWS, SECONDS, MOST = 2_000, 5.0, 200_000
 """A file has at most so many rows, rows wait for at most so many seconds, and at most so many rows wait."""
+MOST_IDS = 20_000_000
+"""So many ids of lists may wait, because rows of long lists are large: about 1.5 GB with short ids."""
+LISTS = [at for at, name in enumerate(COLUMNS) if name in ("rule", "base")]
 Row = tuple[Any, ...]
 """Values in the order of ``served_log.COLUMNS``."""
 log = logging.getLogger(__name__)
@@ -37,14 +40,23 @@ class RequestLog:
         rows: Rows of a file.
         seconds: How long rows wait.
         most: Rows that may wait; more are dropped.
+        most_ids: Ids that may wait in the lists of these rows; rows with more are dropped.
     """
 
     def __init__(
-        self, folder: Path, metrics: Metrics, *, rows: int = ROWS, seconds: float = SECONDS, most: int = MOST
+        self,
+        folder: Path,
+        metrics: Metrics,
+        *,
+        rows: int = ROWS,
+        seconds: float = SECONDS,
+        most: int = MOST,
+        most_ids: int = MOST_IDS,
     ) -> None:
         self.folder, self.metrics = folder, metrics
-        self.rows, self.seconds, self.most = rows, seconds, most
+        self.rows, self.seconds, self.most, self.most_ids = rows, seconds, most, most_ids
         self._waiting: deque[Row] = deque()
+        self._ids, self._counting = 0, threading.Lock()  # of rows that are not on the disk
         self._wake, self._ended = threading.Event(), threading.Event()
         self._failed = False
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,10 +65,13 @@ class RequestLog:
 
     def add(self, row: Row) -> None:
         """Note a request; returns at once."""
-        if len(self._waiting) >= self.most:
-            self.metrics.dropped.add()
-            return
-        self._waiting.append(row)
+        ids = _ids_of(row)
+        with self._counting:
+            if len(self._waiting) >= self.most or self._ids + ids > self.most_ids:
+                self.metrics.dropped.add()
+                return
+            self._ids += ids
+            self._waiting.append(row)
         if len(self._waiting) >= self.rows:
             self._wake.set()
 
@@ -90,6 +105,8 @@ class RequestLog:
                 self._failed = True
                 return
             self._failed = False
+            with self._counting:
+                self._ids -= sum(map(_ids_of, rows))
             self.metrics.logged.add(len(rows))
 
     def _write(self, rows: list[Row]) -> None:
@@ -98,3 +115,7 @@ class RequestLog:
         name = f"served-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(4)}.parquet"
         with atomic_path(self.folder / name) as temporary:
             frame.write_parquet(temporary)
+
+
+def _ids_of(row: Row) -> int:
+    return sum(len(row[at]) for at in LISTS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recprism.data._files import require_rights, storable
 from recprism.data._ids import canonical_text
 from recprism.errors import RecprismError
-from recprism.service._bodies import Common
+from recprism.service._bodies import Common, ServedBody
 from recprism.service._lists import BASE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
 from recprism.service._metrics import Metrics
@@ -193,7 +193,7 @@ class Service:
         ).hexdigest()
 
     def record(
-        self, loaded: Loaded, ranked: Ranked, body: Common, *, request: str, held: bool, shown: str, started: float
+        self, loaded: Loaded, ranked: Ranked, body: ServedBody, *, request: str, held: bool, shown: str, started: float
     ) -> None:
         """Count a list, and log it."""
         metrics = self.metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from recprism.explain.reasons.reason import Comparison, Crossing, Reason
+from recprism.explain.reasons.reason import Reason
 from recprism.serving.constraints import Id, Unmet
 
 
@@ -98,26 +98,12 @@ Kind = TypeVar("Kind", bound=Answer)
 
 def answer_of(kind: type[Kind], values: dict[str, Any]) -> Kind:
     """Return an answer from what the service sent; fields of later versions are left out."""
-    known = {it.name for it in fields(kind)}
-    found: dict[str, Any] = {
-        name: tuple(it) if isinstance(it, list) else it for name, it in values.items() if name in known
-    }
-    found["unmet"] = tuple(Unmet(**it) for it in values.get("unmet", ()))
-    found["reasons"] = tuple(map(_reason_of, values.get("reasons", ())))
+    found = _known(kind, values)
+    found["unmet"] = tuple(Unmet(**_known(Unmet, it)) for it in values.get("unmet", ()))
+    found["reasons"] = tuple(map(Reason.from_dict, values.get("reasons", ())))
     if issubclass(kind, Steered):
-        found["moved"] = tuple(Moved(**it) for it in values.get("moved", ()))
+        found["moved"] = tuple(Moved(**_known(Moved, it)) for it in values.get("moved", ()))
     return kind(**found)
-
-
-def _reason_of(values: dict[str, Any]) -> Reason:
-    known = {it.name for it in fields(Reason)}
-    found: dict[str, Any] = {
-        name: tuple(it) if isinstance(it, list) else it for name, it in values.items() if name in known
-    }
-    for name, part in (("replaced", Comparison), ("runner_up", Comparison), ("enters", Crossing)):
-        if found.get(name) is not None:
-            found[name] = part(**found[name])
-    return Reason(**found)
 
 
 def _known(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:

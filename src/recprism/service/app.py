@@ -29,11 +29,12 @@ from recprism.service._bodies import (
     ExplainBody,
     RankBody,
     RerankBody,
+    ServedBody,
     SteerBody,
     read_body,
     require_within,
 )
-from recprism.service._guards import STARTED, Guard, Meter, overloaded
+from recprism.service._guards import STARTED, Guard, Meter, Places, overloaded
 from recprism.service._limits import Limits
 from recprism.service._loaded import Loaded
 from recprism.service._metrics import CONTENT_TYPE
@@ -108,15 +109,22 @@ def create_app(folder: str | Path, settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = service
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(settings.host))
-    app.add_middleware(Guard, token=settings.token, caller_token=settings.caller_token, allowed=settings.allowed)
-    app.add_middleware(Limits, allowed=settings.allowed)
-    app.add_middleware(SecurityHeaders)
-    app.add_middleware(Meter, metrics=service.metrics, most=settings.max_in_flight)
+    _add_middleware(app, service)
     _add_lists(app, service)
     _add_state(app, service)
     _add_changes(app, service)
     return app
+
+
+def _add_middleware(app: FastAPI, service: Service) -> None:
+    """Add the innermost first: a request without the right token is refused before its body is read."""
+    settings = service.settings
+    app.add_middleware(Limits, allowed=settings.allowed)
+    app.add_middleware(Places, metrics=service.metrics, most=settings.max_in_flight)
+    app.add_middleware(Guard, token=settings.token, caller_token=settings.caller_token, allowed=settings.allowed)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(settings.host))
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(Meter, metrics=service.metrics)
 
 
 class _Lists:
@@ -152,6 +160,7 @@ async def _list(service: Service, route: ListRoute, request: Request) -> Respons
 def _record(
     service: Service, loaded: Loaded, made: _lists.Made, body: Common, number: str, held: bool, request: Request
 ) -> None:
+    assert isinstance(body, ServedBody)
     started = request.scope[STARTED]
     service.record(loaded, made.ranked, body, request=number, held=held, shown=made.shown, started=started)
 
@@ -222,7 +231,8 @@ async def _guarded(request: Request, answer: Callable[[], Any]) -> Response:
         return overloaded("many slow requests are waiting")
     except Exception as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
-        log.error("%s: %s in %s:%d", request.url.path, type(problem).__name__, Path(where.filename).name, where.lineno)
+        path, kind, file = request.scope["path"], type(problem).__name__, Path(where.filename).name
+        log.error("%s: %s in %s:%d", path, kind, file, where.lineno)
         return JSONResponse({"detail": "the service failed; its log says where"}, 500)
 
 

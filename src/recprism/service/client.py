@@ -103,7 +103,7 @@ class Client:
     def explain(
         self, candidates: Sequence[Id], scores: Sequence[float], k: int | None = None, **options: Any
     ) -> Explanation:
-        """Ask why each item is in the list of :meth:`rerank`, in words."""
+        """Ask why each item is in the list of :meth:`rerank`, in words; it is not logged and has no segment."""
         return self._ask(Explanation, "/explain", {"candidates": candidates, "scores": scores, "k": k, **options})
 
     def steer(
@@ -114,7 +114,10 @@ class Client:
         k: int | None = None,
         **options: Any,
     ) -> Steered:
-        """Ask for a list with dials, and what they change; options and errors are those of :meth:`rerank`."""
+        """Ask for a list with dials, and what they change.
+
+        Options and errors are those of :meth:`rerank`, without segment and entry_prices. This list is not logged.
+        """
         asked = {"candidates": candidates, "scores": scores, "dials": dict(dials), "k": k, **options}
         return self._ask(Steered, "/steer", asked)
 

@@ -30,7 +30,7 @@ class Settings:
         prices: Trade-offs by the name of a user or a segment.
         enabled: False starts with the kill switch on.
         shadow: Whether requests are answered with the list by relevance alone, and both lists are logged.
-        holdout: Share of requests, or of users, that get ``holdout_price``.
+        holdout: Share of requests, or of users, that get ``holdout_price``; with ``log`` it needs ``log_users``.
         holdout_price: The trade-off of the holdout.
         log: Folder of the log of served requests; None for no log.
         log_users: Whether the log has a keyed hash of each user id.
@@ -38,8 +38,8 @@ class Settings:
         watch: Whether a changed export is loaded without a request to do so.
         max_bytes: Bytes of a request.
         max_candidates: Ids in each list of a request: candidates, history, exclude, banned.
-        max_k: Length of a list.
-        max_in_flight: Requests that are answered at the same time; more get 503.
+        max_k: Length of a list, and pins of a request.
+        max_in_flight: Requests for lists that are answered at the same time; more get 503.
         drain: Seconds between the signal to end and the end, in which the service answers and is not ready.
 
     Raises:
@@ -91,6 +91,10 @@ class Settings:
     def _check_log(self) -> None:
         if self.log is None and self.log_users:
             raise InputError("log_users needs log, a folder")
+        if self.log is not None and self.holdout and not self.log_users:
+            raise InputError(
+                "holdout and log need log_users: users are drawn, and a log without them cannot compare the two groups"
+            )
         if self.log_users and not self.log_key:
             raise InputError("log_users needs a key for the hash of user ids; set RECPRISM_LOG_KEY")
         length = len((self.log_key or "").encode())

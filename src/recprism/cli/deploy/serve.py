@@ -75,7 +75,7 @@ def serve(
     max_candidates: Annotated[int, typer.Option(help="Ids in each list of a request.", min=1)] = 10_000,
     max_k: Annotated[int, typer.Option(help="Length of a list.", min=1)] = 1_000,
     max_in_flight: Annotated[
-        int, typer.Option(help="Requests that are answered at the same time; more get 503.", min=1)
+        int, typer.Option(help="Requests for lists that are answered at the same time; more get 503.", min=1)
     ] = 256,
     drain: Annotated[
         float,
@@ -91,14 +91,14 @@ def serve(
     A new export in the same place is loaded by SIGHUP, by POST /reload, or by itself with --watch; no request is
     dropped, and a damaged export changes nothing. SIGTERM and Ctrl-C end the service after the requests in flight.
 
-    The log has no user ids. With --log-users it has keyed hashes of them. The command needs
-    `pip install 'recprism[serve]'`.
+    The log has no user ids. With --log-users it has keyed hashes of them. A holdout with a log needs them, because
+    users are drawn, and requests of one user are not independent. The command needs `pip install 'recprism[serve]'`.
 
     Examples:
 
     - `recprism serve rule`
     - `recprism serve rule --log served --shadow`
-    - `recprism serve rule --log served --holdout 5% --holdout-price 0`
+    - `RECPRISM_LOG_KEY=KEY recprism serve rule --log served --log-users --holdout 5% --holdout-price 0`
     - `recprism serve rule --host 0.0.0.0 --token SECRET --watch --drain 5`
     """
     try:
