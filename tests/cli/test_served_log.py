@@ -51,7 +51,7 @@ def write_log(file: Path, rows: int) -> None:
         {
             "time": start + timedelta(days=2 * at / rows),
             "request": str(at),
-            "user": None,
+            "user": f"user {at}",
             "segment": None,
             "price": 0.0 if at % 10 == 0 else 0.3,
             "holdout": at % 10 == 0,

@@ -330,3 +330,9 @@ def test_a_killed_batch_is_resumed_and_gives_the_same_bytes(tmp_path: Path) -> N
     assert 0 < len(list(folder.glob("part-*.parquet"))) < len(wanted) - 1
     subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
     assert contents(folder) == wanted
+
+
+def test_seen_items_of_nobody_are_refused(tmp_path: Path) -> None:
+    pl.DataFrame({"user_id": ["somebody"], "item_id": ["i1"]}).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(InputError, match=r"no row has a user of .* numbers from 0"):
+        batch(tmp_path, seen=tmp_path / "log.parquet")

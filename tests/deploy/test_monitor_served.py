@@ -368,3 +368,29 @@ def test_the_plan_of_a_holdout_covers_shares_and_the_goal(run: Run) -> None:
     assert f"{plan.requests:,} requests, read at any time" in plan.sentence()
     with pytest.raises(InputError, match="click_rate"):
         plan_holdout(run, "5%", 8)
+
+
+def test_accuracy_needs_no_holdout(log: pl.DataFrame, export: Path, tmp_path: Path) -> None:
+    taken = log.select("request", pl.col("rule").list.get(0).alias("item"))[::4]
+    taken.write_csv(tmp_path / "taken.csv")
+    found = watched(log, export, tmp_path, taken=tmp_path / "taken.csv")
+    assert found.holdout is None
+    assert found.accuracy["hit rate"].mean == pytest.approx(0.25)
+    assert found.accuracy["NDCG"].mean == pytest.approx(0.25)
+    assert watched(log, export, tmp_path).accuracy == {}
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"request": ["no"], "item": ["1"]}, "no request of this file is in the log"),
+        ({"user": ["no"], "item": ["1"]}, "users are hashes in the log"),
+        ({"request": ["r0"], "item": ["no"]}, "no item of this file is in the export"),
+    ],
+)
+def test_labels_that_match_nothing_are_refused(
+    log: pl.DataFrame, export: Path, tmp_path: Path, columns: dict[str, list[str]], sentence: str
+) -> None:
+    pl.DataFrame(columns).write_csv(tmp_path / "taken.csv")
+    with pytest.raises(InputError, match=sentence):
+        watched(log, export, tmp_path, taken=tmp_path / "taken.csv")

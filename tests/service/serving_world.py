@@ -135,7 +135,7 @@ def asked(starter: subprocess.Popen[str], what: dict[str, Any]) -> str:
     return starter.stdout.readline()
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not happen"

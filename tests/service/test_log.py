@@ -14,6 +14,7 @@ from serving_world import Served, Start, file_of, request_of, wait_until
 
 from recprism.deploy.served.monitored import monitor_served
 from recprism.deploy.served_log import COLUMNS
+from recprism.errors import InputError
 from recprism.service import Client
 from recprism.service._metrics import Metrics, parse
 from recprism.service._request_log import RequestLog
@@ -194,6 +195,14 @@ def coverage(rule: ServedRule, ids: Any) -> float:
     file = rule.file
     owner = np.repeat(file.item_ids, np.diff(file.indptr))
     return len(np.unique(file.indices[np.isin(owner, list(ids))])) / len(file.names)
+
+
+def test_a_wrong_price_is_refused_on_both_sides_of_the_holdout(start: Start, export: Path) -> None:
+    served = start(export, "--holdout", "50%", "--holdout-price", "0")
+    with served.client() as client:
+        for number in range(20):
+            with pytest.raises(InputError, match="price"):
+                client.rerank(**request_of(), user=number, price="typo")
 
 
 def test_names_in_labels_cannot_break_the_text() -> None:

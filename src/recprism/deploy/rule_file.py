@@ -100,7 +100,7 @@ class RuleFile:
             facts["names"], written = tuple(facts["names"]), facts.pop("arrays", None)
         with readable(folder / ARRAYS, "damaged", "export the rule again"):
             if hash_of(folder / ARRAYS) != written:
-                raise InputError(f"{folder / ARRAYS}: damaged, or of another export than {FACTS}; export the rule again")
+                raise InputError(f"{folder}: {ARRAYS} is damaged, or of another export than {FACTS}; export it again")
             with np.load(folder / ARRAYS, allow_pickle=False) as stored:
                 arrays: dict[str, Any] = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
             found = cls(**facts, **arrays)

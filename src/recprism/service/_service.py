@@ -171,10 +171,15 @@ class Service:
             self._waiting -= 1
 
     def options_of(self, body: Common, request: str) -> tuple[dict[str, Any], bool]:
-        """Return the arguments of the library, and whether the request is in the holdout."""
+        """Return the arguments of the library, and whether the request is in the holdout.
+
+        Raises:
+            InputError: If the price of a request in the holdout is invalid.
+        """
         held = bool(self.settings.holdout) and self.is_held_out(body.user, request)
         found = body.options()
         if held:
+            self.loaded.rule.trade_off_of(found.get("price"))  # a wrong one is refused on both sides of the holdout
             found["price"] = self.settings.holdout_price
         return found, held
 

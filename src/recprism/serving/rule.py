@@ -238,7 +238,7 @@ class ServedRule:
         out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"))}
         how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
         pool = make_pool(rule, candidates, scores, **how)
-        trade_off, weights = self._trade_off(price), rule.intents(as_ids(history, "history"))
+        trade_off, weights = self.trade_off_of(price), rule.intents(as_ids(history, "history"))
         page = plain = Page(rule, pool, k, kept, out, weights)
         if lifts is not None:
             plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights)
@@ -263,15 +263,20 @@ class ServedRule:
         if isinstance(time_limit, bool) or not isinstance(time_limit, float | int | None):
             raise InputError(f"time_limit is a number of seconds, not {time_limit!r}")
 
-    def _trade_off(self, price: float | str | None) -> float:
+    def trade_off_of(self, price: float | str | None) -> float:
+        """Return the trade-off of a request with this price.
+
+        Raises:
+            InputError: If it is no share and no name, or if the rule has lifts, which are made for one price.
+        """
         if price is None:
             return float(self.file.trade_off)
         if self._rule.lifts is not None:
             raise InputError("this rule lifts items for all users at one price; a request cannot have another")
         if isinstance(price, str) and price in self._prices:
             return float(self._prices[price])
-        names = f", or one of {', '.join(self._prices)}" if self._prices else ""
-        return float(share(price, f"price (from 0 to 1{names})"))
+        named = f" (names with a price: {', '.join(self._prices)})" if isinstance(price, str) and self._prices else ""
+        return float(share(price, f"price{named}"))
 
 
 OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]

@@ -20,7 +20,7 @@ def batch(
         typer.Option(
             "--users",
             metavar="FILE",
-            help="User vectors: .npy, .parquet with user_id and vector, or .safetensors of a run or an export.",
+            help="User vectors: .parquet with user_id and vector, .safetensors of a run, or .npy (ids are 0, 1, ...).",
             show_default=False,
         ),
     ],
@@ -31,7 +31,7 @@ def batch(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Parquet with user_id and item_id, or a pattern: items that are not shown, and the users' history.",
+            help="Parquet with user_id and item_id (file, folder or pattern): not shown, and the users' history.",
             show_default=False,
         ),
     ] = None,

@@ -82,6 +82,8 @@ def _print(found: ServedMonitored) -> None:
     print_table(columns, lines, numeric=columns[1:])
     if found.fallbacks:
         print_sentence("fallbacks: " + ", ".join(f"{name} {count:,}" for name, count in found.fallbacks.items()))
+    for name, it in found.accuracy.items():
+        print_sentence(f"{name} of the shown lists at the usual price: {it.mean:.4f} ({it.low:.4f} to {it.high:.4f})")
     _print_exposure(found)
     if found.holdout is not None:
         _print_holdout(found.holdout)

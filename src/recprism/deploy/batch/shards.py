@@ -239,7 +239,18 @@ def _seen_files(seen: str | Path) -> list[Path]:
 
 
 def _seen(files: list[Path] | None, vectors: UserVectors, file: RuleFile) -> Incidence | None:
-    return None if files is None else stream_parquet(files, user_ids=vectors.ids, item_ids=file.item_ids).matrix
+    """Read the seen items.
+
+    Raises:
+        InputError: If none of them belongs to a user of the vectors and an item of the export.
+    """
+    if files is None:
+        return None
+    found = stream_parquet(files, user_ids=vectors.ids, item_ids=file.item_ids).matrix
+    if not len(found):
+        rows = "; users of a .npy file are numbers from 0" if vectors.path.suffix == ".npy" else ""
+        raise InputError(f"{files[0]}: no row has a user of {vectors.path} and an item of the export{rows}")
+    return found
 
 
 def _hashes(export: Path, users: Path) -> tuple[str, str]:

@@ -44,6 +44,15 @@ class Labels:
         self._owners = pl.DataFrame({self.key: owners, "owner": np.arange(len(owners))})
         self._used = np.zeros(len(owners), np.bool_)
         self._rows: Rows | None = None
+        self._path = path
+
+    def require_match(self) -> None:
+        """Raise an error if no label belongs to the log or to the export: a hit rate of 0 would mean nothing."""
+        if not self._used.any():
+            hashes = "; users are hashes in the log" if self.key == "user" else ""
+            raise InputError(f"{self._path}: no {self.key} of this file is in the log{hashes}")
+        if self._rows is not None and not len(self._rows.indices):
+            raise InputError(f"{self._path}: no item of this file is in the export")
 
     def rows_of(self, frame: pl.DataFrame, ids: pl.Enum) -> Rows:
         """Return the items that belong to each request of a part of the log, as item numbers."""

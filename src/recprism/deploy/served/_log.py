@@ -86,6 +86,8 @@ def read_requests(
     table = pl.concat(parts) if parts else pl.DataFrame()
     if table.is_empty():
         raise InputError(f"{log}: the log has no requests yet; {ADVICE}")
+    if labels is not None:
+        labels.require_match()
     has_users = table["user"].null_count() < len(table)
     return Requests(
         _in_order(table),

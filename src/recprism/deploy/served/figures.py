@@ -149,6 +149,13 @@ def retention(scope: Scope) -> Interval | None:
     return of_made.times(share_interval(usual["made"], scope.alpha / 2))
 
 
+def accuracy_of(scope: Scope) -> dict[str, Interval]:
+    """Return hit rate and NDCG of the lists that users saw at the usual price; nothing without labels."""
+    usual = scope.units.filter(~pl.col("holdout"))
+    columns = {"hit rate": "hit", "NDCG": "ndcg"}
+    return {name: share_interval(usual[it], scope.alpha / 2) for name, it in columns.items() if it in usual.columns}
+
+
 def share_interval(values: pl.Series, alpha: float) -> Interval:
     """Return the confidence sequence of a share."""
     return confidence_interval(values.cast(pl.Float64).to_numpy(), alpha=alpha)

@@ -17,11 +17,12 @@ from recprism.deploy.rule_file import RuleFile
 from recprism.deploy.served._labels import Labels
 from recprism.deploy.served._log import Requests, log_files, read_requests
 from recprism.deploy.served.alarms import FIRES, Alarm, Limits, alarm
-from recprism.deploy.served.confidence import ALPHA
+from recprism.deploy.served.confidence import ALPHA, Interval
 from recprism.deploy.served.figures import (
     Exposure,
     Scope,
     ServedRow,
+    accuracy_of,
     exposure_of,
     row_of,
     scopes,
@@ -46,6 +47,7 @@ class ServedMonitored:
         alarms: Limits and their states.
         fallbacks: Why the rule made no list -> number of requests.
         exposure: Which items and categories have places.
+        accuracy: "hit rate" and "NDCG" of the shown lists at the usual price; empty without labels.
         holdout: The comparison of both prices; None without a holdout, or without users in the log.
         notes: What was left out, and what is not known.
 
@@ -60,6 +62,7 @@ class ServedMonitored:
     alarms: tuple[Alarm, ...]
     fallbacks: Mapping[str, int]
     exposure: Exposure
+    accuracy: Mapping[str, Interval]
     holdout: HoldoutResult | None
     notes: tuple[str, ...]
 
@@ -97,6 +100,7 @@ class ServedMonitored:
             "alarms": [{**asdict(it), "sentence": it.sentence()} for it in self.alarms],
             "fallbacks": dict(self.fallbacks),
             "exposure": _plain(asdict(self.exposure)),
+            "accuracy": {name: asdict(it) for name, it in self.accuracy.items()},
             "holdout": None if self.holdout is None else self.holdout.to_dict(),
             "notes": list(self.notes),
         }
@@ -150,6 +154,7 @@ def monitor_served(
         (*judged, *_of_holdout(of_days[0] if requests.has_users else None, holdout, limits, alpha)),
         _reasons(requests.table),
         exposure_of(requests, rule),
+        accuracy_of(of_days[0]),
         holdout,
         tuple(_notes(requests, labels, holdout, limits, rule.k)),
     )
