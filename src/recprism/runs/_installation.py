@@ -21,10 +21,11 @@ EXTRAS = {
     "cornac": ("cornac",),
     "export": ("faiss", "onnx"),
     "lenskit": ("lenskit",),
+    "haystack": ("haystack",),
     "contest": ("ortools",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "ray": ("ray",),
-    "serve": ("fastapi", "uvicorn"),
+    "serve": ("fastapi", "uvicorn", "orjson"),
     "text": ("textblob", "vaderSentiment"),
     "test": ("pytest", "hypothesis", "ranx", "pyversity", "sklearn", "nbclient", "ipykernel"),
 }
