@@ -168,7 +168,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "search": [["search", "run", *SEARCHED, "--overwrite"]],
 }
 NO_OWN_DATA = {"compare", "reproduce", "demo", "doctor", "runs"}
-ELSEWHERE = {"studio", "import", "refit"}  # test_studio, test_cli_import.py, tests/deploy/test_refit.py
+ELSEWHERE = {"studio", "import", "refit", "serve"}  # test_studio, test_cli_import.py, test_refit.py, tests/service
 
 
 def test_every_command_is_tried() -> None:

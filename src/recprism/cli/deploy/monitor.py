@@ -65,7 +65,9 @@ def monitor(
     ] = None,
     max_milliseconds: Annotated[
         float | None,
-        typer.Option(help="99 % of the requests must be faster.", min=0, show_default=False, rich_help_panel=LOG),
+        typer.Option(
+            help="99 % of the requests must be faster.", min=0, max=1e9, show_default=False, rich_help_panel=LOG
+        ),
     ] = None,
     max_hit_loss: Annotated[
         float | None,

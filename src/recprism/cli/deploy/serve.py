@@ -79,7 +79,9 @@ def serve(
     ] = 256,
     drain: Annotated[
         float,
-        typer.Option(help="Seconds between SIGTERM and the end, in which /ready is 503 and lists are served.", min=0),
+        typer.Option(
+            help="Seconds between SIGTERM and the end, in which /ready is 503 and lists are served.", min=0, max=3600
+        ),
     ] = 0.0,
 ) -> None:
     """Serve the rule of an export over HTTP.
