@@ -185,9 +185,9 @@ GOOD: dict[str, tuple[str, ...]] = {
     "day_column": ("day",),
     "fewest": ("2", "10"),
     **dict.fromkeys(("users_per_day", "requests_per_day"), ("100", "20000")),
-    **dict.fromkeys(("holdout_share", "holdout", "click_rate", "change"), SHARES),
+    **dict.fromkeys(("holdout_share", "click_rate", "change"), SHARES),
     **dict.fromkeys(("max_fallbacks", "max_unmet", "max_hit_loss"), SHARES),
-    **dict.fromkeys(("served", "export"), ("log.parquet", "rule")),
+    "served": ("log.parquet", "rule"),
     "taken": ("taken.csv",),
     "max_milliseconds": ("5", "100"),
     "clicks": ("clicks.csv",),
@@ -203,6 +203,8 @@ GOOD: dict[str, tuple[str, ...]] = {
     "prices": ("prices.json",),
     "log": ("served",),
     "drain": ("0", "0.1"),
+    "seen": ("log.parquet", "vectors/seen.parquet"),
+    "shard_users": ("1", "500"),
 }
 """Parameter -> values that work in some line."""
 
