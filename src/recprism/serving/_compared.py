@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, log1p
 from typing import Any
@@ -30,7 +30,7 @@ class Compared:
         chosen: Positions of the others among the candidates, (m,).
         unrepaired: The same before exchanges for shares.
         pool: Candidates without pinned ones; positions are numbers in it.
-        rank_of: Id of a pinned item -> its rank by relevance alone; None if it is no candidate.
+        pinned_ranks: Id of a pinned item -> its rank by relevance alone; None if it is no candidate.
         others: Positions of the replaced item and of the runner-up, (2, m); -1 for none.
         differences: Parts of the list minus those of the other list, (3, m, 6): replaced, runner-up, empty place.
         categories: Item number -> numbers of its categories.
@@ -44,7 +44,7 @@ class Compared:
     chosen: NDArray[np.int64]
     unrepaired: NDArray[np.int64]
     pool: Pool
-    rank_of: Callable[[Id], int | None]
+    pinned_ranks: Mapping[Id, int | None]
     others: NDArray[np.int64]
     differences: NDArray[np.float64]
     categories: Callable[[int], list[int]]
@@ -85,7 +85,7 @@ class Compared:
     def _of_pin(self, item: Id) -> dict[str, Any]:
         """Return what is known of a pinned item."""
         nothing = dict.fromkeys(("relevance", "adds", "replaced", "runner_up", "enters"))
-        return {"codes": list(PINNED), "rank": self.rank_of(item), **nothing}
+        return {"codes": list(PINNED), "rank": self.pinned_ranks[item], **nothing}
 
     def _of_search(self) -> Iterator[dict[str, Any]]:
         """Yield what is known of each item that the search placed, in order."""

@@ -97,8 +97,7 @@ class Page:
     def _score_of(self, item: Id) -> float:
         return self._ranked.get(canonical_text(item), (0, float("nan")))[1]
 
-    def rank_of(self, item: Id) -> int | None:
-        """Return the rank of a pinned item by relevance alone, from 1; None if it is no candidate."""
+    def _rank_of(self, item: Id) -> int | None:
         return self._ranked.get(canonical_text(item), (None, 0.0))[0]
 
     @property
@@ -124,7 +123,7 @@ class Page:
             chosen=searched.chosen,
             unrepaired=searched.unrepaired,
             pool=self.pool,
-            rank_of=self.rank_of,
+            pinned_ranks={item: self._rank_of(item) for item in self.pinned_ids.values()},
             others=others,
             differences=differences,
             categories=self.rule.categories,
