@@ -16,6 +16,7 @@ from recprism.budget import Diversified
 from recprism.cli import main
 from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
+from recprism.deploy.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.run import Run
@@ -125,3 +126,24 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         return int(stopped.value.code or 0)
 
     return run
+
+
+@pytest.fixture
+def small_rule() -> RuleFile:
+    """An exported rule over 40 items with one of ten categories each."""
+    return RuleFile(
+        goals={"subtopic_coverage": 1.0},
+        units={"subtopic_coverage": 0.1},
+        trade_off=0.3,
+        history_weight=0.0,
+        k=5,
+        candidates=20,
+        constraints={},
+        item_ids=np.arange(40),
+        names=tuple(f"c{n}" for n in range(10)),
+        indptr=np.arange(41),
+        indices=(np.arange(40) % 10).astype(np.int32),
+        shares=np.ones(40),
+        unit=np.zeros((1, 1)),
+        known=np.zeros(1, np.bool_),
+    )

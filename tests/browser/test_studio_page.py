@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -563,24 +562,8 @@ def test_a_run_that_is_still_going_is_watched_and_then_opened(browser: Any, shel
         end(server)
 
 
-def served_log(folder: Path) -> tuple[Path, Path]:
-    """A rule over 40 items with one of ten categories each, and a log of two days; on the second, nothing is gained."""
-    rule = RuleFile(
-        goals={"subtopic_coverage": 1.0},
-        units={"subtopic_coverage": 0.1},
-        trade_off=0.3,
-        history_weight=0.0,
-        k=5,
-        candidates=20,
-        constraints={},
-        item_ids=np.arange(40),
-        names=tuple(f"c{n}" for n in range(10)),
-        indptr=np.arange(41),
-        indices=(np.arange(40) % 10).astype(np.int32),
-        shares=np.ones(40),
-        unit=np.zeros((1, 1)),
-        known=np.zeros(1, np.bool_),
-    )
+def served_log(rule: RuleFile, folder: Path) -> tuple[Path, Path]:
+    """Write a rule, and a log of two days; on the second, nothing is gained."""
     rule.write(folder / "rule")
     facts = {"segment": None, "price": 0.3, "holdout": False, "fallback": None, "unmet": 0, "milliseconds": 2.0}
     lists = {"rule": list("01234"), "base": ["0", "10", "20", "30"]}
@@ -601,9 +584,9 @@ def served_log(folder: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 def test_a_served_log_has_a_page_with_alarms_a_chart_and_its_tables(
-    browser: Any, tmp_path: Path, width: int, scheme: str
+    browser: Any, small_rule: RuleFile, tmp_path: Path, width: int, scheme: str
 ) -> None:
-    export, log = served_log(tmp_path)
+    export, log = served_log(small_rule, tmp_path)
     run = Run.create(tmp_path / "waiting", RunConfig())
     server, link = start(str(run.path), "--served", str(log), "--export", str(export))
     try:

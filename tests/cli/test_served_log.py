@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -19,25 +18,10 @@ Recprism = Callable[..., Any]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An export of 40 items with one of ten categories each, and a log: ``rule``, ``log``, ``taken.csv``."""
+def folder(small_rule: RuleFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An export and a log: ``rule``, ``log``, ``taken.csv``."""
     monkeypatch.chdir(tmp_path)
-    RuleFile(
-        goals={"subtopic_coverage": 1.0},
-        units={"subtopic_coverage": 0.1},
-        trade_off=0.3,
-        history_weight=0.0,
-        k=5,
-        candidates=20,
-        constraints={},
-        item_ids=np.arange(40),
-        names=tuple(f"c{n}" for n in range(10)),
-        indptr=np.arange(41),
-        indices=(np.arange(40) % 10).astype(np.int32),
-        shares=np.ones(40),
-        unit=np.zeros((1, 1)),
-        known=np.zeros(1, np.bool_),
-    ).write("rule")
+    small_rule.write("rule")
     Path("log").mkdir()
     write_log(Path("log/a.parquet"), 800)
     Path("taken.csv").write_text("request,what\n3,1\n8,4\n", encoding="utf-8")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from fastapi.testclient import TestClient
@@ -19,25 +18,9 @@ from recprism.studio import create_app
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> tuple[Path, Path]:
-    """A rule over 40 items with one of ten categories each, and a log of two days."""
-    rule = RuleFile(
-        goals={"subtopic_coverage": 1.0},
-        units={"subtopic_coverage": 0.1},
-        trade_off=0.3,
-        history_weight=0.0,
-        k=5,
-        candidates=20,
-        constraints={},
-        item_ids=np.arange(40),
-        names=tuple(f"c{n}" for n in range(10)),
-        indptr=np.arange(41),
-        indices=(np.arange(40) % 10).astype(np.int32),
-        shares=np.ones(40),
-        unit=np.zeros((1, 1)),
-        known=np.zeros(1, np.bool_),
-    )
-    rule.write(tmp_path / "rule")
+def served(small_rule: RuleFile, tmp_path: Path) -> tuple[Path, Path]:
+    """The folders of a rule and of a log of two days."""
+    small_rule.write(tmp_path / "rule")
     (tmp_path / "log").mkdir()
     write(tmp_path / "log" / "a.parquet", 600, "rule")
     return tmp_path / "rule", tmp_path / "log"

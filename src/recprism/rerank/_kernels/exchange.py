@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from recprism._compile import compiled
-from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -32,7 +31,7 @@ ROUNDING = 1e-9  # far above rounding errors of a bound, so that a bound never e
 
 @compiled
 def best_by_set(
-    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, best_list: Any
+    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, tie: float, best_list: Any
 ) -> tuple[float, int, int]:
     """Find the best exchange for a list in the order of rank, and write the new list to ``best_list``.
 
@@ -81,7 +80,7 @@ def best_by_set(
                 continue
             gain -= taken_along(items[gone], item, indptr, indices, more, fewer, mark)
             gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
-            if gain > to_beat + TIE:  # of exchanges that differ by rounding errors, the first
+            if gain > to_beat + tie:  # of exchanges that differ by rounding errors, the first
                 to_beat, arriving, leaving = gain, c, gone
     if arriving >= 0:
         _exchanged(chosen, leaving, arriving, best_list)

@@ -158,7 +158,7 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
         if prices[ALPHA_DCG] > 0:
             arriving, leaving = best_by_order(items, relevance, chosen, goals, state, tie, best_list)
         else:
-            _, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, tie, best_list)
+            _, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, tie, tie, best_list)
         if arriving >= 0:
             _make(arriving, leaving, items, chosen, goals, state, best_list)
         elif prices[ALPHA_DCG] > 0 or prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
@@ -185,7 +185,7 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
     best_list, kept = np.empty_like(chosen), chosen.copy()
     total, best = 0.0, tie
     for _ in range(min(CHAIN, len(chosen), len(items) - len(chosen))):
-        gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, -np.inf, best_list)
+        gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, -np.inf, tie, best_list)
         if arriving == -1:
             break
         barred[arriving] = barred[leaving] = True
