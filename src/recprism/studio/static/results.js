@@ -6,7 +6,8 @@ import { drawResults } from "./charts.js";
 import { covered, showList } from "./lists.js";
 
 const COST = "ndcg@10", GAIN = "subtopic_coverage@10";
-let state = null, rows = [], order = ["name", 1];
+const SOON = 700; // milliseconds until the table is requested again while a run is being opened
+let state = null, rows = [], order = ["name", 1], again = null;
 
 const COLUMNS = {
   name: ["result", (row) => row.name, (row) => row.name],
@@ -28,6 +29,24 @@ export function begin(shared) {
 export async function open() {
   showCommand("");
   rows = await get("/results", {}, "results");
+  await drawAll();
+  refreshSoon();
+}
+
+// A run that is opened meanwhile joins the table and the comparison.
+function refreshSoon() {
+  clearTimeout(again);
+  if (!rows.some((row) => row.phase === "preparing")) return;
+  again = setTimeout(state.safely(async () => {
+    if (state.view !== "results") return;
+    const before = JSON.stringify(rows);
+    rows = await get("/results", {}, "results");
+    if (JSON.stringify(rows) !== before) await drawAll();
+    refreshSoon();
+  }), SOON);
+}
+
+async function drawAll() {
   draw();
   const points = rows.filter((row) => Number.isFinite(row.changes[COST]) && Number.isFinite(row.changes[GAIN])).map((row) => ({ name: row.name, test: row.test, cost: row.changes[COST], gain: row.changes[GAIN] }));
   for (const one of points) one.best = !points.some((other) => other.test === one.test && other.cost >= one.cost && other.gain >= one.gain && (other.cost > one.cost || other.gain > one.gain));
