@@ -19,7 +19,7 @@ import polars as pl
 
 from harness import Claim, parser, report
 from recprism.deploy.rule_file import RuleFile
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 
 N_ITEMS, N_CATEGORIES, K, DAYS, ROWS_PER_FILE = 3_000, 20, 10, 10, 2_000
 WATCH = """
@@ -86,8 +86,8 @@ def write_log(folder: Path, rule: RuleFile, rows: int, generator: np.random.Gene
                 "unmet": np.zeros(n),
                 "milliseconds": generator.gamma(4, 0.5, n),
             }
-        ).cast(dict(COLUMNS))
-        frame.select(*COLUMNS).write_parquet(folder / f"{start:09}.parquet")
+        ).cast(dict(SERVED_LOG_COLUMNS))
+        frame.select(*SERVED_LOG_COLUMNS).write_parquet(folder / f"{start:09}.parquet")
 
 
 def distinct(generator: np.random.Generator, n: int, among: int) -> np.ndarray:

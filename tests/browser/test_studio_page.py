@@ -17,7 +17,7 @@ import pytest
 
 from recprism.data import load_files
 from recprism.deploy.rule_file import RuleFile
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.models import BPRMF
 from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
@@ -578,7 +578,7 @@ def served_log(rule: RuleFile, folder: Path) -> tuple[Path, Path]:
         }
         for at in range(1440)
     ]
-    pl.DataFrame(rows, schema=dict(COLUMNS)).write_parquet(folder / "log.parquet")
+    pl.DataFrame(rows, schema=dict(SERVED_LOG_COLUMNS)).write_parquet(folder / "log.parquet")
     return folder / "rule", folder / "log.parquet"
 
 

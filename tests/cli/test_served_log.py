@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from recprism.deploy.rule_file import RuleFile
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 
 Recprism = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def write_log(file: Path, rows: int) -> None:
         }
         for at in range(rows)
     ]
-    pl.DataFrame(found, schema=dict(COLUMNS)).write_parquet(file)
+    pl.DataFrame(found, schema=dict(SERVED_LOG_COLUMNS)).write_parquet(file)
 
 
 def test_the_monitor_prints_days_alarms_and_a_verdict(recprism: Recprism, folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
         "monitor", "rule", "--served", "log", "--taken", "taken.csv", "--column", "item=what", "--max-hit-loss", "5%"
     )
     assert found.code == 0, found.err
-    assert "not decided: loss of the hit rate is unknown, at most 0.05 wanted" in found.out
+    assert "not decided: loss of the hit rate is unknown, at most 5% wanted" in found.out
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_shards_of_other_inputs_or_settings_are_not_mixed(tmp_path: Path, change
         options["seen"] = tmp_path / "log.parquet"
     else:
         options[change] = {"k": 5, "shard_users": 41, "dials": True}[change]
-    with pytest.raises(InputError, match="holds shards of a batch with other"):
+    with pytest.raises(InputError, match="its shards were not made with the same"):
         make_batch(tmp_path / "rule", tmp_path / "users.npy", folder, **options)
     assert contents(folder) == before
 
@@ -254,7 +254,7 @@ def test_every_file_of_seen_items_is_read_and_hashed(tmp_path: Path, seen: str) 
     found = read(batch(tmp_path, "new", seen=tmp_path / seen))["items"].to_list()
     assert all(shown[at][0] not in found[at] for at in (0, 1))
     pl.DataFrame({"user_id": [2], "item_id": [shown[2][0]]}).write_parquet(tmp_path / "log" / "a/b/deep.parquet")
-    with pytest.raises(InputError, match="other seen items"):
+    with pytest.raises(InputError, match="not made with the same seen items"):
         batch(tmp_path, "new", seen=tmp_path / seen)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="seen items are a Parquet file, a folder of them, or a pattern"):

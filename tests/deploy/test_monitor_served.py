@@ -17,12 +17,13 @@ from scipy.stats import norm
 
 from recprism.budget.path import rule_at
 from recprism.deploy import RuleFile, collect_rule
-from recprism.deploy.served.alarms import Limits
+from recprism.deploy.rule_file import fingerprint_of
+from recprism.deploy.served.alarms import AlarmLimits
 from recprism.deploy.served.confidence import confidence_interval
 from recprism.deploy.served.holdout import INTERVALS
 from recprism.deploy.served.holdout_plan import holdout_size, plan_holdout
 from recprism.deploy.served.monitored import ServedMonitored, monitor_served
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.runs.config import BudgetConfig
@@ -79,7 +80,7 @@ def log(rule: RuleFile) -> pl.DataFrame:
                 "milliseconds": 1 + at % 7,
             }
         )
-    return pl.DataFrame(rows, schema=dict(COLUMNS))
+    return pl.DataFrame(rows, schema=dict(SERVED_LOG_COLUMNS))
 
 
 def watched(log: pl.DataFrame, export: Path, folder: Path, **options: Any) -> ServedMonitored:
@@ -120,6 +121,16 @@ def test_coverage_and_exposure_are_those_of_the_metrics(
     assert 0 < sum(it.base for it in shares.values()) <= 1 + 1e-9
 
 
+def test_requests_of_another_export_are_named(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    """A service loads a new export and goes on with the same log."""
+    own = fingerprint_of(export)
+    served_by = pl.when(pl.int_range(pl.len()) < 100).then(pl.lit("earlier")).otherwise(pl.lit(own))
+    mixed = watched(log.with_columns(export=served_by), export, tmp_path)
+    assert mixed.notes[0].startswith(f"100 of {REQUESTS:,} requests were answered by another export (earlier: 100)")
+    alone = watched(log.with_columns(export=pl.lit(own)), export, tmp_path)
+    assert alone.notes == watched(log, export, tmp_path).notes == mixed.notes[1:]
+
+
 def test_the_whole_gain_is_kept_if_the_rule_is_shown(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
     found = watched(log, export, tmp_path)
     first = found.rows[0]
@@ -128,7 +139,7 @@ def test_the_whole_gain_is_kept_if_the_rule_is_shown(export: Path, log: pl.DataF
     assert [row.day for row in found.days] == ["2026-01-01", "2026-01-02", "2026-01-03"]
     assert sum(row.requests for row in found.days) == REQUESTS
     assert found.passed and found.verdict().startswith("holds: 100% (")
-    assert "accuracy is not known without --taken" in found.notes
+    assert "accuracy is not known without a table of what users took" in found.notes
     assert (first.median_ms, first.holdout) == (pytest.approx(4), 0)
 
 
@@ -203,7 +214,7 @@ def test_places_beyond_the_length_of_the_rule_are_noted(rule: RuleFile, log: pl.
 def test_a_holdout_without_users_is_not_compared(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
     changed, _ = cheaper_holdout(log, (0, 0))
     unknown = changed.with_columns(user=pl.lit(None, pl.String))
-    found = watched(unknown, export, tmp_path, limits=Limits(holdout=0.3, loss=0.1))
+    found = watched(unknown, export, tmp_path, limits=AlarmLimits(holdout=0.3, loss=0.1))
     assert found.holdout is None and found.passed
     assert [it.state for it in found.alarms if "hold" in it.name or "loss" in it.name] == ["not decided"] * 2
     assert any("requests of one user are not independent; log users as hashes" in note for note in found.notes)
@@ -218,7 +229,8 @@ def test_the_intervals_of_a_holdout_hold_together(export: Path, log: pl.DataFram
         assert found is not None
         values[count] = found
     assert values[2].hit_rate is None and values[6].hit_rate is not None
-    clicked = changed.join(taken, on="request", how="left").filter(~pl.col("holdout"))["item"].is_not_null()
+    since = changed[int(changed["holdout"].arg_max() or 0) :]
+    clicked = since.join(taken, on="request", how="left").filter(~pl.col("holdout"))["item"].is_not_null()
     expected = confidence_interval(clicked.cast(pl.Float64).to_numpy(), alpha=0.05 / 6)
     assert values[6].usual.hit_rate == expected
     assert values[2].usual.coverage.low > values[6].usual.coverage.low
@@ -235,10 +247,11 @@ def test_labels_give_hit_rate_and_ndcg_by_request_or_user(
         found = watched(drawn, export, tmp_path, taken=tmp_path / "taken.csv").holdout
         assert found is not None and found.usual.hit_rate is not None and found.usual.ndcg is not None
         has = np.arange(REQUESTS) % 4 == 0
-        usual = ~drawn["holdout"].to_numpy()
+        held = drawn["holdout"].to_numpy()
+        usual = ~held & (np.arange(REQUESTS) > held.argmax())
         assert found.usual.hit_rate.mean == pytest.approx(has[usual].mean())
         assert found.usual.ndcg.mean == pytest.approx(has[usual].mean() / np.log2(4))
-        assert found.holdout.requests == int((~usual).sum())
+        assert (found.holdout.requests, found.holdout.users, found.usual.users) == (held.sum(), held.sum(), usual.sum())
     noted = watched(drawn, export, tmp_path, taken=tmp_path / "taken.csv").notes
     assert any("1 users with labels are not in the log" in note for note in noted)
 
@@ -259,7 +272,7 @@ def cheaper_holdout(log: pl.DataFrame, clicks: tuple[float, float]) -> tuple[pl.
 def test_the_holdout_shows_the_trade_off_once_it_is_decided(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
     changed, taken = cheaper_holdout(log, (0.2, 0.6))
     taken.write_parquet(tmp_path / "taken.parquet")
-    limits = Limits(loss=0.1, holdout=0.5)
+    limits = AlarmLimits(loss=0.1, holdout=0.5)
     result = watched(changed, export, tmp_path, taken=tmp_path / "taken.parquet", limits=limits)
     found = result.holdout
     assert found is not None and found.hit_rate is not None and found.trade_off is not None
@@ -277,11 +290,45 @@ def test_the_holdout_shows_the_trade_off_once_it_is_decided(export: Path, log: p
     json.dumps(undecided.to_dict(), allow_nan=False)
 
 
+def test_a_holdout_that_begins_later_is_compared_since_then(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    """The same users came before, at the usual price."""
+    changed, _ = cheaper_holdout(log, (0, 0))
+    earlier = log.with_columns(pl.col("time") - timedelta(days=9), request=pl.lit("earlier ") + pl.col("request"))
+    alone, both = (watched(it, export, tmp_path).holdout for it in (changed, pl.concat([earlier, changed])))
+    assert alone is not None and both is not None
+    assert (both.usual.users, both.holdout, both.coverage) == (alone.usual.users, alone.holdout, alone.coverage)
+    assert both.usual.requests == alone.usual.requests + REQUESTS
+
+
+def test_requests_in_shadow_mode_are_not_compared(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    changed, _ = cheaper_holdout(log, (0, 0))
+    shadow = changed.with_columns(shown=pl.lit("base"))
+    found = watched(shadow, export, tmp_path)
+    assert found.holdout is None
+    assert any("the prices of the holdout are not compared" in note for note in found.notes)
+    later = changed.with_columns(pl.col("time") + timedelta(days=9), request=pl.lit("later ") + pl.col("request"))
+    live, both = (watched(it, export, tmp_path).holdout for it in (later, pl.concat([shadow, later])))
+    assert live is not None and both is not None and both.coverage == live.coverage
+
+
+def test_another_goal_than_coverage_is_noted(rule: RuleFile, export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    replace(rule, goals={"ilad": 1.0}).write(tmp_path / "distances")
+    note = "the goal of the rule is ilad, and the gain here is that in subtopic coverage"
+    assert note in watched(log, tmp_path / "distances", tmp_path).notes
+    assert note not in watched(log, export, tmp_path).notes
+
+
+def test_a_log_without_fingerprints_is_read(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
+    assert watched(log.drop("export", "segment"), export, tmp_path).rows == watched(log, export, tmp_path).rows
+    with pytest.raises(InputError, match="no column 'price'"):
+        watched(log.drop("price"), export, tmp_path)
+
+
 def test_a_wrong_share_of_the_holdout_is_found(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
     changed, _ = cheaper_holdout(log, (0, 0))
-    wrong = watched(changed, export, tmp_path, limits=Limits(holdout=0.3))
+    wrong = watched(changed, export, tmp_path, limits=AlarmLimits(holdout=0.3))
     assert [it.name for it in wrong.fired] == ["share of the holdout"]
-    assert watched(changed, export, tmp_path, limits=Limits(holdout=0.5)).passed
+    assert watched(changed, export, tmp_path, limits=AlarmLimits(holdout=0.5)).passed
 
 
 def test_short_lists_unknown_items_and_several_files(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:

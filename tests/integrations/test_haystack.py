@@ -162,7 +162,7 @@ def test_a_pin_may_be_a_number_where_the_id_of_the_document_is_text(scored: list
 
 def test_bad_input_is_refused_in_a_sentence(scored: list[Any], export: Path, tmp_path: Path) -> None:
     ranker = RecprismRanker(export)
-    with pytest.raises(InputError, match="has no score; put the ranker behind a retriever"):
+    with pytest.raises(InputError, match="has no score; place the ranker after a retriever"):
         ranker.run(documents=[haystack.Document(id="1", content="one")])
     with pytest.raises(InputError, match="occurs more than once"):
         ranker.run(documents=[scored[0], scored[0]])

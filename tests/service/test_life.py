@@ -94,7 +94,7 @@ def test_a_new_export_is_loaded_without_a_lost_request(
         rule = old if found.trade_off == OLD else new
         expected = rule.rerank(**request_of(int(found.request[1:]) % 7))
         assert (found.ids, found.reasons) == (expected.ids, expected.reasons), "a list is of one rule, old or new"
-    assert served.ask("/ready")[1]["problem"] == ""
+    assert served.ask("/rule")[1]["problem"] == ""
 
 
 def cut_short(export: Path) -> None:
@@ -120,16 +120,15 @@ def test_a_damaged_export_keeps_the_old_rule(start: Start, export: Path, damage:
     damage(export)
     with served.client() as client, pytest.raises(InputError, match="was not loaded, and the old one stays"):
         client.reload()
-    status, state, _ = served.ask("/ready")
-    assert (status, state["ready"]) == (200, True)
-    assert "was not loaded" in state["problem"]
+    assert served.ask("/ready")[:2] == (200, {"ready": True})
+    assert "was not loaded" in served.ask("/rule")[1]["problem"]
     assert "was not loaded" in " ".join(served.err.read_text(encoding="utf-8").split())
     assert served.ask("/rerank", request_of())[1]["ids"] == before
     assert 'recprism_loads_total{result="refused"} 1' in served.ask("/metrics")[1]
     shutil.rmtree(export)
     file_of(trade_off=NEW).write(export)
     assert served.ask("/reload", b"")[0] == 200
-    assert served.ask("/ready")[1]["problem"] == ""
+    assert served.ask("/rule")[1]["problem"] == ""
 
 
 def test_the_kill_switch_stays_on_over_a_reload(start: Start, export: Path) -> None:
@@ -195,13 +194,17 @@ def test_a_client_with_retries_loses_nothing_over_a_kill_and_a_restart(start: St
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     served, rule = start(export, port=port), load(export)
+    probe = Client(served.address)
+    assert probe.ready()
     with load_of(served.address) as answers:
         wait_until(lambda: len(answers) > 40)
         served.kill(signal.SIGKILL)
         assert served.wait() == -signal.SIGKILL
         before = len(answers)
         start(export, port=port)
+        assert probe.ready(), "its old connection is gone, and the service is there"
         wait_until(lambda: len(answers) > before + 40)
+    probe.close()
     asked = sorted(int(it.request[1:]) for it in answers)
     for at in range(4):
         own = [it for it in asked if it % 4 == at]

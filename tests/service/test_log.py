@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
+from recprism.deploy.rule_file import fingerprint_of
 from recprism.deploy.served.monitored import monitor_served
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError
 from recprism.service import Client
 from recprism.service._metrics import Metrics, parse
 from recprism.service._request_log import RequestLog
+from recprism.service.settings import Settings
 from recprism.serving import ServedRule, load
 
 KEYS = ("k" * 32, "l" * 32)
@@ -39,7 +41,7 @@ def ended(served: Served) -> None:
 
 
 def row(number: int) -> tuple[Any, ...]:
-    return (number, f"r{number}", None, None, 0.1, False, "rule", ["a", "b"], ["a", "c"], None, 0, 1.5)
+    return (number, f"r{number}", None, None, 0.1, False, "rule", ["a", "b"], ["a", "c"], None, 0, 1.5, "f")
 
 
 def test_the_log_has_every_list_and_no_user(start: Start, export: Path, tmp_path: Path) -> None:
@@ -49,14 +51,14 @@ def test_the_log_has_every_list_and_no_user(start: Start, export: Path, tmp_path
         client.explain(**request_of())
     ended(served)
     found = logged(tmp_path / "log")
-    assert found.schema == pl.Schema(COLUMNS)
+    assert found.schema == pl.Schema(SERVED_LOG_COLUMNS)
     assert found["request"].to_list() == [f"r{number}" for number in range(40)]
     assert found["user"].null_count() == 40
     for number, one in enumerate(found.iter_rows(named=True)):
         expected = rule.rerank(**request_of(number))
         assert (one["rule"], one["base"]) == (list(expected.ids), list(expected.base))
         assert (one["price"], one["shown"], one["segment"], one["holdout"]) == (0.4, "rule", "new", False)
-        assert (one["fallback"], one["unmet"]) == (None, 0)
+        assert (one["fallback"], one["unmet"], one["export"]) == (None, 0, fingerprint_of(export))
         assert one["milliseconds"] > 0
     everything = b"".join(it.read_bytes() for it in [*(tmp_path / "log").iterdir(), served.err])
     assert b"secret" not in everything
@@ -139,6 +141,25 @@ def test_the_holdout_has_its_share_and_its_price(start: Start, export: Path, tmp
     assert found["holdout"].sum() == 2 * (sum(users) + sum(requests))
     assert set(found.filter("holdout")["price"]) == {0.9}
     assert set(found.filter(~pl.col("holdout"))["price"]) == {0.4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"shadow": True, "holdout": 0.1, "holdout_price": 0}, "choose shadow or holdout"),
+        ({"max_in_flight": 0}, "max_in_flight must be at least 1"),
+        ({"max_k": -1}, "max_k must be at least 1"),
+        ({"candidates": 0}, "candidates must be at least 1"),
+        ({"drain": float("inf")}, "drain must be a number of seconds"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Settings(**wrong)
+
+
+def test_the_folder_of_the_log_may_be_text() -> None:
+    assert Settings(log="served").log_folder == Path("served")
 
 
 def test_a_rule_of_lifts_has_no_holdout(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,9 +83,11 @@ def test_the_name_of_the_host_cannot_hide_the_path(host: str) -> None:
 def test_the_client_sends_the_token(guarded: Served) -> None:
     with guarded.client(token=CALLER) as client, guarded.client(token="wrong") as other:
         assert len(client.rerank(**request_of(n=10)).ids) == 5
-        with pytest.raises(ServiceError, match="a token is needed") as refused:
+        with pytest.raises(ServiceError, match="the token is wrong") as refused:
             other.rerank(**request_of(n=10))
         assert refused.value.status == 401
+    with guarded.client() as nobody, pytest.raises(ServiceError, match="a token is needed"):
+        nobody.rerank(**request_of(n=10))
 
 
 def test_a_large_body_is_refused(guarded: Served) -> None:

@@ -275,6 +275,15 @@ def test_items_that_the_export_does_not_know_compete_by_score(online: ServedRule
     assert found.reasons[0].new_categories == ()
 
 
+def test_items_of_a_history_that_the_export_does_not_know_are_named() -> None:
+    scenario = world(2)
+    for history_weight, unknown in ((0.5, ("gone", "lost")), (0.0, ())):
+        rule = collect_rule(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, history_weight))
+        found = ServedRule(rule).rerank(["i1", "i2"], [2.0, 1.0], 1, history=["i3", "gone", "lost"])
+        assert (found.unknown, found.unknown_history) == ((), unknown)
+        assert found.to_dict()["unknown_history"] == list(unknown)
+
+
 def test_ids_are_found_however_they_are_written() -> None:
     file = world(2)
     rule = collect_rule(file, rule_of(file, ("subtopic_coverage",), 0.2, 0.0))
@@ -299,7 +308,7 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"candidates": ["i1", "x7", "x7.0", "x7"], "scores": [1, 2, 3, 4]}, "candidate 'x7' occurs more than once"),
         ({"k": -1}, "whole number"),
         ({"price": 3}, "price"),
-        ({"price": "nobody"}, "price"),
+        ({"price": "nobody"}, "price 'nobody' is neither a share nor the name"),
         ({"dials": {"nothing": 0.1}}, "no dial 'nothing'"),
         ({"dials": {"art": 3}}, "from -1 to 1"),
         ({"constraints": {"bans": []}}, "no constraint 'bans'"),
@@ -312,6 +321,7 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"constraints": {"min_share": {"art": 0.5}, "max_share": {"art": 0.1}}}, "more than the most"),
         ({"constraints": {"pinned": {1: "i1", 2: "i1.0"}, "banned": "i1"}}, "list of ids"),
         ({"dials": {"art": "0.2"}}, "from -1 to 1"),
+        ({"dials": {"art": None}}, "from -1 to 1"),
         ({"exclude": "i1"}, "list of ids"),
         ({"history": "i1"}, "list of ids"),
         ({"entry_prices": True, "reasons": False}, "ask for both"),
@@ -331,9 +341,13 @@ def test_bad_requests_are_refused_in_a_sentence(
 
 
 def test_a_batch_refuses_what_a_request_does_not_have(online: ServedRule, request_1: dict[str, Any]) -> None:
-    for wrong, sentence in (({**request_1, "pric": 0.1}, "no option 'pric'"), ({"candidates": ["i1"]}, "no scores")):
-        with pytest.raises(InputError, match=sentence):
-            online.rerank_many([request_1, wrong])
+    for wrong, sentence in (
+        ({**request_1, "pric": 0.1}, "no option 'pric'"),
+        ({"candidates": ["i1"]}, "has no scores"),
+    ):
+        for threads in (1, 2):
+            with pytest.raises(InputError, match=f"^request 1: .*{sentence}"):
+                online.rerank_many([request_1, wrong], threads=threads)
 
 
 def test_reasons_name_no_history_that_was_not_given() -> None:

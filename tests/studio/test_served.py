@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.deploy import RuleFile, monitor_served
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.studio import create_app
 
 
@@ -47,7 +47,7 @@ def write(file: Path, rows: int, shown: str) -> None:
             }
             for at in range(rows)
         ],
-        schema=dict(COLUMNS),
+        schema=dict(SERVED_LOG_COLUMNS),
     ).write_parquet(file)
 
 

@@ -123,6 +123,11 @@ class RuleFile:
         )
 
 
+def fingerprint_of(folder: str | Path) -> str:
+    """Return sixteen letters that name an export: the hash of its facts, one of which is the hash of its arrays."""
+    return hash_of(Path(folder) / FACTS)
+
+
 _FACTS = ("goals", "units", "trade_off", "history_weight", "k", "candidates", "constraints", "names", "about")
 _ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
 

@@ -10,7 +10,7 @@ import polars as pl
 RULE, BASE = "rule", "base"
 """Which of both lists was shown."""
 
-COLUMNS: dict[str, pl.DataType] = {
+SERVED_LOG_COLUMNS: dict[str, pl.DataType] = {
     "time": pl.Datetime("us", "UTC"),
     "request": pl.String(),  # id of the request
     "user": pl.String(),  # keyed hash of the user id; null unless the service logs users
@@ -23,4 +23,5 @@ COLUMNS: dict[str, pl.DataType] = {
     "fallback": pl.String(),  # why the rule made no list; null if it did
     "unmet": pl.Int32(),  # number of constraints that were not met
     "milliseconds": pl.Float32(),  # time of the request in the service
+    "export": pl.String(),  # fingerprint of the export that the service had loaded; null if it is not known
 }

@@ -36,8 +36,8 @@ except ImportError:
 class RecprismRanker:
     """Choose the documents of a list by an exported rule, and say why each is there.
 
-    Documents need a score. The ranker returns copies with the same content and score, in the order of the rule; the
-    reason of each is in ``meta["recprism_reason"]``.
+    Documents need a score. The ranker returns them in the order of the rule. With reasons they are copies, with the
+    reason in ``meta["recprism_reason"]``; without reasons they are the given ones.
 
     Args:
         export: The folder of ``recprism export RUN --rule``.
@@ -156,7 +156,7 @@ def _with_reasons(answer: Ranked, by_id: Mapping[str, Any]) -> list[Any]:
 
 def _score_of(document: Any) -> float:
     if document.score is None:
-        raise InputError(f"document {document.id!r} has no score; put the ranker behind a retriever that gives scores")
+        raise InputError(f"document {document.id!r} has no score; place the ranker after a retriever that gives scores")
     return float(document.score)
 
 

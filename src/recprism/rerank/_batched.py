@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from recprism.rerank._kernels.optimal import CHAIN, MOVES
 from recprism.rerank._kernels.prices import TIE
+from recprism.rerank._kernels.worth import ACCURACY, ALPHA_DCG, DISTANCE, HISTORY_WEIGHT, SHOWN, SUBTOPIC
 from recprism.rerank._pool import Pool
 
 if TYPE_CHECKING:
     from recprism.rerank.optimal import Terms
 
-MOVES, CHAIN = 60, 3  # as in the compiled search
 CELLS = 1 << 28  # of the largest temporary arrays together
-ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT = range(6)
 
 
 def covers(terms: Terms) -> bool:

@@ -43,7 +43,7 @@ def server(
         app,
         http=Limited,
         ws="none",
-        proxy_headers=False,  # see ``limits.address``
+        proxy_headers=False,  # see ``_limits.address``
         log_level="error",  # a warning for every odd request would fill the terminal
         access_log=False,
         timeout_graceful_shutdown=patience,

@@ -114,11 +114,13 @@ class Guard:
         await (refused or self.app)(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
-        known = which(request.headers.get("authorization", "").removeprefix("Bearer "), self.tokens)
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        known = which(given, self.tokens)
         if known is None:
             if wait := self.wrong.wait(address(request.scope)):
                 return too_many("too many requests without the right token from this address", wait)
-            sentence = "a token is needed; send the header Authorization: Bearer TOKEN"
+            sentence = "the token is wrong" if given else "a token is needed"
+            sentence += "; send the header Authorization: Bearer TOKEN"
             return JSONResponse({"detail": sentence}, 401, headers={"WWW-Authenticate": "Bearer"})
         if known > 0 and request.scope["path"] in OF_THE_OWNER:
             return JSONResponse({"detail": "this token gets lists and changes nothing; use the owner's"}, 403)

@@ -27,22 +27,25 @@ class Made:
     shown: str
 
 
-def serve(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bool) -> Made:
+def serve(loaded: Loaded, body: Common, options: dict[str, Any]) -> Made:
     """Answer /rerank and /rank."""
     assert isinstance(body, RerankBody | RankBody)
-    if not shadow:
-        ranked = _run(loaded.rule, options)
-        return _made(ranked, ranked.to_dict(reasons=body.reasons))
+    ranked = _run(loaded.rule, options)
+    return _made(ranked, ranked.to_dict(reasons=body.reasons))
+
+
+def serve_in_shadow(loaded: Loaded, body: Common, options: dict[str, Any]) -> Made:
+    """Answer /rerank and /rank in shadow mode: with the list by relevance alone, while both lists are logged."""
+    assert isinstance(body, RerankBody | RankBody)
     quick = {**options, "reasons": False, "entry_prices": False}
     ranked, plain = _run(loaded.rule, quick), _run(loaded.plain, quick)
     values = {**plain.to_dict(reasons=body.reasons), "fallback": ranked.fallback}
     return Made(ranked, {**values, "shown": BASE}, BASE)
 
 
-def explain(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bool) -> Made:
+def explain(loaded: Loaded, body: Common, options: dict[str, Any]) -> Made:
     """Answer /explain: always the list of the rule, also in shadow mode."""
     assert isinstance(body, ExplainBody)
-    del shadow
     ranked = _run(loaded.rule, options)
     words = {
         "sentences": [it.sentence() for it in ranked.reasons],
@@ -51,10 +54,9 @@ def explain(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bo
     return _made(ranked, {**ranked.to_dict(), **words})
 
 
-def steer(loaded: Loaded, body: Common, options: dict[str, Any], *, shadow: bool) -> Made:
+def steer(loaded: Loaded, body: Common, options: dict[str, Any]) -> Made:
     """Answer /steer: the list of the rule with dials, and what they change."""
     assert isinstance(body, SteerBody)
-    del shadow
     ranked = _run(loaded.rule, options)
     without = _run(loaded.rule, {**options, "dials": None, "reasons": False})
     before = {item: place for place, item in enumerate(without.ids, 1)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.deploy.rule_file import ARRAYS, FACTS, RuleFile
+from recprism.deploy.rule_file import ARRAYS, FACTS, RuleFile, fingerprint_of
 from recprism.errors import InputError
 from recprism.service.settings import Settings
 from recprism.serving import ServedRule
@@ -27,7 +26,7 @@ class Loaded:
     Attributes:
         rule: The rule.
         plain: The same rule, switched off: it returns the list by relevance alone.
-        fingerprint: Hash of the files, the first 16 hexadecimal digits.
+        fingerprint: Sixteen letters that name the export.
         time: When it was loaded, in seconds since 1970.
     """
 
@@ -72,7 +71,7 @@ def load_export(folder: Path, settings: Settings) -> Loaded:
         raise InputError(f"{folder}: damaged ({type(problem).__name__}); export the rule again") from None
     if settings.holdout_price is not None and file.lifts is not None:
         raise InputError("this rule lifts items for all users at one price; a holdout cannot have another")
-    found = Loaded(rule, copy.copy(rule), _fingerprint(folder), time.time())
+    found = Loaded(rule, copy.copy(rule), fingerprint_of(folder), time.time())
     found.plain.enabled = False
     if signature(folder) != before:
         raise InputError(f"{folder}: changed while it was read; write a new folder and rename it")
@@ -86,11 +85,3 @@ def signature(folder: Path) -> Signature:
     except OSError:
         return ()
     return tuple((it.st_mtime_ns, it.st_size, it.st_ino) for it in stats)
-
-
-def _fingerprint(folder: Path) -> str:
-    found = hashlib.sha256()
-    for name in (FACTS, ARRAYS):
-        with (folder / name).open("rb") as file:
-            found.update(hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()[:16]

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from recprism.data._files import atomic_path
-from recprism.deploy.served_log import COLUMNS
+from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import RecprismError
 from recprism.service._metrics import Metrics
 
@@ -25,9 +25,9 @@ ROWS, SECONDS, MOST = 2_000, 5.0, 200_000
 """A file has at most so many rows, rows wait for at most so many seconds, and at most so many rows wait."""
 MOST_IDS = 20_000_000
 """So many ids of lists may wait, because rows of long lists are large: about 1.5 GB with short ids."""
-LISTS = [at for at, name in enumerate(COLUMNS) if name in ("rule", "base")]
+LISTS = [at for at, name in enumerate(SERVED_LOG_COLUMNS) if name in ("rule", "base")]
 Row = tuple[Any, ...]
-"""Values in the order of ``served_log.COLUMNS``."""
+"""Values in the order of ``served_log.SERVED_LOG_COLUMNS``."""
 log = logging.getLogger(__name__)
 
 
@@ -110,8 +110,8 @@ class RequestLog:
             self.metrics.logged.add(len(rows))
 
     def _write(self, rows: list[Row]) -> None:
-        columns = zip(COLUMNS, zip(*rows, strict=True), strict=True)
-        frame = pl.DataFrame({name: list(values) for name, values in columns}, schema=COLUMNS)
+        columns = zip(SERVED_LOG_COLUMNS, zip(*rows, strict=True), strict=True)
+        frame = pl.DataFrame({name: list(values) for name, values in columns}, schema=SERVED_LOG_COLUMNS)
         name = f"served-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(4)}.parquet"
         with atomic_path(self.folder / name) as temporary:
             frame.write_parquet(temporary)

@@ -58,10 +58,11 @@ class Service:
         self._signature: Signature = signature(folder)
         self.enabled = settings.enabled
         self.loaded = self._prepared()
-        if settings.log is not None:  # before the first request, so that a folder that cannot be written ends the start
-            with storable(settings.log):
-                settings.log.mkdir(parents=True, exist_ok=True)
-                require_rights(settings.log, write=True)
+        folder_of_log = settings.log_folder
+        if folder_of_log is not None:  # before the first request: if it cannot be written, the service does not start
+            with storable(folder_of_log):
+                folder_of_log.mkdir(parents=True, exist_ok=True)
+                require_rights(folder_of_log, write=True)
         self.problem, self.stopping = "", False
         self._use(self.loaded)
         self._slow, self._waiting = ThreadPoolExecutor(THREADS, "recprism-slow"), 0
@@ -76,10 +77,10 @@ class Service:
     def start(self) -> None:
         """Begin to log and to watch; needs a running event loop."""
         self._loop = asyncio.get_running_loop()
-        if self.settings.log is not None:
+        if self.settings.log_folder is not None:
             from recprism.service._request_log import RequestLog  # it loads polars
 
-            self.log = RequestLog(self.settings.log, self.metrics)
+            self.log = RequestLog(self.settings.log_folder, self.metrics)
         if self.settings.watch:
             self._begin(self._watch())
         gc.collect()
@@ -163,6 +164,7 @@ class Service:
         if not slow:
             return work()
         if self._waiting >= MOST_SLOW:
+            self.metrics.refused.add()
             raise TooManyError
         self._waiting += 1
         try:
@@ -233,6 +235,7 @@ class Service:
                 ranked.fallback,
                 len(ranked.unmet),
                 (time.perf_counter() - started) * 1e3,
+                loaded.fingerprint,
             )
         )
 

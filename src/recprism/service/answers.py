@@ -23,7 +23,8 @@ class Answer:
         holdout: Whether the trade-off is that of the holdout.
         fallback: Why the list is by relevance alone: "disabled" or "time limit"; None if the rule made it.
         unmet: Constraints that the candidates could not meet.
-        unknown: Ids of candidates that the export does not know.
+        unknown: Ids of candidates and pinned items that the export does not know.
+        unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
         reasons: The reason of each item, if they were asked for.
 
     Stability: provisional.
@@ -39,6 +40,7 @@ class Answer:
     fallback: str | None = None
     unmet: tuple[Unmet, ...] = ()
     unknown: tuple[Id, ...] = ()
+    unknown_history: tuple[Id, ...] = ()
     reasons: tuple[Reason, ...] = ()
 
 

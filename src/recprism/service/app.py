@@ -36,7 +36,6 @@ from recprism.service._bodies import (
 )
 from recprism.service._guards import STARTED, Guard, Meter, Places, overloaded
 from recprism.service._limits import Limits
-from recprism.service._loaded import Loaded
 from recprism.service._metrics import CONTENT_TYPE
 from recprism.service._openapi import describe, documented
 from recprism.service._safety import SecurityHeaders, allowed_hosts
@@ -150,19 +149,13 @@ async def _list(service: Service, route: ListRoute, request: Request) -> Respons
     number, loaded = _request_id(request), service.loaded
     options, held = service.options_of(body, number)
     slow = body.is_slow or ("user_vector" in options and len(loaded.rule.file.item_ids) > LARGE_CATALOGUE)
-    made = await service.run(slow, lambda: route.make(loaded, body, options, shadow=service.settings.shadow))
+    make = _lists.serve_in_shadow if route.counts and service.settings.shadow else route.make
+    made = await service.run(slow, lambda: make(loaded, body, options))
     content = orjson.dumps({"request": number, "holdout": held, **made.values})
-    if route.counts:
-        _record(service, loaded, made, body, number, held, request)
+    if isinstance(body, ServedBody):
+        about: dict[str, Any] = {"request": number, "held": held, "started": request.scope[STARTED]}
+        service.record(loaded, made.ranked, body, shown=made.shown, **about)
     return Response(content, media_type="application/json", headers={REQUEST_ID: number})
-
-
-def _record(
-    service: Service, loaded: Loaded, made: _lists.Made, body: Common, number: str, held: bool, request: Request
-) -> None:
-    assert isinstance(body, ServedBody)
-    started = request.scope[STARTED]
-    service.record(loaded, made.ranked, body, request=number, held=held, shown=made.shown, started=started)
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
@@ -172,8 +165,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
     @app.get("/ready", summary="Whether the service takes requests", responses={503: {"description": "It ends."}})
     async def ready() -> JSONResponse:
-        state = {"ready": not service.stopping, "fingerprint": service.loaded.fingerprint, "problem": service.problem}
-        return JSONResponse(state, 503 if service.stopping else 200)
+        return JSONResponse({"ready": not service.stopping}, 503 if service.stopping else 200)
 
     @app.get("/metrics", summary="Figures in the text format of Prometheus", response_class=Response)
     async def metrics() -> Response:
@@ -183,7 +175,8 @@ def _add_state(app: FastAPI, service: Service) -> None:
     async def rule() -> dict[str, Any]:
         settings = service.settings
         held = {"holdout": float(settings.holdout), "holdout_price": settings.holdout_price}
-        return {**service.loaded.about(), "enabled": service.enabled, "shadow": settings.shadow, **held}
+        state = {"enabled": service.enabled, "shadow": settings.shadow, "problem": service.problem}
+        return {**service.loaded.about(), **state, **held}
 
     made: dict[str, Any] = {}
 

@@ -9,13 +9,13 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from recprism.errors import InputError, RecprismError
 from recprism.service.answers import Answer, Explanation, Kind, Steered, answer_of
-from recprism.serving.constraints import Id
+from recprism.serving.constraints import Id, RequestConstraints
 
 AGAIN = (429, 503)
 """Statuses after which a request is repeated."""
@@ -26,7 +26,7 @@ class ServiceError(RecprismError):
     """The service cannot be reached, or refuses a request for another reason than its contents.
 
     Attributes:
-        status: Status of the answer; None without an answer.
+        status: Status of the last answer; None if the last attempt had none.
 
     Stability: provisional.
     """
@@ -46,8 +46,8 @@ class _Reply:
 class Client:
     """Asks a service for lists; safe to share among threads, each of which keeps a connection.
 
-    A request is repeated after a lost connection, a timeout, and 503. It has an id, and the service makes the same
-    list for it again, so nothing goes wrong if the first answer was only lost on its way.
+    A request for a list is repeated after a lost connection, a timeout, 429 and 503. It has an id, by which the log
+    recognises the repetition.
 
     Args:
         address: Such as "http://127.0.0.1:8766".
@@ -103,7 +103,10 @@ class Client:
     def explain(
         self, candidates: Sequence[Id], scores: Sequence[float], k: int | None = None, **options: Any
     ) -> Explanation:
-        """Ask why each item is in the list of :meth:`rerank`, in words; it is not logged and has no segment."""
+        """Ask why each item is in the list of :meth:`rerank`, in words.
+
+        Options and errors are those of :meth:`rerank`, without segment and reasons. This list is not logged.
+        """
         return self._ask(Explanation, "/explain", {"candidates": candidates, "scores": scores, "k": k, **options})
 
     def steer(
@@ -141,8 +144,17 @@ class Client:
         return found
 
     def reload(self) -> str:
-        """Let the service load its export again; returns the fingerprint. Needs the owner's token."""
-        return str(json.loads(self._send("POST", "/reload", b"", {}))["fingerprint"])
+        """Let the service load its export again; returns the fingerprint. Needs the owner's token.
+
+        It is asked once, and waits until the export is loaded: a repetition would load it again.
+        """
+        self._connect(None)
+        try:
+            return str(json.loads(_content(self._once("POST", "/reload", b"", self._headers)))["fingerprint"])
+        except (OSError, http.client.HTTPException) as lost:
+            raise ServiceError(f"{self._parts.netloc}: {lost}") from None
+        finally:
+            self.close()
 
     def enable(self, enabled: bool = True) -> None:
         """Switch the rule on or off. Needs the owner's token."""
@@ -171,35 +183,38 @@ class Client:
 
     def _send(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> bytes:
         """Send a request until it is answered."""
-        problem = "no attempt"
+        problem, status = "no attempt", None
         for attempt in range(self._retries + 1):
             wait = 0.0
             try:
                 reply = self._once(method, path, content, {**self._headers, **headers})
                 if reply.status not in AGAIN:
                     return _content(reply)
-                problem, wait = f"status {reply.status}", reply.wait
+                problem, status, wait = f"status {reply.status}", reply.status, reply.wait
             except (OSError, http.client.HTTPException) as lost:
                 self.close()
-                problem = str(lost) or type(lost).__name__
+                problem, status = str(lost) or type(lost).__name__, None
             if attempt < self._retries:
                 pause = min(self._backoff * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
                 time.sleep(max(pause, min(wait, LONGEST_WAIT)))
-        raise ServiceError(f"{self._parts.netloc}: no answer after {self._retries + 1} attempts ({problem})")
+        raise ServiceError(f"{self._parts.netloc}: no answer after {self._retries + 1} attempts ({problem})", status)
+
+    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
+        """Keep a new connection for this thread."""
+        self.close()
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        made = self._own.connection = kind(str(self._parts.hostname), self._parts.port, timeout=timeout)
+        return made
 
     def _once(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> _Reply:
-        connection = getattr(self._own, "connection", None)
-        if connection is None:
-            secure = self._parts.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            connection = kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout)
-            self._own.connection = connection
+        connection = getattr(self._own, "connection", None) or self._connect(self._timeout)
         connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
         found = connection.getresponse()
         wait = found.headers.get("Retry-After", "")
         return _Reply(found.status, found.read(), float(wait) if wait.isdigit() else 0.0)
 
     def _state(self, path: str) -> bool:
+        self.close()  # the service closes a connection that is idle; a new one tells whether it answers
         try:
             return self._once("GET", path, None, self._headers).status == 200
         except (OSError, http.client.HTTPException):
@@ -229,6 +244,8 @@ def _plain(value: Any) -> Any:
     """Return numpy numbers and arrays, and other sequences, as JSON can write them."""
     if hasattr(value, "tolist"):
         return value.tolist()
+    if isinstance(value, RequestConstraints):
+        return asdict(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence | set | frozenset):

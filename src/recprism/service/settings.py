@@ -57,7 +57,7 @@ class Settings:
     shadow: bool = False
     holdout: Share = 0.0
     holdout_price: Share | None = None
-    log: Path | None = None
+    log: str | Path | None = None
     log_users: bool = False
     log_key: str | None = field(default=None, repr=False)
     watch: bool = False
@@ -68,11 +68,19 @@ class Settings:
     drain: float = 0.0
 
     def __post_init__(self) -> None:
+        for name in ("candidates", "max_bytes", "max_candidates", "max_k", "max_in_flight"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}")
+        if not 0 <= self.drain < float("inf"):
+            raise InputError(f"drain must be a number of seconds from 0 up, not {self.drain}")
         object.__setattr__(self, "holdout", share(self.holdout, "holdout"))
         if self.holdout_price is not None:
             object.__setattr__(self, "holdout_price", share(self.holdout_price, "holdout_price"))
         if (self.holdout_price is None) == bool(self.holdout):
             raise InputError("holdout and holdout_price belong together; give both or neither")
+        if self.shadow and self.holdout:
+            raise InputError("in shadow mode all users see the same list at every price; choose shadow or holdout")
         if self.caller_token is not None and not self.token:
             raise InputError("caller_token needs token: without it, callers could switch the rule off")
         if self.caller_token is not None and self.caller_token == self.token:
@@ -100,8 +108,13 @@ class Settings:
         length = len((self.log_key or "").encode())
         if self.log_key is not None and not SHORTEST_KEY <= length <= LONGEST_KEY:
             raise InputError(f"the key of the log has {length} bytes; write {SHORTEST_KEY} to {LONGEST_KEY}")
-        if self.log is not None and self.log.exists() and not self.log.is_dir():
+        if self.log_folder is not None and self.log_folder.exists() and not self.log_folder.is_dir():
             raise InputError(f"{self.log}: is a file; name a folder for the log")
+
+    @property
+    def log_folder(self) -> Path | None:
+        """The folder of the log."""
+        return None if self.log is None else Path(self.log)
 
     @property
     def allowed(self) -> Allowed:

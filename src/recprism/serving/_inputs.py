@@ -28,7 +28,7 @@ def as_dials(dials: Mapping[str, Any] | None, names: Sequence[str]) -> dict[int,
     for name, value in (dials or {}).items():
         if name not in names:
             raise InputError(f"there is no dial {name!r}; dials are {', '.join(names)}")
-        if isinstance(value, str) or not -1 <= value <= 1:
+        if not isinstance(value, float | int | np.number) or not -1 <= value <= 1:
             raise InputError(f"the dial {name} must be from -1 to 1, not {value!r}")
         found[names.index(name)] = float(value)
     return found
@@ -41,19 +41,23 @@ def list_length(k: int) -> int:
     return int(k)
 
 
-def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id], score: NDArray[Any]) -> None:
-    """Raise an error if there are scores for other candidates, no usable numbers, or a candidate twice.
+def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id], score: NDArray[Any]) -> bool:
+    """Check candidates and scores, and return whether every score is finite: -inf is not shown.
 
     Args:
         ids: Ids of the candidates.
         numbers: Their item numbers, (n,); those of unknown items are the same.
         unknown: Ids that the export does not know.
         score: Scores of the candidates, (n,).
+
+    Raises:
+        InputError: If there are scores for other candidates, no usable numbers, or a candidate twice.
     """
     if score.shape != (len(ids),):
         raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
     high, low = score.max(initial=0.0), score.min(initial=0.0)
-    if low == -np.inf:
+    finite = bool(low > -np.inf)
+    if not finite:
         low = score.min(initial=0.0, where=score > -np.inf)
     if not high < np.inf:  # NaN is not smaller, too
         raise InputError("scores must be numbers, or -inf for an item that is not shown")
@@ -64,6 +68,7 @@ def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequenc
         distinct += len({canonical_text(one) for one in unknown}) - 1
     if distinct < len(ids):
         raise InputError(f"candidate {_first_repeat(ids, numbers, unknown)!r} occurs more than once")
+    return finite
 
 
 def _first_repeat(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id]) -> Id:

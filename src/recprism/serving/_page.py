@@ -16,7 +16,7 @@ from recprism.rerank._kernels.prices import TIE
 from recprism.serving._compared import Compared
 from recprism.serving._kernels.reasons import compare_lists
 from recprism.serving._pool import Pool
-from recprism.serving._prepared import PreparedRule
+from recprism.serving._prepared import Intents, PreparedRule
 from recprism.serving.constraints import Id, RequestConstraints, Unmet
 
 Candidates = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
@@ -40,9 +40,9 @@ class Page:
         rule: The rule.
         pool: The candidates.
         k: Length of the list.
-        kept: The constraints.
+        constraints: The constraints.
         out: Ids that are not shown, as text; a pin of one of them is released.
-        intents: The user's weights of categories, and whether they come from a history.
+        intents: The user's weights of categories.
     """
 
     def __init__(
@@ -50,25 +50,26 @@ class Page:
         rule: PreparedRule,
         pool: Pool,
         k: int,
-        kept: RequestConstraints,
+        constraints: RequestConstraints,
         out: set[str],
-        intents: tuple[NDArray[np.float64], bool],
+        intents: Intents,
     ) -> None:
-        self.rule, self.k, self.all = rule, k, pool
-        self.intents, self.has_history = intents
-        self.asked = kept.pinned
-        held = {place - 1: it for place, it in kept.pinned.items() if place <= k and canonical_text(it) not in out}
+        self.rule, self.k, self.all, self.intents = rule, k, pool, intents
+        self.asked = constraints.pinned
+        held = {
+            place - 1: it for place, it in constraints.pinned.items() if place <= k and canonical_text(it) not in out
+        }
         self.pinned_ids = dict(sorted(held.items()))
         self.pins = np.full(k, -1, np.int64)
         if held:
             self.pins[list(self.pinned_ids)] = rule.numbers(list(self.pinned_ids.values()))
         self.pool = pool.without({canonical_text(item) for item in held.values()})
         self.free = k - len(held)
-        self.limits = rule.limits(kept) if kept.names_shares and k else None
-        self.base = self.kept(np.arange(min(self.free, len(self.pool))))
+        self.limits = rule.limits(constraints) if constraints.names_shares and k else None
+        self.base = self.repaired(np.arange(min(self.free, len(self.pool))))
         self.base.sort()
 
-    def kept(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def repaired(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Exchange items of a list, (m,), until it keeps the shares of the request."""
         if self.limits is None or not len(chosen):
             return chosen
@@ -128,7 +129,7 @@ class Page:
             differences=differences,
             categories=self.rule.categories,
             names=self.rule.file.names,
-            weights=self.intents if self.has_history else None,
+            weights=self.intents.weights if self.intents.from_history else None,
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
         )
 
@@ -173,7 +174,7 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
     """
     candidates = _stacked(pages)
     unrepaired = _unrepaired(pages, candidates, trade_off)
-    chosen = [page.kept(own) for page, own in zip(pages, unrepaired, strict=True)]
+    chosen = [page.repaired(own) for page, own in zip(pages, unrepaired, strict=True)]
     compared: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(pages)
     if reasons and pages[0].limits is None:
         group = np.zeros(candidates[0].shape[1], np.int64)
@@ -215,7 +216,8 @@ def _compared(
 
 def _goals(pages: Sequence[Page], trade_off: float) -> tuple[Any, ...]:
     """Return what the kernels need to value the lists of requests with the same number of free places."""
-    intents = pages[0].intents[None] if len(pages) == 1 else np.stack([page.intents for page in pages])
+    weights = [page.intents.weights for page in pages]
+    intents = weights[0][None] if len(pages) == 1 else np.stack(weights)
     return pages[0].rule.goal_arrays(trade_off, max(1, pages[0].free), intents)
 
 

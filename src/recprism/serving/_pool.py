@@ -92,29 +92,19 @@ def make_pool(
         InputError: If scores and candidates do not fit together, or a candidate occurs twice.
     """
     ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
-    score, numbers = np.asarray(scores, np.float64), rule.numbers(ids)
-    unknown: tuple[Id, ...] = ()
-    if rule.unknown in numbers:
-        unknown = tuple(ids[at] for at in np.flatnonzero(numbers == rule.unknown).tolist())
-    check_candidates(ids, numbers, unknown, score)
+    score, (numbers, unknown) = np.asarray(scores, np.float64), rule.look_up(ids)
+    all_shown = check_candidates(ids, numbers, unknown, score) and not out
     raised = own = score + _dialled(rule, numbers, score, dials) if dials else score
     if lifted and rule.lifts is not None:
         raised = own + rule.lifts[numbers]
-    order, rest = _ranked(ids, score, raised, out, max(depth, k))
+    order = np.argsort(-raised, kind="stable")
+    if not all_shown:
+        shown = np.array([canonical_text(one) not in out for one in ids], np.bool_) & (score > -np.inf)
+        order = order[shown[order]]
+    order, rest = order[: max(depth, k)], order[max(depth, k) :]
     left = [(ids[at], float(score[at])) for at in rest.tolist()]
     arrays = (numbers[order], score[order], own[order], _scaled(raised[order]), np.arange(1, len(order) + 1))
     return Pool(ids, order.tolist(), *arrays, unknown, left)
-
-
-def _ranked(
-    ids: list[Id], score: NDArray[np.float64], raised: NDArray[np.float64], out: set[str], depth: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of the candidates that may be shown, the best first: those looked at, and the rest."""
-    order = np.argsort(-raised, kind="stable")
-    if out or (len(score) and score.min() == -np.inf):
-        shown = np.array([canonical_text(one) not in out for one in ids], np.bool_) & (score > -np.inf)
-        order = order[shown[order]]
-    return order[:depth], order[depth:]
 
 
 def _dialled(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,20 @@ KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
+class Intents(NamedTuple):
+    """What a history says about a user.
+
+    Attributes:
+        weights: Weights of the categories, (n_categories,); (0,) if the rule does not look at histories.
+        from_history: Whether they come from a history; without one, or if no item of it has a category, they are equal.
+        unknown: Ids of the history that the export does not know.
+    """
+
+    weights: NDArray[np.float64]
+    from_history: bool
+    unknown: tuple[Id, ...]
+
+
 class PreparedRule:
     """A rule, prepared once for all requests; only caches change later.
 
@@ -32,6 +46,7 @@ class PreparedRule:
         indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
         lifts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
         by_rank: Whether no goal looks at the order inside a list.
+        n_present: How many categories have an item; coverage is a share of these, as in the metrics.
     """
 
     def __init__(self, file: RuleFile) -> None:
@@ -46,16 +61,22 @@ class PreparedRule:
             self._unit, self._known = file.unit, file.known
         self.lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
+        self.n_present = len(np.unique(file.indices))
         self.by_rank = set(IN_ORDER).isdisjoint(file.goals)
         self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
 
     def numbers(self, ids: Sequence[Id]) -> NDArray[np.int64]:
         """Return item numbers, (n,); an unknown id gets the number of the additional row."""
+        return self.look_up(ids)[0]
+
+    def look_up(self, ids: Sequence[Id]) -> tuple[NDArray[np.int64], tuple[Id, ...]]:
+        """Return item numbers, (n,), and the ids that the export does not know."""
         try:
-            return np.fromiter(map(self._number_of.__getitem__, ids), np.int64, len(ids))
+            return np.fromiter(map(self._number_of.__getitem__, ids), np.int64, len(ids)), ()
         except KeyError:  # an id that is unknown, or written in another way
-            return np.array([self._number(one) for one in ids], np.int64)
+            found = np.array([self._number(one) for one in ids], np.int64)
+            return found, tuple(ids[at] for at in np.flatnonzero(found == self.unknown).tolist())
 
     def _number(self, one: Id) -> int:
         found = self._number_of.get(one)
@@ -82,18 +103,17 @@ class PreparedRule:
         found: list[int] = self.file.indices[self.indptr[number] : self.indptr[number + 1]].tolist()
         return found
 
-    def intents(self, history: Sequence[Id]) -> tuple[NDArray[np.float64], bool]:
-        """Return the user's weights of categories, (n_categories,), and whether they come from a history.
-
-        Without a history, or if no item of it has a category, they are equal.
-        """
+    def intents(self, history: Sequence[Id]) -> Intents:
+        """Return the user's weights of categories."""
         n = len(self.file.names)
         if self.file.history_weight == 0:
-            return np.zeros(0), False
-        amount = np.zeros(n)
-        add_shares(self.numbers(history), self.indptr, self.file.indices, self.file.shares, amount)
+            return Intents(np.zeros(0), False, ())
+        amount, (numbers, unknown) = np.zeros(n), self.look_up(history)
+        add_shares(numbers, self.indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
-        return (amount / total, True) if total > 0 else (np.full(n, 1 / max(n, 1)), False)
+        if total > 0:
+            return Intents(amount / total, True, unknown)
+        return Intents(np.full(n, 1 / max(n, 1)), False, unknown)
 
     def limits(self, kept: RequestConstraints) -> ShareLimits:
         """Return the limits on categories of a request.

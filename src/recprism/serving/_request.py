@@ -87,6 +87,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         fallback=fallback,
         unmet=page.unmet(found),
         unknown=page.unknown,
+        unknown_history=page.intents.unknown,
         user=request.user,
         _compared=compared,
     )

@@ -28,6 +28,7 @@ class Ranked:
         unmet: Constraints that the candidates could not meet.
         unknown: Ids of candidates and pinned items that the export does not know. They have no categories, and compete
             by score.
+        unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
         user: Id of the user, if it was given.
 
     Stability: provisional.
@@ -40,6 +41,7 @@ class Ranked:
     fallback: str | None = None
     unmet: tuple[Unmet, ...] = ()
     unknown: tuple[Id, ...] = ()
+    unknown_history: tuple[Id, ...] = ()
     user: Id | None = None
     _compared: Compared | None = field(default=None, repr=False)
 
@@ -72,5 +74,6 @@ class Ranked:
             "fallback": self.fallback,
             "unmet": [{"constraint": it.constraint, "places": it.places} for it in self.unmet],
             "unknown": list(self.unknown),
+            "unknown_history": list(self.unknown_history),
             **({"reasons": self._plain_reasons()} if reasons else {}),
         }

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from inspect import signature
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,10 @@ class ServedRule:
         search([page], self.file.trade_off or 0.5, reasons=self._rule.lifts is None)
 
     def coverage(self, ids: Sequence[Id]) -> float:
-        """Return the share of all categories that the items of a list have; unknown items have none."""
+        """Return subtopic coverage: the share of the categories that a list has; unknown items have none."""
         numbers = self._rule.numbers(ids).tolist()
         found = {category for number in numbers for category in self._rule.categories(number)}
-        return len(found) / max(1, len(self.names))
+        return len(found) / max(1, self._rule.n_present)
 
     def rerank(
         self,
@@ -189,19 +190,23 @@ class ServedRule:
         Args:
             requests: Arguments by name; ``candidates`` and ``scores`` are needed.
             threads: How many threads share the work; as many as there are processors by default.
+
+        Raises:
+            InputError: If a request is wrong; the sentence begins with its number, from 0.
         """
         if threads is not None and threads < 1:
             raise InputError(f"threads must be at least 1, not {threads!r}")
         parts = [requests[at : at + AT_A_TIME] for at in range(0, len(requests), AT_A_TIME)]
         threads = threads or os.cpu_count() or 1
+        numbers = count()
         if threads == 1:
-            read = ([self._read(**_known(request)) for request in part] for part in parts)
+            read = ([self._read_one(next(numbers), request) for request in part] for part in parts)
             return [answer for part in read for answer in map(finish, part, search_all(part))]
         found: list[Ranked] = []
         waiting: deque[tuple[list[Request], Future[list[Searched | None]]]] = deque()
         with ThreadPoolExecutor(threads - 1) as workers:  # they search while this thread reads and finishes requests
             for part in parts:
-                some = [self._read(**_known(request)) for request in part]
+                some = [self._read_one(next(numbers), request) for request in part]
                 waiting.append((some, workers.submit(search_all, some)))
                 while len(waiting) > threads:
                     some, work = waiting.popleft()
@@ -209,6 +214,13 @@ class ServedRule:
             for some, work in waiting:
                 found += map(finish, some, work.result())
         return found
+
+    def _read_one(self, number: int, request: Mapping[str, Any]) -> Request:
+        """Read a request of a batch; an error names its number."""
+        try:
+            return self._read(**_known(request))
+        except InputError as problem:
+            raise InputError(f"request {number}: {problem}") from None
 
     def _read(
         self,
@@ -275,8 +287,14 @@ class ServedRule:
             raise InputError("this rule lifts items for all users at one price; a request cannot have another")
         if isinstance(price, str) and price in self._prices:
             return float(self._prices[price])
-        named = f" (names with a price: {', '.join(self._prices)})" if isinstance(price, str) and self._prices else ""
-        return float(share(price, f"price{named}"))
+        try:
+            return float(share(price, "price"))
+        except InputError:
+            if not isinstance(price, str) or not self._prices:
+                raise
+            raise InputError(
+                f"price {price!r} is neither a share nor the name of a user or segment with a price"
+            ) from None
 
 
 OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]
@@ -291,8 +309,8 @@ def _known(request: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     for name in request:
         if name not in OPTIONS:
-            raise InputError(f"there is no option {name!r} of a request; there are {', '.join(OPTIONS)}")
+            raise InputError(f"there is no option {name!r}; there are {', '.join(OPTIONS)}")
     for name in OPTIONS[:2]:
         if name not in request:
-            raise InputError(f"a request has no {name}; candidates and scores are needed")
+            raise InputError(f"it has no {name}; candidates and scores are needed")
     return request

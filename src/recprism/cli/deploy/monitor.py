@@ -19,7 +19,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
-from recprism.cli.deploy.monitor_served import watch
+from recprism.cli.deploy.monitor_served import monitor_log
 from recprism.data.shares import percent, percent_interval
 from recprism.errors import InputError
 
@@ -133,16 +133,16 @@ def monitor(
     from recprism.data._files import write_text
     from recprism.deploy.monitor import monitor
     from recprism.deploy.retention import Retention
-    from recprism.deploy.served.alarms import Limits
+    from recprism.deploy.served.alarms import AlarmLimits
     from recprism.metrics.evaluation import frame_of
     from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.run import Run
 
     if served is not None:
         require_table_name(output)
-        limits = Limits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)
+        limits = AlarmLimits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)
         mapped = column_map(columns, ("request", "user", "item"))
-        watch(run_directory, served, taken, limits, mapped, output, junit, as_json)
+        monitor_log(run_directory, served, taken, limits, mapped, output, junit, as_json)
         return
     if lists is None:
         raise InputError("--lists or --served is missing; see `recprism monitor --help`")

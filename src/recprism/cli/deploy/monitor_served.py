@@ -20,17 +20,17 @@ from recprism.cli._output import (
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
-    from recprism.deploy.served.alarms import Limits
+    from recprism.deploy.served.alarms import AlarmLimits
     from recprism.deploy.served.confidence import Interval
     from recprism.deploy.served.holdout import HoldoutResult
     from recprism.deploy.served.monitored import ServedMonitored
 
 
-def watch(
+def monitor_log(
     export: Path,
     log: Path,
     taken: Path | None,
-    limits: Limits,
+    limits: AlarmLimits,
     columns: Mapping[str, str],
     output: Path | None,
     junit: Path | None,
@@ -107,10 +107,10 @@ def _print_exposure(found: ServedMonitored) -> None:
 def _print_holdout(found: HoldoutResult) -> None:
     print_title("\nthe holdout:")
     rows = [
-        (it.arm, f"{it.price:.3g}", it.requests, it.coverage.mean, *(_cell(each) for each in (it.hit_rate, it.ndcg)))
+        (it.arm, f"{it.price:.3g}", it.requests, it.users, it.coverage.mean, *map(_cell, (it.hit_rate, it.ndcg)))
         for it in (found.usual, found.holdout)
     ]
-    columns = ("arm", "price", "requests", "coverage", "hit rate", "ndcg")
+    columns = ("arm", "price", "requests", "users", "coverage", "hit rate", "ndcg")
     print_table(columns, rows, numeric=columns[1:])
     print_sentence(found.sentence())
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from recprism.data._files import readable
 from recprism.data._ids import as_id_array, canonical_ids
@@ -98,16 +99,11 @@ def _safetensors(path: Path) -> tuple[NDArray[Any], Read]:
             return np.hstack([some, np.ones((len(some), 1), np.float32)]) if biased else some
 
         return model.user_ids, read
-    vectors, about = arrays["vectors"], _metadata(path)
+    with safe_open(path, "np") as file:
+        vectors, about = arrays["vectors"], file.metadata()
     if about["side"] != "user":
         raise InputError(f"{path}: holds {about['side']} vectors; {ADVICE}")
     return as_id_array(json.loads(about["id_list"]), "user"), lambda start, stop: vectors[start:stop]
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return dict(header["__metadata__"])
 
 
 _OPENED = {".npy": _npy, ".parquet": _parquet, ".safetensors": _safetensors}

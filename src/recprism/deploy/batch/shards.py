@@ -25,7 +25,7 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.stream import stream_parquet
 from recprism.deploy.batch._users import UserVectors
 from recprism.deploy.batch.lists import BatchLists, BatchRule
-from recprism.deploy.rule_file import ARRAYS, FACTS, RuleFile
+from recprism.deploy.rule_file import RuleFile, fingerprint_of
 from recprism.errors import InputError
 from recprism.runs._lock import LOCK, held
 
@@ -74,7 +74,7 @@ class BatchResult:
         users: Number of users.
         shards: Number of shards.
         shards_kept: Number of shards that an earlier run had finished.
-        changed: Lists of this run that differ from the list by relevance alone.
+        changed: Lists of this run whose items are not those of the list by relevance alone, without constraints.
         held: Lists of this run that ranking with the dials returns; None without dials.
         made: Lists of this run.
         seconds: Seconds by stage, summed over the shards of this run.
@@ -151,10 +151,12 @@ def make_batch(
     size = int(Whole(1).read("shard_users", shard_users) or 0)
     file, vectors = RuleFile.read(export), UserVectors(Path(users))
     rule = BatchRule(file, k=k, dials=dials, device=device)
+    places, device = rule.k, str(rule.device)
+    del rule  # each process opens its own, and two of them would fill the memory of a GPU
     _require_fit(file, vectors, size)
     paths = (Path(export).resolve(), Path(users).resolve(), Path(folder).resolve())
     known_files = None if seen is None else _seen_files(seen)
-    job = BatchJob(*paths, rule.k, dials, str(rule.device), _hashes(*paths[:2]))
+    job = BatchJob(*paths, places, dials, device, (fingerprint_of(export), hash_of(paths[1])))
     manifest = _manifest(job, file, len(vectors), size, known_files)
     _require_same(Path(folder), manifest)
     shards = [(at, start, min(start + size, len(vectors))) for at, start in enumerate(range(0, len(vectors), size))]
@@ -164,8 +166,11 @@ def make_batch(
         missing = [it for it in shards if not _is_finished(job.path_of(it[0]), it[2] - it[1])]
         pieces = _Pieces(missing, known)
         step = count_steps(on_step, "shards", len(missing))
-        with executor:
-            made = list(executor.map(make_shard, job, pieces, on_done=step))
+        try:
+            with executor:
+                made = list(executor.map(make_shard, job, pieces, on_done=step))
+        finally:
+            _opened.cache_clear()
     return _summed(job, made, len(vectors), len(shards))
 
 
@@ -253,16 +258,12 @@ def _seen(files: list[Path] | None, vectors: UserVectors, file: RuleFile) -> Inc
     return found
 
 
-def _hashes(export: Path, users: Path) -> tuple[str, str]:
-    return hash_of("".join(hash_of(export / name) for name in (FACTS, ARRAYS)).encode()), hash_of(users)
-
-
 def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: list[Path] | None) -> dict[str, Any]:
     """Return the settings and the hashes of the inputs: shards of another batch differ in one of them."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
-        "recprism": __version__,
+        "recprism version": __version__,
         "rule": job.inputs[0],
         "user vectors": job.inputs[1],
         "seen items": None if seen is None else hash_of("".join(map(hash_of, seen)).encode()),
@@ -286,7 +287,7 @@ def _require_same(folder: Path, manifest: dict[str, Any]) -> None:
     other = [name for name in manifest if before.get(name) != manifest[name]]
     if other:
         raise InputError(
-            f"{folder}: holds shards of a batch with other {' and '.join(other)}; name a new folder, or give the same"
+            f"{folder}: its shards were not made with the same {' and '.join(other)}; name a new folder, or give the same"
         )
 
 

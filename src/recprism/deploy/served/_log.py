@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from recprism.data._ids import canonical_text
 from recprism.data.progress import ProgressCallback
 from recprism.deploy.rule_file import RuleFile
 from recprism.deploy.served._labels import Labels
-from recprism.deploy.served_log import BASE, COLUMNS, RULE
+from recprism.deploy.served_log import BASE, RULE, SERVED_LOG_COLUMNS
 from recprism.errors import InputError
 from recprism.metrics._compiled import COMPILED
 from recprism.metrics._tables import Rows, Topics
@@ -26,11 +27,11 @@ from recprism.metrics.diversity import subtopic_coverage
 
 ROWS_AT_ONCE = 1 << 17
 SMALL = 1 << 23  # bytes of a file that is read as a whole
-SCALARS = ("time", "user", "price", "holdout", "shown", "fallback", "unmet", "milliseconds")
+SCALARS = ("time", "user", "price", "holdout", "shown", "fallback", "unmet", "milliseconds", "export")
+LISTS = ("request", "rule", "base")
 ADVICE = "the log is the folder or a .parquet file that `recprism serve --log` writes"
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Items = NDArray[np.int64]
 
 
@@ -40,9 +41,10 @@ class Requests:
 
     Attributes:
         table: One row per request, with some columns of the log. ``made`` says whether the rule made a list, and
-            ``is_rule`` whether it was shown. ``first`` and ``first_of_day`` mark the first request of a user. ``base``,
-            ``rule`` and ``shown`` are subtopic coverage. ``swaps`` counts shown items that are not in the base list.
-            With labels there are ``hit`` and ``ndcg``.
+            ``is_rule`` whether it was shown. ``first_of_day`` marks the first request of a user on a day, and ``first``
+            that of a user since the holdout began, without shadow mode. ``base``, ``rule`` and ``shown`` are subtopic
+            coverage. ``swaps`` counts shown items that are not in the base list. With labels there are ``hit`` and
+            ``ndcg``.
         exposure: Base lists and shown lists: how often each item has a place, (2, n_items).
         unknown_places: Places of both lists with an item that the export does not know.
         places: All places of both lists.
@@ -50,6 +52,7 @@ class Requests:
         repeats: Rows that were left out, because an earlier row has the same request id.
         cut_lists: Lists with more places than those of the rule; the places beyond are left out.
         unused_labels: Labels of requests or users that are not in the log; None without labels.
+        exports: Fingerprint of an export, or None if the log does not say it -> number of its requests.
     """
 
     table: pl.DataFrame
@@ -60,6 +63,7 @@ class Requests:
     repeats: int
     cut_lists: int
     unused_labels: int | None
+    exports: Mapping[str | None, int]
 
 
 def read_requests(
@@ -98,6 +102,7 @@ def read_requests(
         len(firsts) - len(table),
         ruler.cut,
         None if labels is None else labels.unused(),
+        ruler.exports,
     )
 
 
@@ -129,12 +134,14 @@ def _first_rows(files: list[Path]) -> pl.Series:
 
 
 def _scan(file: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
-    """Scan columns of a file in their types; a column of a log that is missing is an error."""
+    """Scan columns of a file in their types; a column that is missing is an error, unless it may be unknown."""
     scan = pl.scan_parquet(file)
-    missing = [name for name in COLUMNS if name not in scan.collect_schema()]
+    there = scan.collect_schema()
+    missing = [name for name in (*SCALARS, *LISTS) if name not in there and name != "export"]
     if missing:
         raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
-    return scan.select(pl.col(name).cast(COLUMNS[name]) for name in columns)
+    found = {name: pl.col(name) if name in there else pl.lit(None) for name in columns}
+    return scan.select(it.cast(SERVED_LOG_COLUMNS[name]).alias(name) for name, it in found.items())
 
 
 def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.DataFrame]:
@@ -155,7 +162,7 @@ def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.
 def _frames_of(file: Path) -> Iterator[pl.DataFrame]:
     """Yield a file in parts, with the columns that are used."""
     with readable(file, "damaged", ADVICE):
-        scan = _scan(file, (*SCALARS, "request", "rule", "base"))
+        scan = _scan(file, (*SCALARS, *LISTS))
         if file.stat().st_size < SMALL:
             yield scan.collect()
             return
@@ -165,16 +172,25 @@ def _frames_of(file: Path) -> Iterator[pl.DataFrame]:
 
 
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Sort by time, and mark the first request of each user; a request without a user counts as one of a new user."""
+    """Sort by time, and mark the first request of each user; a request without a user counts as one of a new user.
+
+    Prices are compared from the first request of the holdout on: before it, all users had the usual price. In shadow
+    mode users see the base list at any price, so its requests do not count there.
+    """
     alone = pl.col("user").is_null()
+    is_shadow = ~pl.col("is_rule") & pl.col("fallback").is_null()
+    begins = pl.col("time").filter(pl.col("holdout") & ~is_shadow).min()
     return (
         table.sort("time", maintain_order=True)
-        .with_columns(pl.col("time").dt.date().alias("day"))
         .with_columns(
-            (alone | pl.col("user").is_first_distinct()).alias("first"),
+            pl.col("time").dt.date().alias("day"),
+            ((pl.col("time") >= begins).fill_null(False) & ~is_shadow).alias("compares"),
+        )
+        .with_columns(
+            (pl.col("compares") & (alone | pl.struct("compares", "user").is_first_distinct())).alias("first"),
             (alone | pl.struct("day", "user").is_first_distinct()).alias("first_of_day"),
         )
-        .drop("time", "user")
+        .drop("time", "user", "compares")
     )
 
 
@@ -191,6 +207,7 @@ class _Ruler:
         self._topics = Topics(rows, torch.from_numpy(rule.shares))
         self.exposure = np.zeros((2, self._n_items), np.int64)
         self.unknown = self.places = self.cut = 0
+        self.exports = Counter[str | None]()
 
     def measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the figures of requests."""
@@ -202,6 +219,7 @@ class _Ruler:
         shown = np.where(is_rule.to_numpy()[:, None], rule, base)
         for row, lists in enumerate((base, shown)):
             self.exposure[row] += np.bincount(lists.ravel() + 1, minlength=self._n_items + 1)[1:]
+        self.exports.update(dict(frame["export"].value_counts().iter_rows()))
         made = frame["fallback"].is_null() & (frame["rule"].list.len().fill_null(0) > 0)
         values = [self._coverage(lists) for lists in (base, rule)]
         values.append(np.where(is_rule.to_numpy(), values[1], values[0]))

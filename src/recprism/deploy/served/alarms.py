@@ -13,7 +13,7 @@ FIRES: State = "fires"
 
 
 @dataclass(frozen=True)
-class Limits:
+class AlarmLimits:
     """What alarms watch.
 
     Attributes:
@@ -22,7 +22,7 @@ class Limits:
         unmet: Largest share of requests with a constraint that is not met; None watches nothing.
         milliseconds: Time within which 99 % of the requests are answered; None watches nothing.
         loss: Largest loss of the hit rate against the holdout, as a share; None watches nothing.
-        holdout: Share of requests that the service draws for the holdout; None watches nothing.
+        holdout: Share of users that the service draws for the holdout; None watches nothing.
 
     Stability: provisional.
     """
@@ -65,7 +65,7 @@ class Alarm:
         """Describe the measured value, the limit and the state."""
         where = "" if self.day == ALL_DAYS else f" on {self.day}"
         if self.value is None or self.low is None or self.high is None:
-            return f"{self.name}{where} is unknown, {self.side} {self.limit:.3g} wanted"
+            return f"{self.name}{where} is unknown, {self.side} {_percent(self.limit)} wanted"
         measured = f"{_percent(self.value)} ({_percent(self.low)} to {_percent(self.high)})"
         return f"{self.name}{where}: {measured}, {self.side} {_percent(self.limit)} wanted"
 

@@ -2,8 +2,8 @@
 
 Requests of one user are not independent. So intervals look at the first request of each user on each day. They hold for
 the average of what was to be expected at each request, given all requests before it. They do not say what other users
-would see. The comparison of prices does, so it looks at the first request of each user in the whole log. Without users
-in the log, every request counts, as if each were of another user.
+would see. The comparison of prices does, so it looks at the first request of each user since the holdout began. Without
+users in the log, every request counts, as if each were of another user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Scope:
         day: The day, or ``ALL_DAYS``.
         table: The requests.
         units: Those that are the first of their user on their day, for intervals.
-        users: Those that are the first of their user in the log, for comparisons of prices.
+        users: Those that are the first of their user since the holdout began, for comparisons of prices.
         alpha: Chance that an interval of this scope is wrong at some time.
     """
 

@@ -22,13 +22,14 @@ WITHOUT_LABELS = 2
 
 
 @dataclass(frozen=True)
-class Arm:
+class HoldoutArm:
     """The requests at one price.
 
     Attributes:
         arm: "usual price" or "holdout".
         price: Mean trade-off of its requests, where the rule made a list.
         requests: Number of requests.
+        users: Users whose first request in the log is among them; the other figures are those of these requests.
         coverage: Subtopic coverage of the shown lists.
         hit_rate: Share of requests with at least one taken item in the shown list; None without labels.
         ndcg: NDCG of the shown lists, 0 if nothing was taken; None without labels.
@@ -39,6 +40,7 @@ class Arm:
     arm: str
     price: float
     requests: int
+    users: int
     coverage: Interval
     hit_rate: Interval | None
     ndcg: Interval | None
@@ -59,8 +61,8 @@ class HoldoutResult:
     Stability: provisional.
     """
 
-    usual: Arm
-    holdout: Arm
+    usual: HoldoutArm
+    holdout: HoldoutArm
     coverage: Interval
     hit_rate: Interval | None
     ndcg: Interval | None
@@ -79,7 +81,7 @@ class HoldoutResult:
         prices = sorted((self.usual.price, self.holdout.price))
         found = f"Price {prices[1]:.3g} against {prices[0]:.3g}: coverage {_points(self.coverage)}"
         if self.hit_rate is None:
-            return f"{found}; the hit rate is not known without --taken."
+            return f"{found}; the hit rate is not known without a table of what users took."
         found += f", hit rate {_points(self.hit_rate)}"
         if self.trade_off is not None:
             ends = f"{self.trade_off.low:.2g} to {self.trade_off.high:.2g}"
@@ -112,14 +114,15 @@ def compare_arms(scope: Scope, alpha: float) -> HoldoutResult | None:
     return HoldoutResult(usual, holdout, coverage, hits, gained, None if hits is None else _per_point(coverage, hits))
 
 
-def _arm(name: str, units: pl.DataFrame, requests: pl.DataFrame, alpha: float) -> Arm:
+def _arm(name: str, units: pl.DataFrame, requests: pl.DataFrame, alpha: float) -> HoldoutArm:
     def interval(column: str) -> Interval | None:
         return confidence_interval(units[column].to_numpy(), alpha=alpha) if column in units.columns else None
 
     coverage = interval("shown")
     assert coverage is not None
     made: Any = requests.filter("made")["price"].mean()  # a fallback has no price
-    return Arm(name, 0.0 if made is None else float(made), len(requests), coverage, interval("hit"), interval("ndcg"))
+    price, counts = 0.0 if made is None else float(made), (len(requests), len(units))
+    return HoldoutArm(name, price, *counts, coverage, interval("hit"), interval("ndcg"))
 
 
 def _per_point(gain: Interval, change: Interval) -> Interval | None:

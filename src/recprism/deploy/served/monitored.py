@@ -13,10 +13,10 @@ import polars as pl
 from recprism.data.progress import ProgressCallback
 from recprism.deploy.check import junit
 from recprism.deploy.retention import ALL_DAYS
-from recprism.deploy.rule_file import RuleFile
+from recprism.deploy.rule_file import RuleFile, fingerprint_of
 from recprism.deploy.served._labels import Labels
 from recprism.deploy.served._log import Requests, log_files, read_requests
-from recprism.deploy.served.alarms import FIRES, Alarm, Limits, alarm
+from recprism.deploy.served.alarms import FIRES, Alarm, AlarmLimits, alarm
 from recprism.deploy.served.confidence import ALPHA, Interval
 from recprism.deploy.served.figures import (
     Exposure,
@@ -100,7 +100,7 @@ class ServedMonitored:
             "alarms": [{**asdict(it), "sentence": it.sentence()} for it in self.alarms],
             "fallbacks": dict(self.fallbacks),
             "exposure": _plain(asdict(self.exposure)),
-            "accuracy": {name: asdict(it) for name, it in self.accuracy.items()},
+            "accuracy": {name: _plain(asdict(it)) for name, it in self.accuracy.items()},
             "holdout": None if self.holdout is None else self.holdout.to_dict(),
             "notes": list(self.notes),
         }
@@ -116,7 +116,7 @@ def monitor_served(
     log: str | Path,
     *,
     taken: str | Path | None = None,
-    limits: Limits | None = None,
+    limits: AlarmLimits | None = None,
     columns: Mapping[str, str] | None = None,
     alpha: float = ALPHA,
     on_step: ProgressCallback | None = None,
@@ -137,7 +137,7 @@ def monitor_served(
 
     Stability: provisional.
     """
-    limits = limits or Limits()
+    limits = limits or AlarmLimits()
     rule = RuleFile.read(export)
     labels = None if taken is None else Labels(taken, columns)
     requests = read_requests(rule, log, labels, on_step)
@@ -156,7 +156,7 @@ def monitor_served(
         exposure_of(requests, rule),
         accuracy_of(of_days[0]),
         holdout,
-        tuple(_notes(requests, labels, holdout, limits, rule.k)),
+        (*_of_exports(requests.exports, fingerprint_of(export)), *_notes(requests, labels, holdout, limits, rule)),
     )
 
 
@@ -169,7 +169,7 @@ def log_state(log: str | Path) -> list[tuple[str, int, int]]:
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in log_files(log)]
 
 
-def _alarms(scope: Scope, row: ServedRow, limits: Limits) -> list[Alarm]:
+def _alarms(scope: Scope, row: ServedRow, limits: AlarmLimits) -> list[Alarm]:
     """Judge one scope by the limits on its requests."""
     found = [alarm(GAIN, scope.day, "at least", limits.floor, row.kept)]
     for name, limit, values in (
@@ -185,7 +185,7 @@ def _alarms(scope: Scope, row: ServedRow, limits: Limits) -> list[Alarm]:
     return found
 
 
-def _of_holdout(scope: Scope | None, holdout: HoldoutResult | None, limits: Limits, alpha: float) -> list[Alarm]:
+def _of_holdout(scope: Scope | None, holdout: HoldoutResult | None, limits: AlarmLimits, alpha: float) -> list[Alarm]:
     """Judge the share of the holdout, and the loss against it; nothing is decided without users (None)."""
     found = []
     if limits.holdout is not None:
@@ -202,10 +202,25 @@ def _reasons(table: pl.DataFrame) -> dict[str, int]:
     return dict(sorted(counts.rows(), key=lambda row: (-row[1], row[0])))
 
 
+def _of_exports(served: Mapping[str | None, int], own: str) -> list[str]:
+    """Say how many requests another export answered: a service that loads a new one goes on with the same log."""
+    others = {name: count for name, count in served.items() if name not in (own, None)}
+    if not others:
+        return []
+    named = ", ".join(f"{name}: {count:,}" for name, count in sorted(others.items()))
+    return [
+        f"{sum(others.values()):,} of {sum(served.values()):,} requests were answered by another export ({named}) than "
+        f"this one ({own}): they count, with the categories of this one"
+    ]
+
+
 def _notes(
-    requests: Requests, labels: Labels | None, holdout: HoldoutResult | None, limits: Limits, k: int
+    requests: Requests, labels: Labels | None, holdout: HoldoutResult | None, limits: AlarmLimits, rule: RuleFile
 ) -> list[str]:
     found = []
+    if "subtopic_coverage" not in rule.goals:
+        goal = " and ".join(rule.goals) or "exposure of items"
+        found.append(f"the goal of the rule is {goal}, and the gain here is that in subtopic coverage")
     if requests.unknown_places:
         found.append(
             f"{requests.unknown_places:,} of {requests.places:,} places hold items that the export does not know: they "
@@ -215,7 +230,7 @@ def _notes(
         found.append(f"{requests.repeats:,} rows repeat the id of a request: only its first row counts")
     if requests.cut_lists:
         found.append(
-            f"{requests.cut_lists:,} lists are longer than {k}, the length of the rule: places beyond are left out"
+            f"{requests.cut_lists:,} lists are longer than {rule.k}, the length of the rule: places beyond are left out"
         )
     if not requests.has_users and requests.table["holdout"].any():
         found.append(
@@ -224,12 +239,14 @@ def _notes(
         )
     if not requests.has_users:
         found.append("the log names no users: intervals take every request as one of another user")
+    elif holdout is None and requests.table["holdout"].any():
+        found.append("the prices of the holdout are not compared: since it began, one of both has no request so far")
     if labels is None:
-        found.append("accuracy is not known without --taken")
+        found.append("accuracy is not known without a table of what users took")
     elif requests.unused_labels:
         found.append(f"{requests.unused_labels:,} {labels.key}s with labels are not in the log: left out")
     if holdout is not None and limits.holdout is None:
-        found.append("the randomisation of the holdout is not checked without --holdout-share")
+        found.append("the randomisation of the holdout is not checked: its share was not given")
     return found
 
 

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { drawDays } from "./charts.js";
 
 const MARKS = { fires: "FIRES", holds: "holds", "not decided": "not decided" };
-const milliseconds = (value) => (value === null ? "–" : value.toFixed(2));
+const twoDecimals = (value) => (value === null ? "–" : value.toFixed(2));
 
 export function begin() {}
 
@@ -18,7 +18,7 @@ export async function open() {
     row.day, row.requests.toLocaleString("en"), figure(row.base), figure(row.rule), figure(row.shown), percent(row.retained), percent(row.low), percent(row.high),
   ]));
   table(byId("served-service"), ["day", "fallbacks", "constraints not met", "holdout", "swaps per list", "median ms", "99 % within ms"], rows.map((row) => [
-    row.day, percent(row.fallbacks, 2), percent(row.unmet, 2), percent(row.holdout, 2), milliseconds(row.swaps), milliseconds(row.median_ms), milliseconds(row.p99_ms),
+    row.day, percent(row.fallbacks, 2), percent(row.unmet, 2), percent(row.holdout, 2), twoDecimals(row.swaps), twoDecimals(row.median_ms), twoDecimals(row.p99_ms),
   ]));
   byId("served-holdout").textContent = found.holdout;
   fill(byId("served-notes"), ...found.notes.map((words) => el("li", {}, words)));
