@@ -122,7 +122,7 @@ def test_coverage_and_exposure_are_those_of_the_metrics(
 
 
 def test_requests_of_another_export_are_named(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
-    """A service loads a new export and goes on with the same log."""
+    """A service loads a new export and continues with the same log."""
     own = fingerprint_of(export)
     served_by = pl.when(pl.int_range(pl.len()) < 100).then(pl.lit("earlier")).otherwise(pl.lit(own))
     mixed = watched(log.with_columns(export=served_by), export, tmp_path)

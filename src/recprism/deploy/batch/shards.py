@@ -286,9 +286,7 @@ def _require_same(folder: Path, manifest: dict[str, Any]) -> None:
         before = json.loads(path.read_text(encoding="utf-8"))
     other = [name for name in manifest if before.get(name) != manifest[name]]
     if other:
-        raise InputError(
-            f"{folder}: its shards were not made with the same {' and '.join(other)}; name a new folder, or give the same"
-        )
+        raise InputError(f"{folder}: its shards were not made with the same {' and '.join(other)}; name a new folder")
 
 
 def _begin(folder: Path, manifest: dict[str, Any]) -> None:

@@ -203,7 +203,7 @@ def _reasons(table: pl.DataFrame) -> dict[str, int]:
 
 
 def _of_exports(served: Mapping[str | None, int], own: str) -> list[str]:
-    """Say how many requests another export answered: a service that loads a new one goes on with the same log."""
+    """Say how many requests another export answered: a service that loads a new one continues with the same log."""
     others = {name: count for name, count in served.items() if name not in (own, None)}
     if not others:
         return []
