@@ -131,8 +131,7 @@ def claims(chosen: Any, facts: dict[int, dict[str, Any]]) -> list[Claim]:
     million = 1e6 / last
     shape = f"{last:,} users x {chosen.items:,} items, d = {DIM}, {CANDIDATES} candidates, k = {K}, {SEEN} seen items"
     busy = {size: it["processor seconds"] / size for size, it in facts.items()}
-    return [
-        Claim(f"{shape}: seconds, rule and dials", round(whole["seconds"], 1), None),
+    growth = [
         *(
             Claim(
                 f"seconds for {size:,} users ({it['processor seconds']:.0f} of processors)",
@@ -141,19 +140,23 @@ def claims(chosen: Any, facts: dict[int, dict[str, Any]]) -> list[Claim]:
             )
             for size, it in facts.items()
         ),
+        Claim(
+            f"processor time per user at {last:,} over that at {first:,}",
+            round(busy[last] / busy[first], 3),
+            BAR_LINEAR,
+        ),
+        *(Claim(f"peak GiB for {size:,} users", round(it["gib"], 2), BAR_GIB) for size, it in facts.items()),
+    ]
+    return [
+        Claim(f"{shape}: seconds, rule and dials", round(whole["seconds"], 1), None),
+        *(growth if first < last else []),
         *(
             Claim(f"processor seconds per million users, {stage}", round(taken * million, 1), None)
             for stage, taken in whole["stages, processor seconds"].items()
         ),
         Claim("seconds per million users", round(whole["seconds"] * million), None),
         Claim("processor seconds per million users", round(whole["processor seconds"] * million), None),
-        Claim(
-            f"processor time per user at {last:,} over that at {first:,}",
-            round(busy[last] / busy[first], 3),
-            BAR_LINEAR if first < last else None,
-        ),
         Claim(f"peak GiB, shards of {chosen.shard_users:,} users", round(whole["gib"], 2), BAR_GIB),
-        *(Claim(f"peak GiB for {size:,} users", round(it["gib"], 2), BAR_GIB) for size, it in facts.items()),
         Claim("MB of Parquet per million users", round(whole["bytes"] * million / 1e6), None),
         Claim("share of lists that the rule changes", round(whole["share of lists changed"], 3), None),
         Claim("share of lists that the dials return", round(whole["share of lists that dials return"], 4), None),

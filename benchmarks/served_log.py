@@ -78,6 +78,7 @@ def write_log(folder: Path, rule: RuleFile, rows: int, generator: np.random.Gene
                 "request": [f"request-{start + at}" for at in range(n)],
                 "user": [f"{at:016x}" for at in generator.integers(0, max(1, rows // 5), n) * 2_654_435_761],
                 "segment": pl.Series([None] * n, dtype=pl.String),
+                "export": pl.Series([None] * n, dtype=pl.String),
                 "price": np.full(n, 0.2),
                 "holdout": generator.random(n) < 0.05,
                 "shown": np.where(falls_back, "base", "rule"),

@@ -49,6 +49,7 @@ ORDER = {
     "engine_mmr": ("Beside an engine's own MMR", "python benchmarks/engine_mmr.py"),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
     "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
+    "million_all": ("A million users, all of them", "python benchmarks/million.py --folder DIR --all"),
     "million_ray": (
         "A million users: two workers of Ray",
         "python benchmarks/million.py --folder DIR --ray --users 24000 --shard-users 4000",

@@ -179,6 +179,7 @@ def _in_order(table: pl.DataFrame) -> pl.DataFrame:
     """
     alone = pl.col("user").is_null()
     is_shadow = ~pl.col("is_rule") & pl.col("fallback").is_null()
+    compared = pl.when("compares").then("user")
     begins = pl.col("time").filter(pl.col("holdout") & ~is_shadow).min()
     return (
         table.sort("time", maintain_order=True)
@@ -187,7 +188,7 @@ def _in_order(table: pl.DataFrame) -> pl.DataFrame:
             ((pl.col("time") >= begins).fill_null(False) & ~is_shadow).alias("compares"),
         )
         .with_columns(
-            (pl.col("compares") & (alone | pl.struct("compares", "user").is_first_distinct())).alias("first"),
+            (pl.col("compares") & (alone | compared.is_first_distinct())).alias("first"),
             (alone | pl.struct("day", "user").is_first_distinct()).alias("first_of_day"),
         )
         .drop("time", "user", "compares")
