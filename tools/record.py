@@ -46,7 +46,7 @@ ORDER = {
         "The service, killed and restarted",
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill",
     ),
-    "engine_mmr": ("Beside an engine's own MMR", "python benchmarks/engine_mmr.py"),
+    "engine_mmr": ("Compared with an engine's own MMR", "python benchmarks/engine_mmr.py"),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
     "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
     "million_all": ("A million users, all of them", "python benchmarks/million.py --folder DIR --all"),

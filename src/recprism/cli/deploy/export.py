@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,7 +111,7 @@ def export(
     else:
         for sentence in sentences:
             print_sentence(sentence)
-    next_step(f"recprism evaluate {run.argument}")
+    next_step(f"recprism serve {shlex.quote(str(folder))}" if rule else f"recprism evaluate {run.argument}")
 
 
 def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
