@@ -19,7 +19,7 @@ from recprism.serving.constraints import Id, RequestConstraints
 
 AGAIN = (429, 503)
 """Statuses after which a request is repeated."""
-LONGEST_WAIT = 2.0
+LONGEST_WAIT, LONGEST_LOAD = 2.0, 600.0
 
 
 class ServiceError(RecprismError):
@@ -146,9 +146,9 @@ class Client:
     def reload(self) -> str:
         """Let the service load its export again; returns the fingerprint. Needs the owner's token.
 
-        It is asked once, and waits until the export is loaded: a repetition would load it again.
+        It is asked once, and waits at most ten minutes until the export is loaded: a repetition would load it again.
         """
-        self._connect(None)
+        self._connect(LONGEST_LOAD)
         try:
             return str(json.loads(_content(self._once("POST", "/reload", b"", self._headers)))["fingerprint"])
         except (OSError, http.client.HTTPException) as lost:
@@ -199,7 +199,7 @@ class Client:
                 time.sleep(max(pause, min(wait, LONGEST_WAIT)))
         raise ServiceError(f"{self._parts.netloc}: no answer after {self._retries + 1} attempts ({problem})", status)
 
-    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float) -> http.client.HTTPConnection:
         """Keep a new connection for this thread."""
         self.close()
         kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection

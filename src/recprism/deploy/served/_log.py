@@ -27,8 +27,7 @@ from recprism.metrics.diversity import subtopic_coverage
 
 ROWS_AT_ONCE = 1 << 17
 SMALL = 1 << 23  # bytes of a file that is read as a whole
-SCALARS = ("time", "user", "price", "holdout", "shown", "fallback", "unmet", "milliseconds", "export")
-LISTS = ("request", "rule", "base")
+NEEDED = ("time", "request", "user", "price", "holdout", "shown", "rule", "base", "fallback", "unmet", "milliseconds")
 ADVICE = "the log is the folder or a .parquet file that `recprism serve --log` writes"
 
 Array = NDArray[np.float64]
@@ -134,10 +133,10 @@ def _first_rows(files: list[Path]) -> pl.Series:
 
 
 def _scan(file: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
-    """Scan columns of a file in their types; a column that is missing is an error, unless it may be unknown."""
+    """Scan columns of a file in their types; a missing one is an error if it is needed, and else null."""
     scan = pl.scan_parquet(file)
     there = scan.collect_schema()
-    missing = [name for name in (*SCALARS, *LISTS) if name not in there and name != "export"]
+    missing = [name for name in NEEDED if name not in there]
     if missing:
         raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
     found = {name: pl.col(name) if name in there else pl.lit(None) for name in columns}
@@ -162,7 +161,7 @@ def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.
 def _frames_of(file: Path) -> Iterator[pl.DataFrame]:
     """Yield a file in parts, with the columns that are used."""
     with readable(file, "damaged", ADVICE):
-        scan = _scan(file, (*SCALARS, *LISTS))
+        scan = _scan(file, (*NEEDED, "export"))
         if file.stat().st_size < SMALL:
             yield scan.collect()
             return

@@ -240,7 +240,7 @@ def _notes(
     if not requests.has_users:
         found.append("the log names no users: intervals take every request as one of another user")
     elif holdout is None and requests.table["holdout"].any():
-        found.append("the prices of the holdout are not compared: since it began, one of both has no request so far")
+        found.append("the prices of the holdout are not compared: since it began, one of the two has no request so far")
     if labels is None:
         found.append("accuracy is not known without a table of what users took")
     elif requests.unused_labels:
