@@ -591,6 +591,7 @@ def test_a_served_log_has_a_page_with_alarms_a_chart_and_its_tables(
     server, link = start(str(run.path), "--served", str(log), "--export", str(export))
     try:
         for page in opened(browser, link, width, scheme):
+            says(page.locator("#served-tab")).to_be_visible()
             page.locator("#served-tab").focus()
             page.keyboard.press("Enter")
             says(page.locator("#served-verdict")).to_contain_text("FAILS: gain kept")
