@@ -59,21 +59,19 @@ class ListRoute:
         body: What requests contain.
         answer: What answers contain.
         make: Makes the list.
-        counts: Whether its lists are served to users, so that they are counted and logged.
     """
 
     path: str
     body: type[Common]
     answer: type[Answer]
     make: Callable[..., _lists.Made]
-    counts: bool
 
 
 LIST_ROUTES = (
-    ListRoute("/rerank", RerankBody, Answer, _lists.serve, True),
-    ListRoute("/rank", RankBody, Answer, _lists.serve, True),
-    ListRoute("/explain", ExplainBody, Explanation, _lists.explain, False),
-    ListRoute("/steer", SteerBody, Steered, _lists.steer, False),
+    ListRoute("/rerank", RerankBody, Answer, _lists.serve),
+    ListRoute("/rank", RankBody, Answer, _lists.serve),
+    ListRoute("/explain", ExplainBody, Explanation, _lists.explain),
+    ListRoute("/steer", SteerBody, Steered, _lists.steer),
 )
 
 
@@ -149,10 +147,11 @@ async def _list(service: Service, route: ListRoute, request: Request) -> Respons
     number, loaded = _request_id(request), service.loaded
     options, held = service.options_of(body, number)
     slow = body.is_slow or ("user_vector" in options and len(loaded.rule.file.item_ids) > LARGE_CATALOGUE)
-    make = _lists.serve_in_shadow if route.counts and service.settings.shadow else route.make
+    in_shadow = service.settings.shadow and isinstance(body, ServedBody)
+    make = _lists.serve_in_shadow if in_shadow else route.make
     made = await service.run(slow, lambda: make(loaded, body, options))
     content = orjson.dumps({"request": number, "holdout": held, **made.values})
-    if isinstance(body, ServedBody):
+    if isinstance(body, ServedBody):  # users see the list, so it is counted and logged
         about: dict[str, Any] = {"request": number, "held": held, "started": request.scope[STARTED]}
         service.record(loaded, made.ranked, body, shown=made.shown, **about)
     return Response(content, media_type="application/json", headers={REQUEST_ID: number})
