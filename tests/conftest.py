@@ -6,7 +6,17 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+
+# One thread for each worker, before numpy and torch are imported: workers already use every processor, and idle threads
+# of OpenMP would spin on them. Processes that a test starts inherit this.
+os.environ |= {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 
 import numpy as np
 import pytest
@@ -39,6 +49,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(item.path.parent.name)
         if {"real_data", "ml1m"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("ml1m")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked ``needs`` where one of its packages is not installed, before any of its fixtures is made."""
+    for package in (name for mark in item.iter_markers("needs") for name in mark.args):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
 
 
 @pytest.fixture(scope="session")

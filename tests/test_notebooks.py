@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nbformat
 import pytest
 
-nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed (extra [test]): notebooks are not run")
 pytestmark = pytest.mark.notebooks
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-NEEDED = {"audit_my_implicit_model": "implicit"}
+NEEDED = {"audit_my_implicit_model": ("implicit",)}
 SHOWN = {
     "add_my_own_metric": ("<th>after</th>",),
     "audit_my_implicit_model": ("<iframe srcdoc=", "UserReasons(", "best matches for you"),
@@ -38,15 +38,15 @@ def test_it_is_stored_without_outputs(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # Jupyter's own, about sockets and paths
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.needs(*NEEDED.get(path.stem, ())), id=path.stem) for path in NOTEBOOKS],
+)
 def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell that raises fails the test, with its traceback."""
     from nbclient import NotebookClient
 
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # as the command line has it: threads that spin cost others much
-    if path.stem in NEEDED:
-        library = NEEDED[path.stem]
-        pytest.importorskip(library, reason=f"{library} is not installed: {path.name} is not run")
     book = nbformat.read(path, as_version=4)
     client = NotebookClient(book, kernel_name="python3", timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()

@@ -36,10 +36,11 @@ def _numbers(line: str) -> tuple[str, list[float]]:
     return name, [float(number) for number in re.findall(r"\d+\.\d+", rest)]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(path, marks=pytest.mark.needs(*NEEDED.get(path.stem, ())), id=path.stem) for path in SCRIPTS],
+)
 def test_the_examples_run(script: Path, tmp_path: Path) -> None:
-    for library in NEEDED.get(script.stem, ()):
-        pytest.importorskip(library, reason=f"{library} is not installed: {script.name} is not run")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

@@ -37,12 +37,24 @@ _FOLDERS_KEPT = 4  # an edit makes a new folder; a return to an earlier version 
 def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def of(function: Callable[..., Any]) -> Any:
         fast: Any = numba.njit(nogil=True, **options)(function)
+        _compile_once_for_all_values(fast)
         if cache_folder() is not None and not _config.DISABLE_JIT:
             # The attribute that numba's ``cache=True`` sets.
             fast._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
         return fast
 
     return of
+
+
+def _compile_once_for_all_values(fast: Any) -> None:
+    """Let calls from other kernels share one version: numba compiles another one for each constant argument."""
+    template = fast.get_call_template
+
+    def of_types(args: Any, kws: Any) -> Any:
+        kinds = {name: numba.types.unliteral(kind) for name, kind in kws.items()}
+        return template(tuple(numba.types.unliteral(kind) for kind in args), kinds)
+
+    fast.get_call_template = of_types
 
 
 @functools.cache

@@ -313,7 +313,8 @@ def test_audit_takes_no_vectors(recprism: Recprism, world: Path) -> None:
 
 
 def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Path) -> None:
-    testclient = pytest.importorskip("fastapi.testclient")
+    from fastapi import testclient
+
     from recprism.studio import create_app
 
     copies = [Path(shutil.copytree(runs[name], tmp_path / name)) for name in (HELD_OUT, NO_LABELS, BARE)]

@@ -307,8 +307,8 @@ def in_another_thread(task: Any) -> None:
         pool.submit(task).result()
 
 
+@pytest.mark.needs("ray")
 def test_workers_of_a_cluster_make_the_same_shards(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     wanted = contents(batch(tmp_path, dials=True))
     executor = executor_named("ray")
     assert contents(batch(tmp_path, "on-ray", dials=True, executor=executor)) == wanted

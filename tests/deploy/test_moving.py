@@ -26,7 +26,6 @@ def sessions() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def stages() -> dict[str, Any]:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: the two stages are not tested")
     return runpy.run_path(str(EXAMPLES / "two_stages.py"))
 
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 
 from recprism.data.dataset import Dataset
 from recprism.data.incidence import Incidence
@@ -28,9 +29,6 @@ from recprism.models.adapters import (
     from_recbole,
 )
 
-implicit_als = pytest.importorskip("implicit.cpu.als", reason="implicit is not installed: its adapter is not tested")
-implicit_bpr = pytest.importorskip("implicit.cpu.bpr")
-sparse = pytest.importorskip("scipy.sparse")
 K = 10
 
 
@@ -40,13 +38,14 @@ def real_split(small: Dataset) -> Split:
 
 
 def fitted(kind: str, train: Incidence) -> Any:
+    from implicit.cpu import als, bpr
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, "blas"):
         model = (
-            implicit_als.AlternatingLeastSquares(factors=12, iterations=4, random_state=1)
+            als.AlternatingLeastSquares(factors=12, iterations=4, random_state=1)
             if kind == "als"
-            else implicit_bpr.BayesianPersonalizedRanking(factors=12, iterations=10, random_state=1, num_threads=1)
+            else bpr.BayesianPersonalizedRanking(factors=12, iterations=10, random_state=1, num_threads=1)
         )
         model.fit(sparse.csr_matrix(train.to_scipy()), show_progress=False)
     return model
@@ -66,6 +65,7 @@ def assert_same_lists(ours: NDArray[Any], theirs: NDArray[Any], scores: NDArray[
     assert (ours == theirs).mean() > 0.999
 
 
+@pytest.mark.needs("implicit")
 @pytest.mark.parametrize("kind", ["als", "bpr"])
 @pytest.mark.parametrize("filtered", [True, False])
 def test_implicit_models_rank_as_their_own_recommend(kind: str, filtered: bool, real_split: Split) -> None:
@@ -84,6 +84,7 @@ def test_implicit_models_rank_as_their_own_recommend(kind: str, filtered: bool, 
     assert ids.tolist() == real_split.item_ids[ours[:3]].tolist()
 
 
+@pytest.mark.needs("implicit")
 def test_the_bias_of_bpr_becomes_the_item_bias(real_split: Split) -> None:
     model = fitted("bpr", real_split.train)
     factors = from_implicit(model)
@@ -95,11 +96,14 @@ def test_the_bias_of_bpr_becomes_the_item_bias(real_split: Split) -> None:
     assert factors.settings["iterations"] == 10
 
 
+@pytest.mark.needs("implicit")
 def test_other_objects_raise_an_error(real_split: Split) -> None:
+    from implicit.cpu import bpr
+
     with pytest.raises(InputError, match="is no model of implicit"):
         from_implicit(object())
     with pytest.raises(InputError, match="not fitted yet"):
-        from_implicit(implicit_bpr.BayesianPersonalizedRanking(factors=3))
+        from_implicit(bpr.BayesianPersonalizedRanking(factors=3))
     with pytest.raises(InputError, match="2 user ids for"):
         from_implicit(fitted("als", real_split.train), user_ids=[1, 2])
 
@@ -111,6 +115,7 @@ def test_the_error_without_implicit_names_the_extra(monkeypatch: pytest.MonkeyPa
             call()
 
 
+@pytest.mark.needs("implicit")
 def test_als_is_what_implicit_fits(real_split: Split) -> None:
     ours = ImplicitALS(dim=12, epochs=4, regularization=0.01, alpha=1.0).fit(real_split, seed=1)
     theirs = fitted("als", real_split.train)

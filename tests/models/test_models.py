@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from recprism.errors import InputError
 from recprism.models import BPRMF, MODELS, Factors, LightGCN, make_model
 from recprism.models.adapters import ImplicitALS
 
-NEEDS_IMPLICIT = pytest.mark.skipif(
-    find_spec("implicit") is None, reason="implicit is not installed (extra [adapters]): its model is not tested"
-)
+NEEDS_IMPLICIT = pytest.mark.needs("implicit")
 WORLDS: list[Any] = [
     BPRMF(dim=8, batch_size=200),
     BPRMF(dim=8, batch_size=200, start="normal", start_scale=0.1, learning_rate=0.02, weight_decay=0.0, patience=15),

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ from recprism.models.adapters import ImplicitALS
 from recprism.models.training import Checkpoint, Task, Training
 
 SMALL: dict[str, Any] = {"dim": 6, "epochs": 5, "patience": None, "batch_size": 100}
-NEEDS_IMPLICIT = pytest.mark.skipif(
-    find_spec("implicit") is None, reason="implicit is not installed (extra [adapters]): its model is not tested"
-)
+NEEDS_IMPLICIT = pytest.mark.needs("implicit")
 MODELS = [
     BPRMF(**SMALL),
     BPRMF(**SMALL, start="xavier", loss="sum", weight_decay=1e-3, fixed_negatives=True),

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pyversity
 
 from recprism.rerank import DPP, MMR, MSD, SSD, Features, SlidingDPP
-
-pyversity = pytest.importorskip("pyversity")
 
 SHAPES = [(100, 50, 10), (100, 50, 40), (30, 8, 8), (20, 64, 20), (10, 2, 2), (12, 16, 1)]  # candidates, dimensions, k
 TRADE_OFFS = [0.0, 0.1, 0.3, 0.5, 0.8, 1.0]

@@ -25,10 +25,10 @@ def value(lists: Any, relevance: Any, trade_off: float, times: int) -> float:
     return float((1 - trade_off) * total + trade_off * np.minimum(shown, times).sum())
 
 
+@pytest.mark.needs("ortools")
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("trade_off", [0.0, 0.1, 0.4, 0.9])
 def test_the_flow_has_the_best_lists_of_all_users(trade_off: float, times: int) -> None:
-    pytest.importorskip("ortools")
     from recprism.paper.flow import exposure_flow
 
     n_users, n_items, k = 4, 5, 2
@@ -44,8 +44,8 @@ def test_the_flow_has_the_best_lists_of_all_users(trade_off: float, times: int) 
         assert (np.diff(ranks, axis=1) > 0).all(), "sorted by relevance, and no item twice"
 
 
+@pytest.mark.needs("ortools")
 def test_the_flow_equals_a_linear_program() -> None:
-    pytest.importorskip("ortools")
     from scipy.optimize import linprog
 
     from recprism.paper.flow import exposure_flow
@@ -70,8 +70,8 @@ def test_the_flow_equals_a_linear_program() -> None:
     assert value(found, relevance, trade_off, times) == pytest.approx(best, abs=1e-4)
 
 
+@pytest.mark.needs("ortools")
 def test_empty_places_stay_empty() -> None:
-    pytest.importorskip("ortools")
     from recprism.paper.flow import exposure_flow
 
     items = np.array([[0, -1, -1], [0, 1, 2]])

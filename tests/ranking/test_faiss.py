@@ -11,7 +11,6 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError, MissingDependencyError
 from recprism.ranking import topk
 
-pytest.importorskip("faiss")
 from recprism.ranking import _faiss_engine as faiss_engine
 from recprism.ranking._faiss_engine import ItemIndex, Probing
 

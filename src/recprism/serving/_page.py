@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from recprism.data._ids import canonical_text
 from recprism.explain.reasons._codes import GRID, ORDER, PRECISION, TIED, first_present
-from recprism.rerank._kernels.optimal import optimal
+from recprism.rerank._kernels.optimal import optimal, optimal_in_order
 from recprism.rerank._kernels.prices import TIE
+from recprism.rerank._kernels.worth import ALPHA_DCG
 from recprism.serving._compared import Compared
 from recprism.serving._kernels.reasons import compare_lists
 from recprism.serving._pool import Pool
-from recprism.serving._prepared import Intents, PreparedRule
+from recprism.serving._prepared import PRICES, Intents, PreparedRule
 from recprism.serving.constraints import Id, RequestConstraints, Unmet
 
 Candidates = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
@@ -192,7 +193,9 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
         return starts
     lists = _rows(starts, free)
-    optimal(0, len(pages), *candidates, lists, *_goals(pages, trade_off), TIE)
+    goals = _goals(pages, trade_off)
+    kernel = optimal_in_order if goals[PRICES][ALPHA_DCG] > 0 else optimal
+    kernel(0, len(pages), *candidates, lists, *goals, TIE)
     return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]
 
 
@@ -208,7 +211,7 @@ def _compared(
     sizes, base = np.array([len(own) for own in chosen]), [page.base for page in pages]
     places = max(1, pages[0].free)
     by_rank = np.array([page.rule.by_rank and _is_rising(own) for page, own in zip(pages, chosen, strict=True)])
-    others, differences = np.empty((len(pages), 2, places), np.int64), np.empty((len(pages), 3, places, 6))
+    others, differences = np.full((len(pages), 2, places), -1), np.zeros((len(pages), 3, places, 6))
     lists = (*candidates, _rows(chosen, places), _rows(base, places), sizes, group, allowed, by_rank)
     compare_lists(*lists, *_goals(pages, trade_off), TIED, ORDER, others, differences)
     return [(others[at, :, :m], differences[at, :, :m]) for at, m in enumerate(sizes.tolist())]

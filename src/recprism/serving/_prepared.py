@@ -16,6 +16,7 @@ from recprism.rerank._kernels.prices import IN_ORDER, fading_of, filling_of, pri
 from recprism.serving._kernels.history import add_shares
 from recprism.serving.constraints import Id, RequestConstraints, ShareLimits
 
+PRICES = 6  # the place of the prices in ``PreparedRule.goal_arrays``
 KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 

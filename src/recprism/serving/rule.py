@@ -88,7 +88,8 @@ class ServedRule:
         k = max(1, len(ids) - 2)
         pool = make_pool(self._rule, ids, np.linspace(1.0, 0.0, len(ids)), depth=self._depth, k=k, out=set(), dials={})
         page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]))
-        search([page], self.file.trade_off or 0.5, reasons=self._rule.lifts is None)
+        for trade_off in {self.file.trade_off or 0.5, 0.0}:  # at 0, no goal looks at the order: another search
+            search([page], trade_off, reasons=self._rule.lifts is None)
 
     def coverage(self, ids: Sequence[Id]) -> float:
         """Return subtopic coverage: the share of the categories that a list has; unknown items have none."""

@@ -19,7 +19,9 @@ from recprism.paper.base_models.exchange import LARGEST_FILE, model_key
 from recprism.paper.base_models.tuned import CLASSES, choices, tuned_settings
 
 
-@pytest.mark.parametrize("name", ["bprmf", "als", "ease", "sasrec", "lightgcn"])
+@pytest.mark.parametrize(
+    "name", ["bprmf", pytest.param("als", marks=pytest.mark.needs("implicit")), "ease", "sasrec", "lightgcn"]
+)
 def test_every_model_ranks_the_users_of_a_split(name: str, cycle: Split) -> None:
     model = train(name, cycle, dataset="no such data", seed=0, device="cpu")
     assert isinstance(model, ScoredCandidates if name == "ease" else Factors)

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled
+from recprism._compile import compiled, compiled_inside
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
     DISTANCE,
     SHOWN,
     brought,
+    copy_list,
     count,
     fade,
     freshness,
@@ -29,7 +30,7 @@ from recprism.rerank._kernels.worth import (
 ROUNDING = 1e-9  # far above rounding errors of a bound, so that a bound never excludes the best exchange
 
 
-@compiled
+@compiled_inside
 def best_by_set(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, tie: float, best_list: Any
 ) -> tuple[float, int, int]:
@@ -41,9 +42,9 @@ def best_by_set(
     Returns:
         The gain and the positions that arrive and leave; -1 and -1 if no exchange gains more than ``to_beat``.
     """
-    indptr, indices, _, _, shown, prices, discount, _, _, _ = goals
-    inside, near, like, _, counts, barred, (more, fewer), _ = state
-    k, times, mark = len(chosen), counts[0], counts[1]
+    indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
+    inside, near, like, barred, more, fewer = state[0], state[1], state[2], state[5], state[6][0], state[6][1]
+    k, times, mark = len(chosen), state[4][0], state[4][1]
     up, down = np.zeros(k + 1), np.zeros(k + 1)  # gain of the first places if they move up or down by one
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
@@ -87,7 +88,7 @@ def best_by_set(
     return to_beat, arriving, leaving
 
 
-@compiled
+@compiled_inside
 def _bounds(relevance: Any, chosen: Any, prices: Any, discount: Any, up: Any, near: Any) -> tuple[float, float]:
     """Return the smallest loss of accuracy if an item leaves, and the largest similarity of an item to the list."""
     k, cheapest, farthest = len(chosen), np.inf, 0.0
@@ -98,7 +99,7 @@ def _bounds(relevance: Any, chosen: Any, prices: Any, discount: Any, up: Any, ne
     return cheapest, farthest
 
 
-@compiled
+@compiled_inside
 def best_by_order(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float, best_list: Any
 ) -> tuple[int, int]:
@@ -109,7 +110,7 @@ def best_by_order(
     Returns:
         The positions that arrive and leave; both are the same for a move, and -1 if nothing helps.
     """
-    indptr, indices, _, _, shown, prices, _, _, _, _ = goals
+    indptr, indices, shown, prices = goals[0], goals[1], goals[4], goals[5]
     (more, fewer), (before, own, later, differs) = state[6], state[7]
     elsewhere = state[4][0]  # counts without the item that leaves
     k, arriving, leaving, best = len(chosen), -1, -1, tie
@@ -128,7 +129,7 @@ def best_by_order(
         best, newcomer = _best_newcomer(place, lost, items, relevance, chosen, goals, state, best)
         if newcomer >= 0:
             arriving, leaving = newcomer, gone
-            best_list[:] = chosen
+            copy_list(chosen, best_list)
             best_list[place] = newcomer
         best, moving, to = _best_move(place, items, relevance, chosen, goals, state, best)
         if moving >= 0:
@@ -166,7 +167,7 @@ def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before:
         fade(item, indptr, indices, before[place + 1], left_by(of_item, prices))
 
 
-@compiled
+@compiled_inside
 def _best_newcomer(
     place: int, lost: float, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
 ) -> tuple[float, int]:
@@ -175,8 +176,8 @@ def _best_newcomer(
     Returns:
         The gain minus ``lost`` and the position of the new item; -1 if no gain is above ``to_beat``.
     """
-    indptr, indices, _, _, shown, prices, discount, fading, _, _ = goals
-    inside, near, like, _, _, _, (more, _), (before, _, _, differs) = state
+    indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
+    inside, near, like, more, before, differs = state[0], state[1], state[2], state[6][0], state[7][0], state[7][3]
     gone, best = chosen[place], -1
     behind = _behind(place, items, relevance, chosen, goals, before, differs)  # with an empty place
     for c in range(len(items)):
@@ -198,7 +199,7 @@ def _best_newcomer(
     return to_beat, best
 
 
-@compiled
+@compiled_inside
 def _best_move(
     place: int, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
 ) -> tuple[float, int, int]:
@@ -236,7 +237,7 @@ def _best_move(
     return to_beat, moving, target
 
 
-@compiled
+@compiled_inside
 def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, differs: Any) -> float:
     """Return the value of the places after one."""
     total = 0.0
@@ -245,7 +246,7 @@ def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, bef
     return total
 
 
-@compiled
+@compiled_inside
 def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
     """Return the value of a candidate at a place; ``before`` * ``differs`` is left of each subtopic there."""
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
@@ -258,19 +259,30 @@ def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any,
     return value
 
 
-@compiled
+@compiled_inside
 def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
     """Write to ``out`` the list with one item exchanged, in the order of rank."""
     for place in range(len(chosen)):
         out[place] = arriving if chosen[place] == leaving else chosen[place]
-    out.sort()
+    sort_places(out)
 
 
-@compiled
+@compiled_inside
+def sort_places(places: Any) -> None:
+    """Sort a short list in place; numpy's sort takes seconds to compile."""
+    for at in range(1, len(places)):
+        value, to = places[at], at
+        while to > 0 and places[to - 1] > value:
+            places[to] = places[to - 1]
+            to -= 1
+        places[to] = value
+
+
+@compiled_inside
 def _moved(chosen: Any, place: int, to: int, trial: Any) -> None:
     """Write to ``trial`` the list with the item at ``place`` moved to ``to``."""
     step = 1 if to > place else -1
-    trial[:] = chosen
+    copy_list(chosen, trial)
     for at in range(place, to, step):
         trial[at] = chosen[at + step]
     trial[to] = chosen[place]

@@ -1,4 +1,7 @@
-"""Kernels of the search for optimal lists (exchanges of one item until none helps), and of greedy lists."""
+"""Kernels of the search for optimal lists (exchanges of one item until none helps), and of greedy lists.
+
+Goals that look at the order inside a list have a search of their own, so that a rule without them compiles less.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
-from recprism.rerank._kernels.exchange import best_by_order, best_by_set
+from recprism._compile import compiled, compiled_inside, compiled_loosely
+from recprism.rerank._kernels.exchange import best_by_order, best_by_set, sort_places
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
     DISTANCE,
     SHOWN,
     brought,
+    copy_list,
     count,
     fade,
     freshness,
@@ -49,7 +53,7 @@ def optimal(
     filling: Any,
     tie: float,
 ) -> None:
-    """Improve existing lists in place.
+    """Improve existing lists in place, for goals that do not look at the order inside a list.
 
     If users are independent, a greedy list is improved as well, and the better of the two is kept. From the most
     relevant list alone, the search gets stuck where two items only help together.
@@ -83,7 +87,7 @@ def optimal(
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
-        if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
+        if k == 0 or k == n:
             continue  # nothing to choose
         compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
@@ -91,7 +95,47 @@ def optimal(
         if prices[SHOWN] == 0:
             _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
             if _improve(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie) > found + tie:
-                positions[u, :k] = greedy[:k]
+                copy_list(greedy[:k], positions[u])
+
+
+@compiled
+def optimal_in_order(
+    first: int,
+    last: int,
+    items: Any,
+    relevance: Any,
+    lengths: Any,
+    positions: Any,
+    indptr: Any,
+    indices: Any,
+    n_subtopics: int,
+    unit: Any,
+    known: Any,
+    shown: Any,
+    prices: Any,
+    discount: Any,
+    fading: Any,
+    intents: Any,
+    filling: Any,
+    tie: float,
+) -> None:
+    """Do so for goals that look at the order; ``optimal`` says what the arguments are."""
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
+    compared = state[3]
+    greedy = np.empty(positions.shape[1], np.int64)
+    for u in range(first, last):
+        n = lengths[u]
+        k = min(positions.shape[1], n)
+        if k == 0:
+            continue
+        compared[:] = False
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        found = _improve_in_order(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
+        if prices[SHOWN] == 0:
+            _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
+            value = _improve_in_order(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie)
+            if value > found + tie:
+                copy_list(greedy[:k], positions[u])
 
 
 @compiled
@@ -130,7 +174,7 @@ def fill_greedily(
             shown[items[u, positions[u, place]]] += int(prices[SHOWN] > 0)
 
 
-@compiled
+@compiled_inside
 def _working_memory(n_candidates: int, k: int, n_subtopics: int, prices: Any) -> Any:
     """Return the arrays that describe a list: see ``_stand``."""
     counts = np.zeros((2, n_subtopics), np.int64)
@@ -142,7 +186,7 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, prices: Any) ->
     return inside, near, like, compared, counts, barred, steps, in_order
 
 
-@compiled
+@compiled_inside
 def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float) -> float:
     """Make exchanges until none helps; return the value of the list without the part for items shown.
 
@@ -151,23 +195,39 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
     """
     prices, left = goals[5], state[7][0][0]
     _stand(items, chosen, goals, state)
-    best_list = np.empty_like(chosen)
+    best_list = np.empty(len(chosen), np.int64)
     for _ in range(MOVES):
         if prices[DISTANCE] == 0 and _is_same(chosen, improved):
             return -np.inf
-        if prices[ALPHA_DCG] > 0:
-            arriving, leaving = best_by_order(items, relevance, chosen, goals, state, tie, best_list)
-        else:
-            _, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, tie, tie, best_list)
+        _, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, tie, tie, best_list)
         if arriving >= 0:
             _make(arriving, leaving, items, chosen, goals, state, best_list)
-        elif prices[ALPHA_DCG] > 0 or prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
+        elif prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
             break
     in_order: float = ordered_worth(chosen, items, relevance, goals, left)
     return in_order + float(set_worth(items, chosen, goals, state))
 
 
-@compiled
+@compiled_inside
+def _improve_in_order(
+    items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float
+) -> float:
+    """Do so with exchanges and moves by the value of the whole order."""
+    prices, left = goals[5], state[7][0][0]
+    _stand(items, chosen, goals, state)
+    best_list = np.empty(len(chosen), np.int64)
+    for _ in range(MOVES):
+        if prices[DISTANCE] == 0 and _is_same(chosen, improved):
+            return -np.inf
+        arriving, leaving = best_by_order(items, relevance, chosen, goals, state, tie, best_list)
+        if arriving < 0:
+            break
+        _make(arriving, leaving, items, chosen, goals, state, best_list)
+    in_order: float = ordered_worth(chosen, items, relevance, goals, left)
+    return in_order + float(set_worth(items, chosen, goals, state))
+
+
+@compiled_inside
 def _is_same(chosen: Any, other: Any) -> bool:
     same = len(chosen) == len(other)
     for place in range(len(chosen)):
@@ -175,14 +235,15 @@ def _is_same(chosen: Any, other: Any) -> bool:
     return same
 
 
-@compiled
+@compiled_inside
 def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> bool:
     """Try a sequence of exchanges, each the best one even if it loses; return whether the list improved.
 
     This finds items that only help together (Kernighan and Lin, 1970). New items stay, and removed ones do not return.
     """
     barred = state[5]
-    best_list, kept = np.empty_like(chosen), chosen.copy()
+    best_list, kept = np.empty(len(chosen), np.int64), np.empty(len(chosen), np.int64)
+    copy_list(chosen, kept)
     total, best = 0.0, tie
     for _ in range(min(CHAIN, len(chosen), len(items) - len(chosen))):
         gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, -np.inf, tie, best_list)
@@ -193,8 +254,8 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
         total += gain
         if total > best:
             best = total
-            kept[:] = chosen
-    chosen[:] = kept
+            copy_list(chosen, kept)
+    copy_list(kept, chosen)
     _stand(items, chosen, goals, state)
     return best > tie
 
@@ -211,7 +272,7 @@ def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
         _joins(chosen[place], 1, items, goals, state)
 
 
-@compiled
+@compiled_inside
 def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, state: Any, best_list: Any) -> None:
     """Make the exchange that leads to ``best_list``; ``arriving`` equals ``leaving`` if an item only moved."""
     shown, prices, inside = goals[4], goals[5], state[0]
@@ -222,19 +283,18 @@ def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, stat
         if prices[SHOWN] > 0:
             shown[items[arriving]] += 1
             shown[items[leaving]] -= 1
-    chosen[:] = best_list
+    copy_list(best_list, chosen)
 
 
-@compiled
+@compiled_inside
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
     """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank.
 
     What the subtopics of a candidate bring can only shrink as the list grows. A candidate whose value cannot be the
     best with what they brought when it was last looked at is skipped (Minoux, 1978).
     """
-    indptr, indices, _, _, shown, prices, discount, fading, _, _ = goals
-    inside, near, _, _, counts, _, (more, fewer), in_order = state
-    times, left = counts[0], in_order[0][0]
+    indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
+    inside, near, times, more, fewer, left = state[0], state[1], state[4][0], state[6][0], state[6][1], state[7][0][0]
     times[:] = 0
     left[:] = 1.0
     inside[: len(items)] = False
@@ -263,10 +323,10 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
         fade(items[pick], indptr, indices, left, left_by(relevance[pick], prices))
         _joins(pick, 1, items, goals, state)
     if prices[ALPHA_DCG] == 0:
-        chosen.sort()
+        sort_places(chosen)
 
 
-@compiled
+@compiled_inside
 def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
     """Add or subtract the similarities of all candidates to an item of the list; each is computed once."""
     unit, known, prices = goals[2], goals[3], goals[5]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled
+from recprism._compile import compiled, compiled_inside
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -17,6 +17,7 @@ from recprism.rerank._kernels.worth import (
     HISTORY_WEIGHT,
     SUBTOPIC,
     brought,
+    copy_list,
     count,
     gain_of,
     left_by,
@@ -80,62 +81,58 @@ def compare_lists(
         filling: ...
         tied: Values closer than this count as equal.
         order: What a match pays for each place that it is out of order, squared.
-        others: Receives the positions of the item that was replaced and of the runner-up, (n_lists, 2, k) int64; -1 for
-            none.
+        others: Receives the positions of the item that was replaced and of the runner-up, (n_lists, 2, k) int64; filled
+            with -1, which stays where there is none.
         differences: Receives the parts of the list minus those of the other list, (n_lists, 3, k, 6): replaced,
-            runner-up, empty.
+            runner-up, empty; filled with 0.
     """
+    own, other = np.zeros(6), np.zeros(6)
     for u in range(len(items)):
         n, m = lengths[u], sizes[u]
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
-        pool = (items[u, :n], relevance[u, :n], group[:n], allowed)
-        own, found = (chosen[u, :m], base[u, :m], by_rank[u]), (others[u, :, :m], differences[u, :, :m])
-        _compare(pool, own, n_subtopics, goals, tied, order, found)
+        state = (np.zeros(n_subtopics, np.int64), np.ones(n_subtopics), np.empty(m, np.int64))
+        pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
+        like = _likeness(pool, listed, goals)
+        _list_parts(listed, pool, given, goals, state, own)
+        own[APART] = _apart(listed, -1, -1, like, goals)
+        inside = np.zeros(n, np.bool_)
+        for place in range(m):
+            inside[listed[place]] = True
+        worth = np.full((m, n), -np.inf)
+        if in_order and prices[ALPHA_DCG] == 0:
+            _gains_of_exchanges(
+                listed, inside, base[u, :m], pool, given, goals, n_subtopics, like, group, allowed, tied, worth
+            )
+        else:
+            _worth_of_exchanges(listed, inside, pool, given, in_order, goals, state, like, worth)
+        for place in range(m):
+            runner_up = _runner_up(place, listed, group, allowed, worth[place], tied)
+            others[u, 1, place] = runner_up
+            if runner_up >= 0:
+                _exchange(place, runner_up, listed, pool, given, in_order, goals, state, like, other)
+                _subtract(own, other, differences[u, 1, place])
+            copy_list(listed, state[2])
+            state[2][place] = -1
+            _list_parts(state[2], pool, given, goals, state, other)
+            other[APART] = _apart(listed, place, -1, like, goals)
+            _subtract(own, other, differences[u, 2, place])
+        _replaced(listed, inside, base[u, :m], worth, order, others[u, 0])
+        for place in range(m):
+            if others[u, 0, place] >= 0:
+                _exchange(place, others[u, 0, place], listed, pool, given, in_order, goals, state, like, other)
+                _subtract(own, other, differences[u, 0, place])
 
 
-@compiled
-def _compare(pool: Any, own_list: Any, n_subtopics: int, goals: Any, tied: float, order: float, found: Any) -> None:
-    """Do so for one list."""
-    items, relevance, group, allowed = pool
-    chosen, base, by_rank = own_list
-    others, differences = found
-    prices = goals[5]
-    m = len(chosen)
-    state = (np.zeros(n_subtopics, np.int64), np.ones(n_subtopics), np.empty(m, np.int64))
-    like = _likeness(items, chosen, goals)
-    own, other, trial = np.zeros(6), np.zeros(6), state[2]
-    _list_parts(chosen, items, relevance, goals, state, own)
-    own[APART] = _apart(chosen, -1, -1, like, goals)
-    inside = np.zeros(len(items), np.bool_)
-    for place in range(m):
-        inside[chosen[place]] = True
-    others[:] = -1
-    differences[:] = 0.0
-    worth = np.empty((m, len(items)))
-    if by_rank and prices[ALPHA_DCG] == 0:
-        _gains_of_exchanges(chosen, inside, base, items, relevance, goals, state, like, group, allowed, tied, worth)
-    else:
-        _worth_of_exchanges(chosen, inside, items, relevance, by_rank, goals, state, like, worth)
-    for place in range(m):
-        _runner_up(place, chosen, group, allowed, worth[place], tied, others)
-        if others[1, place] >= 0:
-            _exchange(place, others[1, place], chosen, items, relevance, by_rank, goals, state, like, other)
-            differences[1, place] = own - other
-        trial[:] = chosen
-        trial[place] = -1
-        _list_parts(trial, items, relevance, goals, state, other)
-        other[APART] = _apart(chosen, place, -1, like, goals)
-        differences[2, place] = own - other
-    _replaced(chosen, inside, base, worth, order, others)
-    for place in range(m):
-        if others[0, place] >= 0:
-            _exchange(place, others[0, place], chosen, items, relevance, by_rank, goals, state, like, other)
-            differences[0, place] = own - other
+@compiled_inside
+def _subtract(own: Any, other: Any, out: Any) -> None:
+    """Write ``own - other``; expressions of whole arrays take long to compile."""
+    for part in range(len(own)):
+        out[part] = own[part] - other[part]
 
 
-@compiled
-def _runner_up(place: int, chosen: Any, group: Any, allowed: Any, worth: Any, tied: float, others: Any) -> None:
-    """Find the candidate whose list is worth most if it takes this place; of equal ones the most relevant."""
+@compiled_inside
+def _runner_up(place: int, chosen: Any, group: Any, allowed: Any, worth: Any, tied: float) -> int:
+    """Return the candidate whose list is worth most if it takes this place, of equal ones the most relevant, or -1."""
     best = -np.inf
     for c in range(len(worth)):
         if worth[c] > best and allowed[group[chosen[place]], group[c]]:
@@ -143,25 +140,26 @@ def _runner_up(place: int, chosen: Any, group: Any, allowed: Any, worth: Any, ti
     if best > -np.inf:
         for c in range(len(worth)):
             if worth[c] >= best - tied and allowed[group[chosen[place]], group[c]]:
-                others[1, place] = c
-                return
+                return c
+    return -1
 
 
-@compiled
+@compiled_inside
 def _worth_of_exchanges(
     chosen: Any, inside: Any, items: Any, relevance: Any, by_rank: bool, goals: Any, state: Any, like: Any, worth: Any
 ) -> None:
-    """Write the value of the list with each candidate in each place, (m, n); -inf for its own items."""
-    worth[:] = -np.inf
+    """Write the value of the list with each candidate in each place, (m, n); -inf stays for its own items."""
     other = np.empty(6)
     for place in range(len(chosen)):
         for c in range(len(items)):
             if not inside[c]:
                 _exchange(place, c, chosen, items, relevance, by_rank, goals, state, like, other)
-                worth[place, c] = other.sum()
+                worth[place, c] = 0.0
+                for part in range(len(other)):
+                    worth[place, c] += other[part]
 
 
-@compiled
+@compiled_inside
 def _gains_of_exchanges(
     chosen: Any,
     inside: Any,
@@ -169,7 +167,7 @@ def _gains_of_exchanges(
     items: Any,
     relevance: Any,
     goals: Any,
-    state: Any,
+    n_subtopics: int,
     like: Any,
     group: Any,
     allowed: Any,
@@ -182,10 +180,10 @@ def _gains_of_exchanges(
     candidate that neither is the runner-up of a place nor left the base list may keep -inf.
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
-    m, times = len(chosen), state[0]
-    mark, more, fewer = np.zeros_like(times), np.zeros(len(times)), np.zeros(len(times))
+    m = len(chosen)
+    times, mark = np.zeros(n_subtopics, np.int64), np.zeros(n_subtopics, np.int64)
+    more, fewer = np.zeros(n_subtopics), np.zeros(n_subtopics)
     up, down, near = np.zeros(m + 1), np.zeros(m + 1), np.zeros(len(items))
-    times[:] = 0
     for place in range(m):
         own = prices[ACCURACY] * relevance[chosen[place]]
         up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
@@ -195,9 +193,9 @@ def _gains_of_exchanges(
             for c in range(len(items)):
                 near[c] += like[place, c]
     weigh(times, goals, more, fewer)
-    worth[:] = -np.inf
     best, needed = np.full(m, -np.inf), np.zeros(len(items), np.bool_)
-    needed[base] = True
+    for place in range(len(base)):
+        needed[base[place]] = True
     before = 0  # items of the list that rank above the candidate
     for c in range(len(items)):
         if inside[c]:
@@ -219,8 +217,8 @@ def _gains_of_exchanges(
                 best[place] = gain
 
 
-@compiled
-def _replaced(chosen: Any, inside: Any, base: Any, worth: Any, order: float, others: Any) -> None:
+@compiled_inside
+def _replaced(chosen: Any, inside: Any, base: Any, worth: Any, order: float, replaced: Any) -> None:
     """Match the newcomers with the items that left the base list; all pairs together keep the largest value."""
     left, in_base = np.empty(len(base), np.int64), np.zeros(len(inside), np.bool_)
     n_left = n_new = 0
@@ -243,10 +241,10 @@ def _replaced(chosen: Any, inside: Any, base: Any, worth: Any, order: float, oth
     cheapest_match(cost, match)
     for a in range(n_new):
         if match[a] >= 0:
-            others[0, new[a]] = left[match[a]]
+            replaced[new[a]] = left[match[a]]
 
 
-@compiled
+@compiled_inside
 def _exchange(
     place: int,
     arriving: int,
@@ -262,7 +260,7 @@ def _exchange(
     """Write the parts of the list with another candidate in one place."""
     trial = state[2]
     if not by_rank:
-        trial[:] = chosen
+        copy_list(chosen, trial)
         trial[place] = arriving
     else:
         to, waiting = 0, True
@@ -280,7 +278,7 @@ def _exchange(
     out[APART] = _apart(chosen, place, arriving, like, goals)
 
 
-@compiled
+@compiled_inside
 def _list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: Any, out: Any) -> None:
     """Write the parts of a list without distances; -1 leaves a place empty."""
     indptr, indices, prices, discount, fading, intents, filling = (
@@ -293,9 +291,10 @@ def _list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: A
         goals[9],
     )
     times, left = state[0], state[1]
-    times[:] = 0
-    left[:] = 1.0
-    out[:] = 0.0
+    for s in range(len(times)):
+        times[s], left[s] = 0, 1.0
+    for part in range(len(out)):
+        out[part] = 0.0
     for place in range(len(positions)):
         if positions[place] < 0:
             continue
@@ -314,7 +313,7 @@ def _list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: A
             times[s] = n + 1
 
 
-@compiled
+@compiled_inside
 def _likeness(items: Any, chosen: Any, goals: Any) -> Any:
     """Return the cosine of each item of the list to all candidates, (m, n); 1 if a vector is zero."""
     unit, known, prices = goals[2], goals[3], goals[5]
@@ -332,7 +331,7 @@ def _likeness(items: Any, chosen: Any, goals: Any) -> Any:
     return like
 
 
-@compiled
+@compiled_inside
 def _apart(chosen: Any, place: int, arriving: int, like: Any, goals: Any) -> float:
     """Return the value of the distances of all pairs, without the item at ``place`` and with ``arriving`` or -1."""
     if goals[5][DISTANCE] == 0:
