@@ -22,6 +22,7 @@ from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
+import numpy as np
 from numba.core import caching
 from numba.core import config as numba_config
 from numba.misc import appdirs
@@ -84,7 +85,7 @@ def _places() -> list[str | Path]:
 
 def _hash_of_sources() -> str:
     """Hash all kernel sources. The CPU is not included: numba's index in the folder has an entry for each CPU."""
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
     for file in sorted(_PACKAGE.rglob("*.py")):
         source = file.read_bytes()
         if b"recprism._compile" in source:

@@ -9,9 +9,8 @@ import pytest
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError, MissingDependencyError
-from recprism.ranking import topk
-
 from recprism.ranking import _faiss_engine as faiss_engine
+from recprism.ranking import topk
 from recprism.ranking._faiss_engine import ItemIndex, Probing
 
 N_USERS, N_ITEMS, DIM, K = 300, 2000, 8, 10

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from recprism._compile import cache_folder
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
@@ -28,6 +29,7 @@ from recprism.explain import why_list
 from recprism.models import Factors
 from recprism.rerank import Rule
 from recprism.serving import RequestConstraints, ServedRule, load
+from recprism.serving.__main__ import main as command_line
 from recprism.serving._kernels.matching import cheapest_match
 from recprism.serving._request import search_all
 
@@ -395,14 +397,14 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
 
 COLD = """
 import json, sys
-from recprism.rerank._kernels.optimal import optimal
+from recprism.rerank._kernels.optimal import optimal, optimal_in_order
 from recprism.serving import load
 from recprism.serving._kernels.history import add_shares
 from recprism.serving._kernels.reasons import compare_lists
 import numpy as np
 
 rule, request = load(sys.argv[1]), json.loads(sys.argv[2])
-kernels = (optimal, compare_lists, add_shares)
+kernels = (optimal, optimal_in_order, compare_lists, add_shares)
 before = [len(it.signatures) for it in kernels]
 rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3)
 rule.rerank(["i1", "i2"], [2, 1], dials={"art": 0.1}, price=0)
@@ -412,14 +414,50 @@ print(before, [len(it.signatures) for it in kernels])
 """
 
 
-@pytest.mark.parametrize("trade_off", [0.0, 0.4])
-def test_no_request_compiles_anything(tmp_path: Path, request_1: dict[str, Any], trade_off: float) -> None:
+@pytest.mark.parametrize(
+    ("goal", "trade_off", "compiled"),
+    [("subtopic_coverage", 0.0, "[1, 0, 1, 1]"), ("alpha_ndcg", 0.4, "[1, 1, 1, 1]")],
+)
+def test_no_request_compiles_anything(
+    tmp_path: Path, request_1: dict[str, Any], goal: str, trade_off: float, compiled: str
+) -> None:
+    """A rule compiles only the search that its goals need, and at price 0 the one of sets."""
     scenario = world(1)
-    served(scenario, rule_of(scenario, ("subtopic_coverage",), trade_off, 0.1)).file.write(tmp_path / "rule")
+    served(scenario, rule_of(scenario, (goal,), trade_off, 0.1)).file.write(tmp_path / "rule")
     plain = {**request_1, "scores": request_1["scores"].tolist()}
     words = [sys.executable, "-c", COLD, str(tmp_path / "rule"), json.dumps(plain)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[1, 1, 1] [1, 1, 1]"
+    assert done.stdout.strip() == f"{compiled} {compiled}"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["warm", "rule"], 0, "rule: ready after"),
+        (["warm", "nothing"], 2, "error: "),
+        ([], 2, "the following arguments are required: warm"),
+    ],
+)
+def test_rules_are_compiled_ahead(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    scenario = world(1)
+    served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.4, 0.1)).file.write(tmp_path / "rule")
+    monkeypatch.chdir(tmp_path)
+    try:
+        command_line(words)
+        found = 0
+    except SystemExit as stopped:
+        found = int(str(stopped.code))
+    printed = capsys.readouterr()
+    assert found == code
+    assert said in (printed.err if code else printed.out)
+    assert code or str(cache_folder()) in printed.out
 
 
 def test_rules_that_need_all_users_are_refused() -> None:

@@ -87,7 +87,7 @@ def optimal(
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
-        if k == 0 or k == n:
+        if k in (0, n):
             continue  # nothing to choose
         compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
