@@ -73,7 +73,8 @@ def needing(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as problem:
-        raise _error(what, problem.name or EXTRAS[extra][0], extra) from problem
+        package = (problem.name or EXTRAS[extra][0]).partition(".")[0]
+        raise _error(what, package, extra) from problem
 
 
 def _error(what: str, package: str, extra: str) -> MissingDependencyError:
