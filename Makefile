@@ -39,7 +39,7 @@ test-plain: $(VENV)/.test ## the tests of the documentation again, with the plai
 	@$(call timed,$(PLAIN) $(PYTEST) -m docs)
 
 test-light: wheel         ## the wheel without extras in an empty environment: its packages, their size, tests/light
-	@$(PYTHON) tools/check_light.py
+	@$(BIN)/python tools/check_light.py
 
 lint: $(VENV)/.lint       ## ruff, mypy --strict, and the prose of docs and source
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/check_prose.py
