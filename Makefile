@@ -21,7 +21,7 @@ PLAIN  := ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=
           OPENBLAS_CORETYPE=$(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Prescott) \
           MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_CBWR=COMPATIBLE
 
-.PHONY: help demo test test-rest test-plain lint docs pictures check-wheels check-demo errors bench wheel clean
+.PHONY: help demo test test-rest test-plain test-light lint docs pictures check-wheels check-demo errors bench wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -37,6 +37,9 @@ test-rest: $(VENV)/.test  ## all other tests: faults, browser, documentation, no
 
 test-plain: $(VENV)/.test ## the tests of the documentation again, with the plainest instructions of the processor
 	@$(call timed,$(PLAIN) $(PYTEST) -m docs)
+
+test-light: wheel         ## the wheel without extras in an empty environment: its packages, their size, tests/light
+	@$(BIN)/python tools/check_light.py
 
 lint: $(VENV)/.lint       ## ruff, mypy --strict, and the prose of docs and source
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/check_prose.py
@@ -70,7 +73,7 @@ wheel: $(VENV)/bin/python  ## build the wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 clean:           ## remove what the other targets made
-	rm -rf .venv .venv-lowest .venv-highest dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-light .venv-lowest .venv-highest dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -91,7 +94,7 @@ $(VENV)/lowest.txt: $(BIN)/python pyproject.toml tools/lowest_dependencies.py
 	@$(BIN)/python tools/lowest_dependencies.py > $@
 
 $(VENV)/.core: $(BIN)/python pyproject.toml $(PINS)
-	@$(call install,.)
+	@$(call install,'.[full]')
 
 $(VENV)/.test: $(VENV)/.core
 	@$(call install,'.[test]')

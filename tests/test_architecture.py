@@ -17,17 +17,19 @@ from pathlib import Path
 import pytest
 
 import recprism
+from recprism._extras import EXTRAS, LIGHT, extra_of
 
 SOURCE = Path(recprism.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 ORDER = (
+    "errors",
     "_compile",
     "_display",
+    "_extras",
     "_lazy",
     "_log",
     "_version",
-    "errors",
     "data",
     "text",
     "ranking",
@@ -180,10 +182,21 @@ class TestImports:
     def test_of_the_core_need_torch_numpy_and_numba_alone(self) -> None:
         """Other packages are imported inside the functions that use them."""
         core = [name for name in FILES if name.split(".")[1:2] and name.split(".")[1] in CORE]
-        run_blocked(NOT_IN_THE_CORE, import_all([name for name in core if name.split(".")[-1] not in NEED_MORE]))
+        nothing_else = "from recprism._extras import EXTRAS\nEXTRAS['full'] = ('torch',)\n"
+        code = import_all([name for name in core if name.split(".")[-1] not in NEED_MORE])
+        run_blocked(NOT_IN_THE_CORE, nothing_else + code)
 
-    def test_of_serving_need_numpy_and_numba_alone(self) -> None:
-        run_blocked(("torch", *NOT_IN_THE_CORE), import_all([it for it in FILES if it.startswith("recprism.serving")]))
+    def test_of_light_modules_need_numpy_and_numba_alone(self) -> None:
+        light = [name for name in FILES if name.count(".") and extra_of(name) is None]
+        assert {f"recprism.{name}" for name in LIGHT} <= set(light)
+        run_blocked(("torch", *NOT_IN_THE_CORE), import_all(light))
+
+    def test_of_the_service_need_its_extra_alone(self) -> None:
+        """The command line as well, up to the command that runs."""
+        others = sorted(set(EXTRAS["full"]) - set(EXTRAS["serve"]))
+        service = [name for name in FILES if name.startswith("recprism.service.")]
+        code = import_all([*service, "recprism.cli", "recprism.cli._crash"])
+        run_blocked((), f"sys.modules.update(dict.fromkeys({others!r}))\n{code}")
 
     def test_of_paper_are_in_cli_alone(self) -> None:
         for file in FILES.values():

@@ -12,8 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from recprism._extras import EXTRAS
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[^\w-]", requirement, maxsplit=1)[0]
 
 
 def read(name: str) -> str:
@@ -54,6 +60,17 @@ def test_the_hooks_have_the_pinned_ruff() -> None:
     assert hooks["https://github.com/astral-sh/ruff-pre-commit"]["rev"] == f"v{pinned}"
 
 
+def test_the_package_knows_what_its_extras_bring() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert {name_of(line) for line in PROJECT["dependencies"]} == {"numpy", "numba"}
+    serve = {name_of(line) for line in extras["serve"]}
+    assert {it.replace("_", "-") for it in EXTRAS["serve"]} == serve - {"uvloop"}  # uvloop is optional for uvicorn
+    assert set(EXTRAS["full"]) - set(EXTRAS["serve"]) == {name_of(line) for line in extras["full"]} - {"recprism"}
+    assert EXTRAS.keys() == extras.keys() - {"engines", "lint", "docs"}  # nothing in src imports those
+    for name in extras.keys() - {"full", "serve", "haystack"}:
+        assert any(re.match(r"recprism\[full\b", line) for line in extras[name]), name
+
+
 def test_one_version() -> None:
     assert yaml.safe_load(read("CITATION.cff"))["version"] == PROJECT["version"]
     assert re.findall(r"^## (\S+)", read("CHANGELOG.md"), re.MULTILINE)[0] == PROJECT["version"]
@@ -65,5 +82,6 @@ def test_the_lowest_versions_are_the_bounds(lowest: Callable[[dict[str, Any]], l
     assert lowest(project) == ["four==2; sys_platform != 'win32'", "one==1", "two==1.10"]
     with pytest.raises(ValueError, match=r"'five' in pyproject\.toml has no lower bound"):
         lowest({"dependencies": ["five"], "optional-dependencies": {}})
+    assert lowest({"dependencies": [], "optional-dependencies": {"a": ["recprism[b]"], "b": ["one>=1"]}}) == ["one==1"]
     names = {re.split(r"[=;]", line)[0] for line in lowest(PROJECT)}
     assert {"torch", "numpy", "polars", "fastapi", "faiss-cpu"} <= names

@@ -2,7 +2,7 @@
 
 Cornac has no wheel for ARM, so the tests do not install it. An environment to record in:
 
-    python -m venv cornac-venv && cornac-venv/bin/pip install . 'cornac==3.0.1'
+    python -m venv cornac-venv && cornac-venv/bin/pip install '.[full]' 'cornac==3.0.1'
 
 For each model it writes the factors as the adapter reads them, and Cornac's own lists: user id -> item ids.
 

@@ -2,7 +2,7 @@
 
 Runs in an environment of its own, because LensKit asks for pandas 2 and the tests are pinned to pandas 3:
 
-    python -m venv lenskit-venv && lenskit-venv/bin/pip install . 'lenskit==2025.8.1'
+    python -m venv lenskit-venv && lenskit-venv/bin/pip install '.[full]' 'lenskit==2025.8.1'
 
 For each scorer it writes the factors as the adapter reads them, and LensKit's own lists:
 user id -> (item ids seen in training, item ids recommended).

@@ -2,7 +2,7 @@
 
 pyndeval has no wheel for ARM, so the tests do not install it. An environment to record in:
 
-    python -m venv ndeval-venv && ndeval-venv/bin/pip install . 'pyndeval==0.0.8'
+    python -m venv ndeval-venv && ndeval-venv/bin/pip install '.[full]' 'pyndeval==0.0.8'
 
 The worlds come from tests/oracles/metric_cases.py, by seed. The file holds one value per user, list length and metric,
 and a fingerprint of each world.

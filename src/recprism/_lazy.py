@@ -2,7 +2,7 @@
 
 The stub ``__init__.pyi`` next to a package's ``__init__.py`` lists the public names and their modules. Type checkers
 and editors read the stub; :func:`attach` reads the same lines at run time. Importing a package is therefore cheap, and
-a kernel can be imported without torch.
+a kernel can be imported without torch. Where the packages of an extra are missing, a name that needs them says so.
 """
 
 from __future__ import annotations
@@ -31,20 +31,33 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     homes = homes_of(Path(file).with_suffix(".pyi"))
 
     def load(name: str) -> Any:
+        inside = f"{package}.{name}"
         home = homes.get(name, package)
         if home != package:
+            _require(inside, home)
             value = getattr(import_module(home), name)
             setattr(sys.modules[package], name, value)
             return value
-        if name.startswith("_") or find_spec(f"{package}.{name}") is None:
+        spec = None if name.startswith("_") else find_spec(inside)
+        if spec is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return import_module(f"{package}.{name}")
+        if not Path(str(spec.origin)).with_suffix(".pyi").exists():  # a package with a stub asks for each of its names
+            _require(inside, inside)
+        return import_module(inside)
 
     def names() -> list[str]:
         modules = (it.name for it in iter_modules([str(Path(file).parent)]) if not it.name.startswith("_"))
         return sorted({*homes, *modules, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return load, names, sorted(homes)
+
+
+def _require(name: str, home: str) -> None:
+    """Refuse a name whose module needs packages that are not installed."""
+    from recprism._extras import extra_of, require
+
+    if extra := extra_of(home):
+        require(name, extra)
 
 
 def homes_of(stub: Path) -> dict[str, str]:

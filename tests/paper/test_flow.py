@@ -12,7 +12,7 @@ import pytest
 
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.errors import InputError
+from recprism.errors import MissingDependencyError
 from recprism.paper.cases import World
 from recprism.paper.contest import compare
 from recprism.paper.reweighted import _WeightedTriples, positive_weights, train_reweighted
@@ -82,7 +82,7 @@ def test_empty_places_stay_empty() -> None:
 
 def test_without_or_tools_a_contest_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "ortools.graph.python", None)
-    with pytest.raises(InputError, match=r"needs OR-tools; run pip install 'recprism\[contest\]'"):
+    with pytest.raises(MissingDependencyError, match=r"needs ortools, .* pip install 'recprism\[contest\]'"):
         compare((World("ml-latest-small", "bprmf"),), lambda _: pytest.fail("nothing is read"), tmp_path)
     assert not list(tmp_path.iterdir())
 

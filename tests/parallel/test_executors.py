@@ -21,7 +21,7 @@ def test_unknown_names_are_refused() -> None:
 
 def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependencyError, match=r"install it with pip install 'recprism\[ray\]'"):
+    with pytest.raises(MissingDependencyError, match=r"needs ray, which .* pip install 'recprism\[ray\]'"):
         executor_named("ray")
 
 

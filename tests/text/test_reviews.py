@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from recprism.errors import InputError
+from recprism.errors import InputError, MissingDependencyError
 from recprism.text._aspects import AspectSettings, Evidence, aspects_in
 from recprism.text._clauses import Run, clauses
 from recprism.text._generic import GENERIC
@@ -148,7 +148,7 @@ def test_settings_are_checked(change: dict[str, float]) -> None:
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     parser.cache_clear()
     monkeypatch.setitem(sys.modules, "textblob.en", None)
-    with pytest.raises(InputError, match=r"needs textblob.*pip install 'recprism\[text\]'"):
+    with pytest.raises(MissingDependencyError, match=r"needs textblob, .*pip install 'recprism\[text\]'"):
         clauses("A sentence.")
 
 

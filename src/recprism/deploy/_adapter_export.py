@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from recprism._extras import needing
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.data._files import atomic_path
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
-from recprism.errors import InputError, MissingDependencyError
+from recprism.errors import InputError
 from recprism.explain.factors._held_out import divided_users
 from recprism.runs.run import Run
 from recprism.runs.scenario import scenario_of
@@ -118,10 +119,8 @@ def _measured(scenario: Scenario, own: Ranker, adapter: QueryAdapter, objective:
 
 def write_onnx(adapter: QueryAdapter, path: str | Path) -> None:
     """Write the map as an ONNX graph with input ``user`` (n, d) float32 and output ``query`` (n, d)."""
-    try:
+    with needing("an ONNX graph", "export"):
         from onnx import TensorProto, checker, helper, numpy_helper, save_model
-    except ModuleNotFoundError:
-        raise MissingDependencyError("ONNX needs the package onnx; `pip install 'recprism[export]'`") from None
     if adapter.weights is None:
         raise InputError("this adapter has learned nothing yet; there is nothing to write")
     d = len(adapter.weights["offset"])

@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism._extras import needing
 from recprism.data._files import atomic_path, readable, write_text
 from recprism.data._ids import as_id_array
-from recprism.errors import InputError, MissingDependencyError
+from recprism.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +186,8 @@ def decoded_vectors(path: str | Path) -> NDArray[np.float32]:
 
 
 def _faiss() -> Any:
-    try:
+    with needing("an index of FAISS", "export"):
         import faiss
-    except ModuleNotFoundError:
-        raise MissingDependencyError("an index of FAISS needs the package faiss-cpu; `pip install faiss-cpu`") from None
     return faiss
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recprism._extras import needing
 from recprism.data._ids import canonical_text
-from recprism.errors import InputError, MissingDependencyError
+from recprism.errors import InputError
 from recprism.serving.ranked import Ranked
 from recprism.serving.rule import ServedRule, load
 
@@ -66,10 +67,8 @@ class RecprismRanker:
         candidates: int | None = None,
         reasons: bool = True,
     ) -> None:
-        if Document is Any:
-            raise MissingDependencyError(
-                "RecprismRanker needs the package haystack-ai; install it with pip install 'recprism[haystack]'"
-            )
+        with needing("RecprismRanker", "haystack"):
+            import haystack  # noqa: F401
         self.export, self.top_k, self.price, self.id_field = str(export), _length(top_k), price, id_field
         self.prices, self.candidates, self.reasons = prices, candidates, reasons
         self._rule: ServedRule | None = None

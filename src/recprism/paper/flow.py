@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.errors import InputError
+from recprism._extras import needing
 
 UNIT = 1_000_000  # whole costs per unit of relevance
 
@@ -32,7 +32,7 @@ def exposure_flow(
         Item numbers, (n_users, k), sorted by relevance; -1 in empty places.
 
     Raises:
-        InputError: If OR-tools is not installed.
+        MissingDependencyError: If OR-tools is not installed.
 
     Stability: experimental.
     """
@@ -71,10 +71,8 @@ def solver() -> Any:
     """Return an empty flow of OR-tools.
 
     Raises:
-        InputError: If OR-tools is not installed.
+        MissingDependencyError: If OR-tools is not installed.
     """
-    try:
+    with needing("the rival 'flow'", "contest"):
         from ortools.graph.python import min_cost_flow
-    except ImportError:
-        raise InputError("the rival 'flow' needs OR-tools; run pip install 'recprism[contest]'") from None
     return min_cost_flow.SimpleMinCostFlow()

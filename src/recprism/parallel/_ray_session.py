@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from recprism.errors import InputError, MissingDependencyError, RecprismError
+from recprism._extras import needing
+from recprism.errors import InputError, RecprismError
 
 RETRIES = 3
 """How often a dead worker is restarted and its call repeated. Without a limit, a worker that always dies never ends."""
@@ -15,12 +16,8 @@ RETRIES = 3
 
 def load_ray() -> Any:
     """The package ray."""
-    try:
+    with needing("the Ray executor", "ray"):
         import ray
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"the Ray executor needs the package ray ({missing}); install it with pip install 'recprism[ray]'"
-        ) from missing
     return ray
 
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism._extras import needing
 from recprism.data._checks import real_array, require_real
 from recprism.data._memory import require_room
 from recprism.data.incidence import Incidence
@@ -63,10 +64,8 @@ def _triton_engine(device: torch.device) -> Engine:
 def _faiss_engine(device: torch.device) -> Engine:
     if device.type != "cpu":
         raise InputError(f"engine 'faiss' got vectors on {device}; move them with .cpu(), or use engine='auto'")
-    try:
+    with needing("engine 'faiss'", "ann"):
         import faiss  # noqa: F401  # a missing package is reported before any work
-    except ImportError:
-        raise MissingDependencyError("engine 'faiss' needs faiss-cpu; `pip install recprism[ann]`") from None
     from recprism.ranking import _faiss_engine as faiss_engine
 
     return faiss_engine.rank

@@ -6,36 +6,20 @@ import os
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from recprism._extras import EXTRAS, missing_from
 from recprism._version import __version__
 from recprism.data.datasets import NAMED, data_roots, locate
 
-EXTRAS = {
-    "adapters": ("implicit",),
-    "ann": ("faiss",),
-    "cornac": ("cornac",),
-    "export": ("faiss", "onnx"),
-    "lenskit": ("lenskit",),
-    "haystack": ("haystack",),
-    "contest": ("ortools",),
-    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
-    "ray": ("ray",),
-    "serve": ("fastapi", "uvicorn", "orjson"),
-    "text": ("textblob", "vaderSentiment"),
-    "test": ("pytest", "hypothesis", "ranx", "pyversity", "sklearn", "nbclient", "ipykernel"),
-}
 FROM_FILES = {"recbole": "nothing to install here: its models come as files, see tools/export_recbole.py"}
 """Libraries that cannot share an environment with recprism."""
 
 
 def examine(data_root: str | Path | None = None) -> dict[str, Any]:
     """Return versions, extras, machine, data and what is missing."""
-    extras = {name: [module for module in modules if find_spec(module) is None] for name, modules in EXTRAS.items()}
+    extras = {name: missing_from(name) for name in EXTRAS}
     data = {name: _where(name, data_root) for name in NAMED}
     missing = [
         f"extra [{name}]: {', '.join(gone)} (pip install 'recprism[{name}]')" for name, gone in extras.items() if gone
@@ -59,7 +43,8 @@ def versions() -> dict[str, str]:
 
 
 def _dependencies() -> dict[str, str]:
-    needed = [line for line in requires("recprism") or [] if "extra ==" not in line]
+    lines = requires("recprism") or []
+    needed = [line for line in lines if "extra ==" not in line or re.search(r"extra == .(full|serve)\b", line)]
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed]
     return {name: _version(name) for name in names}
 
@@ -72,6 +57,8 @@ def _version(package: str) -> str:
 
 
 def _machine() -> dict[str, Any]:
+    import torch
+
     devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return {
         "system": platform.platform(),

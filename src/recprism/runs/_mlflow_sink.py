@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recprism.errors import InputError, MissingDependencyError
+from recprism._extras import needing
+from recprism.errors import InputError
 from recprism.runs._event_log import STEPS
 from recprism.runs.run import Run
 from recprism.runs.sinks import Outcome
@@ -85,12 +86,8 @@ class MlflowSink:
 def _connected(uri: str) -> tuple[Any, str]:
     """Return a client and the id of the experiment, which is made if it is missing."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing is sent unasked
-    try:
+    with needing("logging to MLflow", "mlflow"):
         from mlflow import MlflowClient
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"this needs the package {missing.name}; install it with: pip install 'recprism[mlflow]'"
-        ) from missing
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:

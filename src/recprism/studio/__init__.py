@@ -1,4 +1,4 @@
-"""The studio: a page and a JSON interface to runs, for one person on one machine (extra ``serve``)."""
+"""The studio: a page and a JSON interface to runs, for one person on one machine."""
 
 from recprism._lazy import attach
 

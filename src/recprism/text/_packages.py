@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from recprism.errors import InputError
+from recprism._extras import needing
 
 
 @cache
@@ -36,12 +36,6 @@ def sentiment_analyzer() -> Any:
 
 
 def _load(module: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return import_module(module)
-    except ImportError as missing:
-        package = module.partition(".")[0]
-        raise InputError(
-            f"review text needs {package}, which is not installed ({missing}); run: pip install 'recprism[text]'"
-        ) from None
+    with needing("review text", "text"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return import_module(module)

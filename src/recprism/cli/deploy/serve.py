@@ -15,7 +15,7 @@ from recprism.cli._listen import in_link, listen
 from recprism.cli._options import share_option
 from recprism.cli._output import say
 from recprism.data._files import readable
-from recprism.errors import InputError, MissingDependencyError
+from recprism.errors import InputError
 
 TOKEN, CALLER_TOKEN, LOG_KEY = "RECPRISM_TOKEN", "RECPRISM_CALLER_TOKEN", "RECPRISM_LOG_KEY"
 
@@ -103,13 +103,9 @@ def serve(
     - `RECPRISM_LOG_KEY=KEY recprism serve rule --log served --log-users --holdout 5% --holdout-price 0`
     - `recprism serve rule --host 0.0.0.0 --token SECRET --watch --drain 5`
     """
-    try:
-        from recprism.service import Settings, create_app
-        from recprism.service._server import serve as server_of
-    except ModuleNotFoundError as missing:
-        raise MissingDependencyError(
-            f"the service needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
-        ) from None
+    from recprism.service import Settings, create_app
+    from recprism.service._server import serve as server_of
+
     for given, option in ((token, f"--token (or {TOKEN})"), (caller_token, f"--caller-token (or {CALLER_TOKEN})")):
         if given is not None and not given.strip():
             raise InputError(f"{option} is empty; write a token, or omit it")

@@ -12,7 +12,7 @@ import typer
 from recprism.cli._listen import in_link, listen
 from recprism.cli._options import ResultName
 from recprism.cli._output import say
-from recprism.errors import InputError, MissingDependencyError
+from recprism.errors import InputError
 
 TOKEN = "RECPRISM_TOKEN"
 READER_TOKEN = "RECPRISM_READER_TOKEN"
@@ -54,8 +54,8 @@ def studio(
     Look up a user: history, lists before and after, reasons, dials to move. Choose goals and a budget for all users,
     and see who pays. Look up an item. Compare results.
 
-    The path towards the run's goal is computed once (half a minute on MovieLens-1M) and kept in the run. The studio
-    needs `pip install 'recprism[serve]'`. Ctrl-C ends it.
+    The path towards the run's goal is computed once (half a minute on MovieLens-1M) and kept in the run. Ctrl-C
+    ends the studio.
 
     Examples:
 
@@ -65,14 +65,10 @@ def studio(
     - `recprism studio runs/a --served log --export rule`
     - `recprism studio runs/a --host 0.0.0.0 --reader-token look`
     """
-    try:
-        from recprism.service._connections import server
-        from recprism.service._safety import is_loopback
-        from recprism.studio import create_app
-    except ModuleNotFoundError as missing:
-        raise MissingDependencyError(
-            f"the studio needs {missing.name}, which is not installed; run `pip install 'recprism[serve]'`"
-        ) from None
+    from recprism.service._connections import server
+    from recprism.service._safety import is_loopback
+    from recprism.studio import create_app
+
     if token is not None and not token.strip():
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")
     if reader_token is not None and not reader_token.strip():

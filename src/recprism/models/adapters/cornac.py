@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.errors import InputError, MissingDependencyError
+from recprism._extras import needing
+from recprism.errors import InputError
 from recprism.models.factors import Factors
 
 WITH_BIAS = ("u_factors", "i_factors", "i_biases")
@@ -71,12 +72,8 @@ def from_cornac(model: Any) -> Factors:
 
 
 def require_cornac() -> None:
-    try:
+    with needing("a model of cornac", "cornac"):
         import cornac  # noqa: F401
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"this needs the package {missing.name}; install it with: pip install 'recprism[cornac]'"
-        ) from missing
 
 
 def _bias(model: Any, name: str | None) -> NDArray[Any] | None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.errors import InputError, MissingDependencyError
+from recprism._extras import needing
+from recprism.errors import InputError
 from recprism.models.factors import Factors
 
 Parts = tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]
@@ -53,12 +54,8 @@ def from_implicit(model: Any, *, user_ids: ArrayLike | None = None, item_ids: Ar
 
 
 def require_implicit() -> None:
-    try:
+    with needing("a model of implicit", "adapters"):
         import implicit  # noqa: F401
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"this needs the package {missing.name}; install it with: pip install 'recprism[adapters]'"
-        ) from missing
 
 
 def _plain(user: NDArray[Any], item: NDArray[Any]) -> Parts:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.errors import InputError, MissingDependencyError
+from recprism._extras import needing
+from recprism.errors import InputError
 from recprism.models.factors import Factors
 
 KINDS = ("BiasedMFScorer", "ImplicitMFScorer")
@@ -64,12 +65,8 @@ def from_lenskit(model: Any, *, scorer: str = "scorer", history: str = "history-
 
 
 def require_lenskit() -> None:
-    try:
+    with needing("a model of lenskit", "lenskit"):
         import lenskit  # noqa: F401
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"this needs the package {missing.name}; install it with: pip install 'recprism[lenskit]'"
-        ) from missing
 
 
 def _scorer_of(model: Any, scorer: str, history: str) -> tuple[Any, Any]:

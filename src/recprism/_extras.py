@@ -1,0 +1,83 @@
+"""The extras of the package: what each one brings, what works without any, and what is said where a package is missing.
+
+``pip install recprism`` installs numpy and numba. The modules in ``LIGHT`` need no more. Every other public name and
+every command needs an extra, and says so in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from recprism.errors import MissingDependencyError
+
+SERVE = ("fastapi", "uvicorn", "httptools", "orjson", "polars", "pydantic", "typer", "rich", "tomli_w")
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "full": ("torch", "scipy", "safetensors", "jinja2", "altair", *SERVE),
+    "serve": SERVE,
+    "adapters": ("implicit",),
+    "ann": ("faiss",),
+    "cornac": ("cornac",),
+    "export": ("faiss", "onnx"),
+    "lenskit": ("lenskit",),
+    "haystack": ("haystack",),
+    "contest": ("ortools",),
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+    "ray": ("ray",),
+    "text": ("textblob", "vaderSentiment"),
+    "test": ("pytest", "hypothesis", "ranx", "pyversity", "sklearn", "nbclient", "ipykernel"),
+}
+"""The modules of each extra."""
+
+LIGHT: tuple[str, ...] = ("_version", "errors", "serving", "integrations", "service.answers", "service.client")
+LIGHT += ("data.progress", "data.shares", "deploy.rule_file", "explain.reasons.reason", "rerank.constraints.violations")
+"""What numpy and numba are enough for. Within ``service`` the rest needs [serve]; everything else needs [full]."""
+
+_complete: set[str] = set()
+
+
+def extra_of(module: str) -> str | None:
+    """Return the extra that a public module needs; None if numpy and numba are enough."""
+    inside = module.removeprefix("recprism.") + "."
+    if inside.startswith(tuple(f"{name}." for name in LIGHT)):
+        return None
+    return "serve" if inside.startswith("service.") else "full"
+
+
+def missing_from(extra: str) -> list[str]:
+    """Return the modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra] if find_spec(module) is None]
+
+
+def require(what: str, extra: str) -> None:
+    """Refuse what an incomplete extra is needed for. A complete one is looked at once.
+
+    Raises:
+        MissingDependencyError: If a package of the extra is not installed.
+    """
+    if extra in _complete:
+        return
+    if gone := missing_from(extra):
+        raise _error(what, gone[0], extra)
+    _complete.add(extra)
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Import packages of an extra; an ``ImportError`` becomes one sentence.
+
+    Raises:
+        MissingDependencyError: If one of them cannot be imported.
+    """
+    try:
+        yield
+    except ImportError as problem:
+        package = (problem.name or EXTRAS[extra][0]).partition(".")[0]
+        raise _error(what, package, extra) from problem
+
+
+def _error(what: str, package: str, extra: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"{what} needs {package}, which is not installed; run: pip install 'recprism[{extra}]'"
+    )

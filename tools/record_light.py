@@ -1,0 +1,62 @@
+"""Record an export and its lists for the light tests: python tools/record_light.py runs/light tests/light/recorded
+
+The tests of an installation with numpy and numba alone read them, so that its lists are those of the full one. The run:
+
+    recprism train --min-item 20 --set dim=12 -o runs/light
+    recprism diversify runs/light --into rule --budget 5% --goal sc+ilad_subtopics --max-share Drama=40% --ban 318
+
+It writes the rule as ``recprism export --rule`` does, and ``lists.json``: for some users what a request would hold
+(candidates, scores, history, vector), and the list and the reasons that the rule gives offline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from recprism.deploy import export_rule
+from recprism.explain import why_list
+from recprism.runs import Run, scenario_of
+
+USERS = range(0, 500, 125)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    run = Run.open(given.run)
+    export_rule(run, given.folder)
+    lists = json.dumps(recorded(run), separators=(",", ":"))
+    (given.folder / "lists.json").write_text(lists + "\n", encoding="utf-8")
+
+
+def recorded(run: Run) -> list[dict[str, Any]]:
+    """Requests and what the rule answers offline."""
+    scenario, rule = scenario_of(run, live=True), run.diversified().rule
+    if rule is None:
+        raise SystemExit(f"{run.path} has no rule")
+    ids, (items, scores), lists = scenario.split.item_ids, scenario.candidates, scenario.rank(rule)[0]
+    found = []
+    for user in USERS:
+        shown = items[user] >= 0
+        reasons = why_list(scenario, rule, scenario.split.user_ids[user].item())
+        found.append(
+            {
+                "candidates": ids[items[user][shown]].tolist(),
+                "scores": scores[user][shown].tolist(),
+                "history": ids[scenario.seen.row(user)].tolist(),
+                "vector": scenario.factors.search_vectors[0][user].tolist(),
+                "list": ids[lists[user]].tolist(),
+                "codes": [it.codes for it in reasons],
+                "sentences": [it.for_users() for it in reasons],
+            }
+        )
+    return found
+
+
+if __name__ == "__main__":
+    main()
