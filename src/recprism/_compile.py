@@ -16,9 +16,10 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
@@ -32,6 +33,7 @@ _appdirs: Any = appdirs
 _log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parent
 _PREFIX = "recprism-kernels-"
+_LONGEST_WAIT = 120.0  # seconds for another process to compile a kernel; a few are usual
 _FOLDERS_KEPT = 4  # an edit makes a new folder; a return to an earlier version finds its folder
 
 
@@ -130,22 +132,68 @@ class _Files(caching.CompileResultCacheImpl):
 
 
 class _KernelCache(caching.FunctionCache):
-    """A cache whose read and write errors leave a kernel uncached, and do not stop it."""
+    """A cache whose read and write errors leave a kernel uncached, and do not stop it.
+
+    Of several processes that need a kernel at the same time, one compiles it and the others wait for its code.
+    """
 
     _impl_class = _Files
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._turn: IO[str] | None = None
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except OSError as error:
-            _log.debug("compiled code is not read from %s: %s", self.cache_path, error)
-            return None
+        found = self._read(sig, target_context)
+        if found is None:
+            self._take_turn()
+            found = self._read(sig, target_context)
+            if found is not None:
+                self._end_turn()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
             _log.debug("compiled code is not kept in %s: %s", self.cache_path, error)
+        finally:
+            self._end_turn()
+
+    def _read(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _log.debug("compiled code is not read from %s: %s", self.cache_path, error)
+            return None
+
+    def _take_turn(self) -> None:
+        """Wait until no other process compiles this kernel; where files cannot be locked, compile at once.
+
+        A kernel locks before the kernels that it calls, so two processes cannot wait for each other.
+        """
+        self._end_turn()
+        try:
+            import fcntl
+
+            self._turn = Path(self.cache_path, f"{self._impl.filename_base}.lock").open("w", encoding="utf-8")
+        except (ImportError, OSError):
+            return
+        patience = time.monotonic() + _LONGEST_WAIT
+        while time.monotonic() < patience:
+            try:
+                fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:
+                return
+            else:
+                return
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.close()
+            self._turn = None
 
 
 compiled = _compile()
