@@ -22,6 +22,7 @@ SOURCE = Path(recprism.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 ORDER = (
+    "_command_line",
     "_compile",
     "_display",
     "_lazy",
