@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 ORDER = (
     "errors",
+    "_command_line",
     "_compile",
     "_display",
     "_extras",

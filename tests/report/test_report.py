@@ -259,7 +259,7 @@ def test_the_command_prints_the_verdict_and_the_path(
     assert title == f"{trained}, on the test part"
     assert verdict.startswith("Nothing is changed yet")
     assert where.startswith(f"{tmp_path / 'page.html'}: ")
-    assert err.rstrip().splitlines()[-1] == f"next: open {tmp_path / 'page.html'} in a browser"
+    assert err.rstrip().splitlines()[-1] == f"open {tmp_path / 'page.html'} in a browser"
     assert not (trained / "report.html").exists()
 
 

@@ -6,6 +6,7 @@ error, 130 a command that Ctrl-C stopped.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -106,12 +107,18 @@ def _options(
     configure_logging(verbose)
 
 
+@functools.cache
+def _parser() -> Any:
+    """Return the parser of all commands; a process that runs several of them builds it once."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; an error becomes one sentence and its exit code."""
     # torch's worker threads spin while they wait: on a busy machine that costs seconds. Set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        sys.exit(app(standalone_mode=False, prog_name="recprism") or 0)
+        sys.exit(_parser()(standalone_mode=False, prog_name="recprism") or 0)
     except UsageError as problem:
         if type(problem).__name__ != "NoArgsIsHelpError":  # then the help was printed
             complain(usage_sentence(problem))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from recprism._command_line import in_commas
 from recprism.cli._output import (
     complain,
     next_step,
@@ -109,7 +110,8 @@ def print_diversified(
         print_sentence(UNCHANGED)
         raise typer.Exit(1)
     print_sentence(overlap.sentence())
-    next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
+    first = in_commas(run.factors().user_ids[0])
+    next_step(run.command("recommend", users=first), run.command("evaluate"))
 
 
 def _conclusion(run: Run, kept: Diversified) -> list[str]:

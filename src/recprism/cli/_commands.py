@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from recprism.cli._modes import refuse_ignored
+from recprism.cli._modes import is_given, refuse_ignored
 from recprism.cli._output import say
 from recprism.cli._usage import parameter_name
 from recprism.errors import InputError
@@ -45,6 +45,12 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _with_plain_flags(super().get_params(ctx))
+
+
+def given(context: Any, *but: str) -> dict[str, Any]:
+    """Return the options of a command line as ``command_line`` takes them, without some parameters."""
+    options = [it for it in context.command.params if it.param_type_name == "option" and it.name not in but]
+    return {parameter_name(it)[2:]: context.params[it.name] for it in options if is_given(context, it.name)}
 
 
 def _with_plain_flags(params: list[Any]) -> list[Any]:

@@ -72,12 +72,12 @@ def ignored(choice: Choice, context: Any) -> str | None:
         return None
     for param in context.command.params:
         works = [other.phrase for other in choice if param.name in other.options.split()]
-        if works and mode.phrase not in works and _is_given(context, param.name):
+        if works and mode.phrase not in works and is_given(context, param.name):
             return f"{parameter_name(param)} has no effect {mode.phrase}; it works {' or '.join(works)}"
     return None
 
 
-def _is_given(context: Any, name: str) -> bool:
+def is_given(context: Any, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shlex
 import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -32,8 +34,8 @@ QUICK = 2.0  # seconds; what is done by then shows no bar
 SLOWEST_STEP = 3600.0  # seconds; the time left is an estimate from the steps of the last hour
 UNBOUNDED = 10_000
 # Where output goes to a file or a pipe there is no screen to fit: tables keep their lines.
-stdout = Console(soft_wrap=True, width=None if sys.stdout.isatty() else UNBOUNDED)
-stderr = Console(stderr=True, soft_wrap=True)
+stdout = Console(soft_wrap=True, emoji=False, width=None if sys.stdout.isatty() else UNBOUNDED)
+stderr = Console(stderr=True, soft_wrap=True, emoji=False)  # an id may be :fire:
 
 
 def configure_logging(verbose: bool) -> None:
@@ -86,9 +88,12 @@ def say_replaced(where: object, names: Sequence[str]) -> None:
 
 
 def next_step(*commands: str) -> None:
-    """Print what to try next, as it can be typed here: maybe no environment is active."""
-    program = "recprism" if shutil.which("recprism") or sys.argv[0] == "recprism" else sys.argv[0]
-    commands = tuple(re.sub(r"(^|&& )recprism ", rf"\1{program} ", command) for command in commands)
+    """Print commands to try next, as they can be typed here: maybe no environment is active."""
+    program = "recprism"
+    if not shutil.which("recprism") and sys.argv[0] != "recprism":
+        as_module = Path(sys.argv[0]).name == "__main__.py"
+        program = shlex.join([sys.executable, "-m", "recprism"] if as_module else [sys.argv[0]])
+    commands = tuple(re.sub("(^|&& )recprism ", lambda found: f"{found[1]}{program} ", command) for command in commands)
     for lead, command in zip(("next:", *("  or:",) * len(commands)), commands, strict=False):
         say(f"{lead} {command}")
 

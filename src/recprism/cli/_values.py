@@ -257,6 +257,11 @@ def finite_number(word: str, given: str, form: str) -> float:
     return number
 
 
+def part_option(part: str) -> str | None:
+    """Return what ``--part`` of another command must be for the same part; None for its default."""
+    return None if part == "test" else part
+
+
 def mlflow_sink(uri: str | None) -> Sink | None:
     """Open the store before any work begins, so that a wrong address is refused at once."""
     if uri is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from recprism._command_line import free_name
 from recprism.data.shares import percent
 from recprism.report.content import Change, Explained, FrontPoint
 from recprism.runs.jobs.explain import ExplanationInShort
@@ -88,6 +90,7 @@ class Basis:
         rule: The explanation of a rule; None for other runs, and if it is not known.
         factors: The explanation of players' factors; None for other runs.
         goals: The goal as `--goal` takes it, such as a mix of goals; "" if it is the metric.
+        results: Names of the run's results.
     """
 
     run: str
@@ -104,6 +107,7 @@ class Basis:
     rule: ExplanationInShort | None = None
     factors: Explained | None = None
     goals: str = ""
+    results: tuple[str, ...] = ()
 
     def row(self, metric: str) -> Change | None:
         """Return the row of a metric."""
@@ -248,8 +252,8 @@ def _next(basis: Basis) -> list[str]:
         floor, budget = percent(tail.before, ".2g", "%"), percent(basis.asked, "g", "%")
         said.append(
             "If items outside the most popular must keep their places: `recprism diversify "
-            f"{basis.run.partition(' --name ')[0]} --budget {budget} --goal {goal} --tail-floor {floor} "
-            "--name with-tail`."
+            f"{shlex.quote(shlex.split(basis.run)[0])} --budget {budget} --goal {goal} --tail-floor {floor} "
+            f"--name {free_name('with-tail', basis.results)}`."
         )
     return said
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from recprism._command_line import command_line, free_name, in_commas
 from recprism.budget.audit import COST
 from recprism.data.shares import percent
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
@@ -16,14 +16,12 @@ POSSIBLE = (0.0001, 0.5)  # the least and the largest --budget
 
 def explain(run: Run, user: Any, **question: Any) -> str:
     """Return the command for a question about one user's list; ``question``: the option without dashes -> value."""
-    asked = [word for name, value in question.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    return _line("explain", run, "--user", str(user), *asked)
+    return run.command("explain", user=user, **question)
 
 
 def steer(run: Run, user: Any, settings: Mapping[str, float]) -> str:
     """Return the command that sets dials of one user."""
-    asked = [word for name, share in settings.items() for word in ("--set", f"{name}={share:+g}")]
-    return _line("steer", run, "--user", str(user), *asked)
+    return run.command("steer", user=user, set=[f"{name}={share:+g}" for name, share in settings.items()])
 
 
 def made_by(run: Run, asked: BudgetConfig | None) -> str:
@@ -44,10 +42,12 @@ def made_by(run: Run, asked: BudgetConfig | None) -> str:
         *_named("--certify-on", [asked.certify_on] if asked.certify_on else []),
         *_constraints(asked.constraints),
     ]
-    return _line("diversify", run, *words)
+    return command_line("diversify", run.path, *words, name=run.result)
 
 
-def diversify(run: Run, asked: BudgetConfig | None, goal: str, budget: float) -> str:
+def diversify(
+    run: Run, asked: BudgetConfig | None, goal: str, budget: float, *, named: bool = True, **options: Any
+) -> str:
     """Return the command that makes the stop of a path, within a budget, as a new result.
 
     A path keeps the constraints and the concepts of the run's result, and has the usual form; so does the command.
@@ -57,29 +57,25 @@ def diversify(run: Run, asked: BudgetConfig | None, goal: str, budget: float) ->
         asked: What its result was made from; None without one.
         goal: The goal of the path.
         budget: What certifies the stop.
+        named: Whether the new result has a name; the unnamed one may be there already.
+        **options: Further options of the command.
     """
     words = [] if asked is None else [*_concepts(asked), *_constraints(asked.constraints)]
     within = ("--goal", goal, "--budget", _percent(budget))
-    return _line("diversify", run.named(None), *within, *words, "--name", _free_name(run, goal, budget))
-
-
-def _free_name(run: Run, goal: str, budget: float) -> str:
-    """Return a name that no result of the run has."""
-    name = wanted = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
-    number, taken = 2, run.results()
-    while name in taken:
-        name, number = f"{wanted}-{number}", number + 1
-    return name
+    name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
+    return command_line(
+        "diversify", run.path, *within, *words, **options, name=free_name(name, run.results()) if named else None
+    )
 
 
 def _concepts(asked: BudgetConfig) -> list[str]:
     support = [] if asked.min_support == _default("min_support") else [str(asked.min_support)]
-    return [*_named("--concepts", map(_in_commas, asked.concepts)), *_named("--min-support", support)]
+    return [*_named("--concepts", map(in_commas, asked.concepts)), *_named("--min-support", support)]
 
 
 def _constraints(kept: ConstraintsConfig) -> list[str]:
     return [
-        *_named("--ban", (_in_commas(str(item)) for item in kept.banned)),
+        *_named("--ban", map(in_commas, kept.banned)),
         *_named("--pin", (f"{place}={item}" for place, item in kept.pinned.items())),
         *_named("--min-share", _shares(kept.min_share)),
         *_named("--max-share", _shares(kept.max_share)),
@@ -103,12 +99,3 @@ def _percent(share: float) -> str:
 
 def _default(name: str) -> Any:
     return BudgetConfig.model_fields[name].default
-
-
-def _in_commas(word: str) -> str:
-    """Quote a word of an option that divides its words at commas."""
-    return f'"{word.replace(chr(34), 2 * chr(34))}"' if "," in word or '"' in word else word
-
-
-def _line(command: str, run: Run, *words: str) -> str:
-    return " ".join(("recprism", command, run.argument, *map(shlex.quote, words)))

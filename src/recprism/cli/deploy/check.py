@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, DiversifiedRun, JUnit, Part, ResultName, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
-from recprism.cli._values import limits, metric_shares
+from recprism.cli._values import limits, metric_shares, part_option
 
 
 def check(
@@ -69,6 +70,6 @@ def check(
         print_title(f"{run.argument}: limits, on the {found.part} part")
         for limit in found.limits:
             print_sentence(limit.sentence())
-        next_step(f"recprism explain {run.argument}" if found.passed else f"recprism audit {run_directory}")
+        next_step(run.command("explain", part=part_option(part)) if found.passed else command_line("audit", run.path))
     if not found.passed:
         raise typer.Exit(1)

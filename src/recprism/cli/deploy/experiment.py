@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, DiversifiedRun, Guards, Part, ResultName, share_option
 from recprism.cli._output import (
     next_step,
@@ -14,6 +15,7 @@ from recprism.cli._output import (
     print_table,
     print_title,
     progress_of_steps,
+    say,
 )
 from recprism.cli._values import limits
 from recprism.errors import InputError
@@ -151,7 +153,8 @@ def experiment(
     print_sentence(found.sentence())
     if days is not None:
         print_sentence(f"With {users_per_day:,} new users a day: {days:,} days.")
-    next_step(f"recprism interleave {run.argument} -o mixed.parquet", f"recprism monitor {run.argument} --lists FILE")
+    next_step(run.command("interleave", output="mixed.parquet"))
+    say(f"when lists are served, watch them: {run.command('monitor', lists='FILE')}")
 
 
 def _show_holdout(plan: HoldoutPlan, per_day: int | None, as_json: bool) -> None:
@@ -166,4 +169,5 @@ def _show_holdout(plan: HoldoutPlan, per_day: int | None, as_json: bool) -> None
     print_sentence(plan.sentence())
     if days is not None:
         print_sentence(f"With {per_day:,} requests a day: {days:,} days.")
-    next_step(f"recprism monitor EXPORT --served LOG --taken FILE --holdout-share {plan.share:g}")
+    watch = command_line("monitor", "EXPORT", served="LOG", taken="FILE", holdout_share=f"{plan.share:g}")
+    say(f"when there is a log of `recprism serve`, watch it: {watch}")

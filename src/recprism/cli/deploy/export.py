@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, ResultName, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.data._checks import LARGEST_SEED
@@ -111,7 +111,7 @@ def export(
     else:
         for sentence in sentences:
             print_sentence(sentence)
-    next_step(f"recprism serve {shlex.quote(str(folder))}" if rule else f"recprism evaluate {run.argument}")
+    next_step(command_line("serve", folder) if rule else run.command("evaluate"))
 
 
 def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, ColumnMap, K, ListPart, Live, ResultName, Seed
-from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
+from recprism.cli._output import print_json, print_sentence, print_table, print_title, say
 from recprism.cli._values import column_map
 from recprism.errors import InputError
 
@@ -77,7 +78,7 @@ def _write(lists: pl.DataFrame, output: Path, k: int, as_json: bool) -> None:
         return
     teams = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
     print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {teams}")
-    next_step(f"recprism interleave {output} --clicks clicks.csv")
+    say(f"when there are clicks (user_id,item_id), score them: {command_line('interleave', output, clicks='FILE')}")
 
 
 def _score(lists: Path, clicks: Path, columns: dict[str, str], as_json: bool) -> None:

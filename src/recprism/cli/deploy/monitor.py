@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, ColumnMap, JUnit, ResultName, Rows, Seed, run_argument, share_option
 from recprism.cli._output import (
     next_step,
@@ -176,7 +177,7 @@ def monitor(
         print_json(found.to_dict())
     else:
         _print(found)
-        next_step(f"recprism experiment {run.argument}" if found.passed else f"recprism audit {run_directory}")
+        next_step(run.command("experiment") if found.passed else command_line("audit", run.path))
     if not found.passed:
         raise typer.Exit(1)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -42,6 +43,7 @@ def monitor_log(
     from recprism.deploy.served.monitored import monitor_served
     from recprism.metrics.evaluation import frame_of
     from recprism.runs._tables import write_table
+    from recprism.runs.run import Run
 
     with progress_of_steps() as on_step:
         found = monitor_served(export, log, taken=taken, limits=limits, columns=columns, on_step=on_step)
@@ -53,7 +55,12 @@ def monitor_log(
         print_json(found.to_dict())
     else:
         _print(found)
-        next_step(f"recprism studio RUN --served {log} --export {export}")
+        run = next((it for it in export.parents if Run.is_at(it)), None)  # `recprism export` writes there by default
+        page = command_line("studio", run or "RUN", served=log, export=export)
+        if run is None:
+            say(f"to see this as a page, name the run of the export: {page}")
+        else:
+            next_step(page)
     if not found.passed:
         raise typer.Exit(1)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli._commands import given
 from recprism.cli._options import (
     Approximate,
     AsJson,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 
 def audit(
+    context: typer.Context,
     target: Annotated[
         Path,
         typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
@@ -146,9 +149,22 @@ def audit(
     if note is not None:
         print_sentence(note)
     if found.certified:
-        next_step(f"recprism diversify {target} --budget {show:g} --goal {goals[0]}", f"recprism frontier {target}")
+        also = {name: value for name, value in given(context).items() if name in ("guard", "confidence", "approximate")}
+        next_step(*_within_budget(run, found, show, also), run.command("frontier", goal=goals[0]))
     else:  # without labels there is neither a budget nor a front
-        next_step(f"recprism recommend {target}", f"recprism report {target}")
+        next_step(run.command("recommend"), run.command("report"))
+
+
+def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any]) -> Iterator[str]:
+    """Yield the command that makes what the audit certified, of the first goal and at the budget shown if it can."""
+    from recprism.studio.commands import diversify
+
+    of = next((goal for goal, stops in found.stops.items() if any(it.certified for it in stops)), None)
+    if of is not None:
+        budgets = [it.budget for it in found.stops[of] if it.certified]
+        kept = run.config.diversify
+        asked, named = None if kept is None else kept.within, kept is not None
+        yield diversify(run, asked, of, show if show in budgets else budgets[0], named=named, **options)
 
 
 def _noted(run: Run, found: Audit) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -113,7 +112,7 @@ def dials(
         print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
     first = str(run.factors().user_ids[0]) if user is None else user
     served = run.diversified()
-    if served.into == "dials" and served.dials is not None:
-        dial = served.dials.names[0]
-        setting = f"'{dial}=+0.2'" if "'" not in dial else shlex.quote(f"{dial}=+0.2")
-        next_step(f"recprism steer {run.argument} --user {first} --set {setting}")
+    names = served.dials.names if served.into == "dials" and served.dials is not None else ()
+    dial = next((it for it in names if "=" not in it), None)
+    if dial is not None:
+        next_step(run.command("steer", user=first, set=f"{dial}=+0.2"))

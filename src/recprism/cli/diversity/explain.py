@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +31,7 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
-from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, comma_words, finite_number
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, comma_words, finite_number, part_option
 from recprism.data.shares import percent
 from recprism.errors import InputError
 
@@ -206,11 +205,10 @@ def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> N
         _print_coefficients(found.choice_model)
     if path is not None:
         say(f"kept in {path}")
-    first = shlex.quote(str(run.factors().user_ids[0]))
     if found.rule is None:
-        next_step(f"recprism erase {run.argument}")
+        next_step(run.command("erase", part=part_option(part)))
     elif not found.lifts:
-        next_step(f"recprism explain {run.argument} --user {first}")
+        next_step(run.command("explain", user=run.factors().user_ids[0], part=part_option(part)))
 
 
 def _print_lifts(lifts: Sequence[LiftReason]) -> None:
@@ -312,7 +310,7 @@ def _explain_user(
         if about.note:
             print_sentence(about.note)
         first = next((it for it in reasons if it.newcomer), reasons[0])
-        next_step(f"recprism explain {run.argument} --user {shlex.quote(user)} --item {shlex.quote(str(first.item))}")
+        next_step(run.command("explain", user=user, item=first.item, part=part_option(part)))
 
 
 def _print_one(as_json: bool, run: Run, note: str | None, found: Any, sentences: Sequence[str]) -> None:

@@ -71,4 +71,4 @@ def steer(
         print_sentence("The setting is kept. The certificate is about the lists without users' own settings.")
     else:
         print_sentence("The setting is not kept; add --keep to keep it.")
-    next_step(f"recprism dials {run.argument} --user {user}")
+    next_step(run.command("dials", user=user))

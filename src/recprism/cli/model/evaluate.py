@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism._command_line import in_commas
 from recprism.cli._options import (
     AsJson,
     Base,
@@ -35,7 +36,7 @@ from recprism.cli._output import (
     say,
     say_categories,
 )
-from recprism.cli._values import LIST_COLUMNS, category_columns, column_map
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, part_option
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -162,9 +163,8 @@ def evaluate(
         return
     print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
     if ours is not None:
-        next_step(
-            f"recprism evaluate {ours.argument} --against OTHER_RUN", f"recprism recommend {ours.argument} --users ID"
-        )
+        first = in_commas(ours.factors().user_ids[0])
+        next_step(ours.command("recommend", users=first, part=part_option(part), base=base))
 
 
 def _require_same_users(ours: Run, theirs: Run) -> None:

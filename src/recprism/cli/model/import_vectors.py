@@ -139,7 +139,7 @@ def import_vectors(
     else:
         print_title(f"{run.path}: a run of imported vectors")
         print_facts(facts)
-    next_step(f"recprism audit {run.path}", f"recprism recommend {run.path}")
+    next_step(run.command("audit"), run.command("recommend"))
 
 
 def _show(dataset: Dataset, _split: Split) -> None:

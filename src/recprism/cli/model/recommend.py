@@ -103,4 +103,4 @@ def recommend(
             print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
     for sentence in () if figures is None else figures.sentences():
         (say if as_json else print_sentence)(sentence)
-    next_step(f"recprism evaluate {run.argument}")
+    next_step(run.command("evaluate", part=part, base=base))

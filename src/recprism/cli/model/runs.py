@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, say
 from recprism.data.shares import percent
@@ -37,7 +38,7 @@ def runs(
         return
     if not found:
         say(f"no runs below {folder or 'this folder'}")
-        next_step("recprism train")
+        next_step(command_line("train", output=folder and folder / "ml-latest-small-bprmf"))
         return
     rows = [
         (it.run, it.name, it.state, it.model, it.data, it.goal, _shares(it.budgets), _shares(it.losses), _day(it.date))

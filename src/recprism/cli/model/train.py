@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import (
     AsJson,
     ColumnMap,
@@ -151,7 +152,7 @@ def train(
         print_facts(
             {"run": str(run.path), **{name: value for name, value in factors.settings.items() if value is not None}}
         )
-    next_step(f"recprism audit {run.path}", f"recprism evaluate {run.path}")
+    next_step(run.command("audit"), run.command("evaluate"))
 
 
 def _interrupted(path: Path) -> Run:
@@ -211,4 +212,4 @@ def train_with_progress(run: Run) -> Factors:
         try:
             return train_run(run, show)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"continue with: recprism train --resume {run.path}") from None
+            raise KeyboardInterrupt(f"continue with: {command_line('train', resume=run.path)}") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli._options import AsJson, Draws, Part, ResultName, Seed, run_argument
-from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
+from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps, say
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def report(
     for line in content.headline.next_steps:
         print_sentence(f"Next: {line}")
     print_sentence(f"{path}: {size / 1e6:.1f} MB, needs no network")
-    next_step(f"open {path} in a browser")
+    say(f"open {path} in a browser")
 
 
 def report_with_progress(run: Run, path: Path, *, part: SplitPart = "test", draws: int = 199, seed: int = 0) -> Content:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism._command_line import command_line
+from recprism.cli._commands import given
 from recprism.cli._options import AsJson, DataRoot, Device, ExecutorName
 from recprism.cli._output import (
     next_step,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def compare(
+    context: typer.Context,
     grid: Annotated[
         str,
         typer.Option(
@@ -80,7 +83,7 @@ def compare(
         return
     print_title(f"gains in percent (change of NDCG@10), seeds: {seeds}")
     print_verdicts(found)
-    next_step(f"recprism compare --grid {grid} --seeds {seeds} --json")
+    next_step(command_line("compare", **given(context), json=True))
 
 
 def _worlds(words: str) -> tuple[World, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,7 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
+from recprism.cli._values import part_option
 from recprism.data.shares import percent
 from recprism.errors import InputError
 
@@ -118,7 +118,7 @@ def erase(
     _print(found, everything if curve else spoken_of, spoken_of[0])
     if path is not None:
         say(f"kept in {path}")
-    next_step(f"recprism evaluate {run.argument}", *_looks(run))
+    next_step(run.command("evaluate"), *_looks(run, goal=goal, axes=axes, part=part_option(part)))
 
 
 def _numbers(words: str) -> list[int]:
@@ -128,10 +128,10 @@ def _numbers(words: str) -> list[int]:
         raise InputError(f"--features {words}: write whole numbers with commas between, as in 5,10") from None
 
 
-def _looks(run: Run) -> Iterator[str]:
+def _looks(run: Run, **question: Any) -> Iterator[str]:
     """Yield the command that looks at one user, where there is one."""
     if run.diversified().rule is None:
-        yield f"recprism erase {run.argument} --user {shlex.quote(str(run.factors().user_ids[0]))}"
+        yield run.command("erase", user=run.factors().user_ids[0], **question)
 
 
 # -- all users --------------------------------------------------------------------------------------------------------
@@ -257,7 +257,8 @@ def _look_at_one(
     view: UserView | ItemView = (
         view_item(explanation, item, top) if user is None else view_user(explanation, found.evaluator, user, top)
     )
-    checked, holds = _on_file(run, explanation, part)
+    check = run.command("erase", goal=goal, axes=axes, part=part_option(part))
+    checked, holds = _on_file(run, explanation, part, check)
     view = view if holds else view.without_factors()
     if as_json:
         print_json({"run": str(run.path), "checked": checked, **view.to_dict()})
@@ -265,18 +266,15 @@ def _look_at_one(
     print_title(f"{run.argument}: what changed for {f'item {item}' if user is None else f'user {user}'}")
     _print_view(view)
     print_sentence(checked)
-    next_step(f"recprism erase {run.argument}")
+    next_step(check)
 
 
-def _on_file(run: Run, explanation: Explanation, part: str) -> tuple[str, bool]:
+def _on_file(run: Run, explanation: Explanation, part: str, check: str) -> tuple[str, bool]:
     """Return the stored verdict, if it answers the same question, and whether it holds."""
     kept = run.factors_explanation()
     asked = (explanation.objective, explanation.axes, part)
     if kept is None or kept["verdict"] is None or (kept["objective"], kept["axes"], kept["part"]) != asked:
-        return (
-            f"Not checked against controls yet, so no factor is named: run `recprism erase {run.argument}` first.",
-            False,
-        )
+        return f"Not checked against controls yet, so no factor is named: run `{check}` first.", False
     return str(kept["verdict"]["sentence"]), bool(kept["verdict"]["holds"])
 
 

@@ -78,7 +78,7 @@ def frontier(
         print_json({"run": str(run.path), "goal": goal, "fronts": [it.to_dict() for it in fronts], "winners": best})
         return
     _print_fronts(str(run.path), goal, fronts, BUDGETS)
-    next_step(f"recprism diversify {run.path} --budget 0.01 --goal {goal}")
+    next_step(run.command("audit", goal=goal))
 
 
 def _print_fronts(run: str, goal: str, fronts: Sequence[Front], budgets: Sequence[float]) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism._command_line import command_line
+from recprism.cli._commands import given
 from recprism.cli._options import AsJson, DataRoot, Device
 from recprism.cli._output import next_step, print_json, print_table, print_title, progress_bar
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(
+    context: typer.Context,
     table: Annotated[
         str | None,
         typer.Option(
@@ -72,7 +75,7 @@ def reproduce(
         _print_table([cell for cell in cells if cell.table == name])
     if against:
         _print_against_random(against)
-    next_step(f"recprism reproduce --dataset {dataset} --runs 5 --json")
+    next_step(command_line("reproduce", **given(context, "runs"), runs=5, json=True))
 
 
 def _print_table(cells: list[Cell]) -> None:

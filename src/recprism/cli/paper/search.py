@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism._command_line import in_commas
 from recprism.cli._changed import print_effect, result_to_make
 from recprism.cli._options import (
     AsJson,
@@ -142,7 +143,8 @@ def search(
         return
     print_effect(run, found)
     print_sentence(overlap.sentence())
-    next_step(f"recprism recommend {run.argument} --users ID", f"recprism evaluate {run.argument}")
+    first = in_commas(run.factors().user_ids[0])
+    next_step(run.command("recommend", users=first), run.command("evaluate"))
 
 
 def _settings(goal: str | None, options: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._commands import Command, Group
+from recprism._command_line import command_line
+from recprism.cli._commands import Command, Group, given
 from recprism.cli._options import (
     AsJson,
     ColumnMap,
@@ -65,7 +66,7 @@ def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
     print_table(
         ("name", "what it is", "where"), [(row["name"], row["title"], row["here"] or "not here") for row in rows]
     )
-    next_step("recprism data stats ml-latest-small")
+    next_step(command_line("data stats", "ml-latest-small", data_root=data_root))
 
 
 @app.command(cls=Command)
@@ -82,7 +83,7 @@ def show(
     - `recprism data show ml-latest-small`
     """
     from recprism.data._readers.movielens import embedded_readme
-    from recprism.data.datasets import find_named
+    from recprism.data.datasets import find_named, locate
 
     known = find_named(name.partition(":")[0])
     readme = embedded_readme() if name == "ml-latest-small" else None
@@ -98,11 +99,15 @@ def show(
     print_facts(facts)
     if readme is not None:
         stdout.print("\n" + readme, markup=False, highlight=False)
-    next_step(f"recprism data stats {name}")
+    if name == "ml-latest-small" or locate(name) is not None:
+        next_step(command_line("data stats", name))
+    elif known.downloads and (":" in name or not known.needs_variant):
+        next_step(command_line("data fetch", name))
 
 
 @app.command(cls=Command)
 def stats(
+    context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(metavar="DATA", help="A named data set, or a table of interactions.", show_default=False),
@@ -158,7 +163,7 @@ def stats(
     print_sentence(f"categories: {dataset.categories.sentence()}")
     if warning := dataset.categories.warning():
         say(f"warning: {warning}")
-    next_step(f"recprism train --data {source}")
+    next_step(command_line("train", data=source, **given(context)))
 
 
 @app.command(cls=Command)
@@ -203,4 +208,4 @@ def fetch(
         done.append({"path": str(fetched.path), "bytes": fetched.size, "verified": fetched.verified})
     if as_json:
         print_json(done)
-    next_step(f"recprism data stats {name} --data-root {folder}")
+    next_step(command_line("data stats", name, data_root=data_root))

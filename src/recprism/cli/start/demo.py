@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, Device, Seed
 from recprism.cli._output import (
     next_step,
@@ -106,12 +107,19 @@ def demo(
             print_sentence(f"the lists now: {kept.certificate.sentence()}")
         print_sentence(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
-    next_step(
-        f"recprism explain {run.path}",
-        f"recprism audit {run.path}",
-        "recprism train --model lightgcn -o runs/gcn && recprism evaluate runs/gcn --against runs/demo",
-        "recprism evaluate YOUR_LISTS.csv --items YOUR_ITEMS.csv --subtopic-column genres",
-    )
+    next_step(run.command("explain"), run.command("audit"), _against_other_model(run))
+    say("your own lists: recprism evaluate LISTS.csv --items ITEMS.csv --subtopic-column genres")
+
+
+def _against_other_model(run: Run) -> str:
+    """Write the commands that train another model on the same split, if it is not there, and compare the lists."""
+    config = run.config
+    model = "bprmf" if config.model.name == "lightgcn" else "lightgcn"
+    path = run.path.with_name(f"{run.path.name}-{model}")
+    device = None if config.device == "auto" else config.device
+    train = command_line("train", model=model, output=path, seed=config.seed or None, device=device)
+    compare = command_line("evaluate", path, against=run.path)
+    return compare if path.exists() else f"{train} && {compare}"
 
 
 def require_own(path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism._command_line import command_line
 from recprism.cli._options import AsJson, ColumnMap, share_option
 from recprism.cli._output import (
     next_step,
@@ -119,7 +120,7 @@ def _from_attributes(path: Path, output: Path, columns: dict[str, str], as_json:
         print_title(f"features of {path}")
         print_table(("feature", "mean"), list(zip(found.features.names, means, strict=True)), numeric=("mean",))
         print_sentence(f"{len(found.features.ids):,} items in {written['item_features']}")
-    next_step("python examples/raw_features.py")
+    say("examples/raw_features.py in the repository shows a model on such features")
 
 
 def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: bool) -> None:
@@ -135,8 +136,8 @@ def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: 
         print_table(("feature", "mentions", "praise", "example"), rows, numeric=("mentions", "praise"))
         folder = written["features"].parent
         print_sentence(f"{counts['mentions']:,} mentions of {found.features.height} features in {folder}")
-    topics = f" --subtopics {written['subtopics']}" if "subtopics" in written else ""
-    next_step(f"recprism train --data {written['interactions']}{topics} --threshold none")
+    paths = {"data": written["interactions"], "subtopics": written.get("subtopics")}
+    next_step(command_line("train", **paths, threshold="none"))
 
 
 def _as_text(paths: dict[str, Path]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recprism._command_line import command_line
 from recprism.errors import InputError
 from recprism.runs._bound_files import BoundFiles
 from recprism.runs._event_log import append_event, read_events
@@ -53,6 +54,10 @@ class RunFolder:
         """How a command line names this result."""
         path = shlex.quote(str(self.path))
         return path if self.result is None else f"{path} --name {self.result}"
+
+    def command(self, command: str, **options: Any) -> str:
+        """Write a command about this result, as a shell takes it."""
+        return command_line(command, self.path, name=self.result, **options)
 
     def results(self) -> list[str]:
         """Return the names of the named results, sorted."""
