@@ -176,7 +176,8 @@ class _KernelCache(caching.FunctionCache):
         try:
             import fcntl
 
-            self._turn = Path(self.cache_path, f"{self._impl.filename_base}.lock").open("w", encoding="utf-8")
+            lock = Path(self.cache_path, f"{self._impl.filename_base}.lock")
+            self._turn = lock.open("w", encoding="utf-8")  # noqa: SIM115 - closed at the end of the turn
         except (ImportError, OSError):
             return
         patience = time.monotonic() + _LONGEST_WAIT
