@@ -215,7 +215,7 @@ def users_of(copy: Path, file: str) -> set[str]:
 
 
 def lend_kernels(made: Path, to: Path, copy: Path, file: str) -> None:
-    """Link compiled kernels that do not depend on a file. The others, with the fault, are compiled again.
+    """Copy compiled kernels that do not depend on a file. The others, with the fault, are compiled again.
 
     The name of compiled code is ``greedy.taken-rerank._kernels-50.py311``, then the ending.
     """
@@ -247,7 +247,6 @@ def run_tests(copy: Path, tests: Sequence[str], cache: Path, limit: int) -> tupl
     options = ["-x", "-q", "--tb=short", "-p", "no:cacheprovider", "-n", "0", "-m", f"not ({left_out(copy)})"]
     command = [sys.executable, "-c", PYTEST, str(limit), *options, *tests]
     with tempfile.TemporaryFile() as output:
-        started = time.monotonic()
         process = subprocess.Popen(
             command,
             cwd=copy,
@@ -257,11 +256,12 @@ def run_tests(copy: Path, tests: Sequence[str], cache: Path, limit: int) -> tupl
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        done = 0
+        done, waited = 0, 0.0  # not the time of the clock: if this process is stopped for a while, that does not count
         while not done:
             time.sleep(0.1)
+            waited += 0.1
             done, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if not done and time.monotonic() - started > PATIENCE * limit:
+            if not done and waited > PATIENCE * limit:
                 os.killpg(process.pid, signal.SIGKILL)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
@@ -283,15 +283,13 @@ def require_passing(copy: Path, mutants: Sequence[Mutant], cache: Path, limit: i
             raise MutantError(f"{' '.join(tests)}: the tests do not pass without mutants (pytest ended with {code})")
 
 
-def outcome_of(copy: Path, mutant: Mutant, cache: Path, limit: int) -> Outcome:
-    """Run the tests of one mutant."""
+def outcome_of(copy: Path, mutant: Mutant, kernels: Path, limit: int) -> Outcome:
+    """Run the tests of one mutant; ``kernels`` is the folder of the compiled kernels without mutants."""
+    cache = kernels.parent
     with put_into(copy, mutant), tempfile.TemporaryDirectory() as own:
         if KERNELS in (copy / mutant.file).read_bytes():
-            made = [path for path in cache.iterdir() if path.is_dir()]
             cache = Path(own)
-            changed = kernel_folder(copy, cache)
-            for folder in made:
-                lend_kernels(folder, changed, copy, mutant.file)
+            lend_kernels(kernels, kernel_folder(copy, cache), copy, mutant.file)
         code, said, seconds = run_tests(copy, [*mutant.tests, mutant.file], cache, limit)
     states = {
         0: SURVIVED,
@@ -336,12 +334,13 @@ def run_all(
         cache.mkdir(parents=True, exist_ok=True)
         first = Path(scratch) / "copy-0"
         require_fitting(mutants, first)
+        kernels = kernel_folder(first, cache)
         require_passing(first, mutants, cache, limit)
 
         def one(mutant: Mutant) -> Outcome:
             copy = copies.get()
             try:
-                found = outcome_of(copy, mutant, cache, limit)
+                found = outcome_of(copy, mutant, kernels, limit)
             finally:
                 copies.put(copy)
             _say(f"{found.number} {found.file}: {found.state} {found.by} ({found.seconds:.0f} s)")
