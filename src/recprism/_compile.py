@@ -177,7 +177,7 @@ class _KernelCache(caching.FunctionCache):
             import fcntl
 
             lock = Path(self.cache_path, f"{self._impl.filename_base}.lock")
-            self._turn = lock.open("w", encoding="utf-8")  # noqa: SIM115 - closed at the end of the turn
+            self._turn = lock.open("w", encoding="utf-8")
         except (ImportError, OSError):
             return
         patience = time.monotonic() + _LONGEST_WAIT

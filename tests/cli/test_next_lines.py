@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 from recprism import cli
 from recprism.cli import _output
@@ -202,8 +201,6 @@ def stubs(shop: Path) -> Iterator[None]:
         def run(self, **_: Any) -> None: ...
 
     with pytest.MonkeyPatch.context() as patch:
-        parser = typer.main.get_command(cli.app)
-        patch.setattr(typer.main, "get_command", lambda _: parser)
         patch.setenv("XDG_DATA_HOME", str(shop / "nothing"))
         patch.delenv("RECPRISM_DATA", raising=False)
         for module in (serve, studio):
