@@ -13,13 +13,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 (REST,) = re.findall(r"^REST +:= (.+)$", MAKEFILE, re.MULTILINE)
-IN_BOTH = {"gpu"}
+IN_BOTH = {"gpu", "needs"}
 """Markers that do not decide which of the two commands runs a test."""
 
 
 def declared() -> set[str]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return {line.partition(":")[0] for line in settings["tool"]["pytest"]["ini_options"]["markers"]}
+    return {re.split(r"[(:]", line)[0] for line in settings["tool"]["pytest"]["ini_options"]["markers"]}
 
 
 def test_the_two_commands_are_complements() -> None:

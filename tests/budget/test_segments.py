@@ -163,7 +163,7 @@ def groups(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     return {**masks, "few": np.arange(n) < 8}
 
 
-@pytest.mark.parametrize("n", [40, 200])
+@pytest.mark.parametrize("n", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_without_a_difference_a_group_is_named_in_at_most_a_twentieth_of_draws(n: int) -> None:
     generator, draws = np.random.default_rng(n), 300
     named = sum(len(by_segment(*shop(generator, n), groups(generator, n)).paying) > 0 for _ in range(draws))

@@ -33,6 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
     outcome = recprism("demo", "-o", tmp_path / "demo")
     assert outcome.code == 0, outcome.err
@@ -441,6 +442,8 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
         "subtopic_coverage",
         "-m",
         "subtopic_coverage@10",
+        "--into",
+        "rule",
         *rules,
         "--json",
     )
@@ -456,6 +459,7 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
     assert (first["item_id"] == 318).all(), "pinned for all users who may still see it"
 
 
+@pytest.mark.slow
 def test_dials_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
@@ -514,6 +518,7 @@ def test_an_interrupted_search_resumes_to_the_same_bits(trained: Path, tmp_path:
     assert whole == cut
 
 
+@pytest.mark.slow
 def test_no_colour_and_no_bars_when_not_at_a_terminal(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "recprism", "train", "-o", tmp_path / "run", *QUICK],

@@ -79,6 +79,7 @@ def planted(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_verdict_that_holds_names_factors_next_to_nulls(
     planted: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
@@ -119,6 +120,7 @@ def test_results_of_a_rule_are_explained_by_the_rule(
     assert "recprism explain" in err
 
 
+@pytest.mark.slow
 def test_vectors_made_from_lists_get_no_names_and_no_single_view(
     trained_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:

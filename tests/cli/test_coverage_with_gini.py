@@ -29,7 +29,10 @@ def run(searched_run: Callable[..., Run]) -> Run:
     return searched_run(iterations=2)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(it, marks=pytest.mark.slow) if it in ("frontier", "erase") else it for it in COMMANDS],
+)
 def test_gini_follows_coverage(command: str, run: Run, ok: Callable[..., Any]) -> None:
     words = [run.path if word == "RUN" else word for word in COMMANDS[command]]
     printed = ok(*words).out

@@ -265,6 +265,7 @@ OTHER_TILES = [  # the machine that the kernel is made for, its vectors, and the
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("machine", "lanes", "environment"), OTHER_TILES)
 def test_the_kernel_of_another_machine_gives_the_same_bits(
     machine: str, lanes: int, environment: dict[str, str], tmp_path: Path

@@ -122,6 +122,7 @@ def test_exposure_has_its_own_words(basis: Basis, rule: ExplanationInShort) -> N
     assert "The same lifts for all users make the changes: 12 items." in texts(gini)
 
 
+@pytest.mark.slow
 def test_one_number_in_command_line_report_and_headline(
     by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
@@ -147,6 +148,7 @@ def test_one_number_in_command_line_report_and_headline(
         assert f"One rule explains {share}" in reason.text
 
 
+@pytest.mark.slow
 def test_a_headline_agrees_with_the_audit_and_with_diversify(
     trained: Path, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:

@@ -172,7 +172,15 @@ def test_a_page_of_a_rule_has_no_factors(content: Content, rule: ExplanationInSh
     assert "It explains 80 %." in page.text
 
 
-@pytest.mark.parametrize("into", ["rule", "dials", "lifts", "user-vectors", "item-vectors"])
+@pytest.mark.parametrize(
+    "into",
+    [
+        "rule",
+        "dials",
+        "lifts",
+        *(pytest.param(side, marks=pytest.mark.slow) for side in ("user-vectors", "item-vectors")),
+    ],
+)
 def test_a_rule_in_every_form_gets_its_reasons(
     into: str, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:

@@ -66,6 +66,7 @@ def test_evaluating_adds_intervals(run: Run) -> None:
     assert written(run) == before, "a glance without intervals leaves the card alone"
 
 
+@pytest.mark.slow
 def test_a_budget_brings_its_certificate(run: Run) -> None:
     run.save_metrics(evaluate_run(run, ["ndcg@10"], bootstrap=50).to_frame())
     kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}))

@@ -148,6 +148,7 @@ def test_concepts_are_for_dials(trained_run: Callable[..., Run]) -> None:
     assert not run.is_diversified(), "nothing is half-written"
 
 
+@pytest.mark.slow
 def test_items_without_any_metadata_are_named_by_clusters(clustered: Run) -> None:
     found = Run.open(clustered.path).diversified()
     assert found.into == "dials"
@@ -167,6 +168,7 @@ def test_items_without_any_metadata_are_named_by_clusters(clustered: Run) -> Non
     assert facts["lists_held"] < 1, "weights alone do not hold all lists of vectors"
 
 
+@pytest.mark.slow
 def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) -> None:
     lists = recommend(clustered, 10)
     made = export_run(clustered, tmp_path / "test", "npz", part="test")
@@ -184,6 +186,7 @@ def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) ->
     assert explained.choice_model is not None
 
 
+@pytest.mark.slow
 def test_live_lists_use_the_stored_concepts(clustered: Run) -> None:
     live, found = scenario_of(clustered, live=True), clustered.diversified()
     model = live_model(clustered)
@@ -206,6 +209,7 @@ def test_a_run_does_not_need_the_file_again(own_file: tuple[Run, Concepts]) -> N
     assert "are left out" in explain_run(run, draws=0).note, "numbers are no features of a choice model"
 
 
+@pytest.mark.slow
 def test_a_retrained_run_takes_files_and_clusters_from_the_old_one(
     own_file: tuple[Run, Concepts], trained_run: Callable[..., Run]
 ) -> None:
@@ -223,6 +227,7 @@ def test_a_retrained_run_takes_files_and_clusters_from_the_old_one(
     steer_run(run, 1, {"maker: m1": 0.0}, keep=True)
 
 
+@pytest.mark.slow
 def test_new_items_of_a_retrained_run_have_no_cluster(clustered: Run, bare: Callable[[int], Run]) -> None:
     again = bare(4)
     scenario = scenario_of(again)
@@ -248,6 +253,7 @@ def test_lists_of_other_concepts_are_stored_apart(
     assert 0.1 not in named.known_lists("subtopic_coverage", served="dials")
 
 
+@pytest.mark.slow
 def test_a_choice_model_of_clusters_explains_lists_from_a_file(clustered: Run, tmp_path: Path) -> None:
     recommend(clustered, 10).write_csv(tmp_path / "lists.csv")
     found = explain_lists_of_run(tmp_path / "lists.csv", None, clustered, concepts=["clusters=12"], draws=0)

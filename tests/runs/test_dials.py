@@ -63,6 +63,7 @@ def test_the_figures_of_the_dials(run: Run) -> None:
     assert ordered.dials.lists_held < found.dials.lists_held, "order asks for more"
 
 
+@pytest.mark.slow
 def test_dials_of_user_vectors_are_compiled_from_the_lists(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, ASKED.model_copy(update={"into": "user-vectors"}))
@@ -72,6 +73,7 @@ def test_dials_of_user_vectors_are_compiled_from_the_lists(trained_run: Callable
         steer_run(run, 1, {"Animation": 0.2})
 
 
+@pytest.mark.slow
 def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Callable[..., Run]) -> None:
     before = recommend(run, 10)
     shown = steer_run(run, "1", {"Animation": 0.3}, keep=True)  # as text, as the command line passes it
@@ -101,6 +103,7 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     assert recommend(run, 10).equals(before)
 
 
+@pytest.mark.slow
 def test_a_setting_deletes_what_was_made_without_it(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, ASKED)
@@ -118,6 +121,7 @@ def test_a_setting_deletes_what_was_made_without_it(trained_run: Callable[..., R
         assert not it.file("recommendations.parquet").exists()
 
 
+@pytest.mark.slow
 def test_settings_count_in_results_that_have_the_dial(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, ASKED)
