@@ -91,7 +91,7 @@ def test_a_huge_gain_still_needs_some_users() -> None:
 def budgeted(trained_run: Callable[..., Run]) -> Run:
     run = trained_run(epochs=3)
     kept = diversify_within(
-        run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, into="item-vectors")
+        run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, into="user-vectors")
     )
     assert kept.compiled is not None
     return run

@@ -85,6 +85,7 @@ def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run, sm
     np.testing.assert_array_equal(wanted, found)
 
 
+@pytest.mark.slow
 def test_the_item_version_changes_only_if_items_move(base: Run, item_side: Run, tmp_path: Path) -> None:
     plain = export_run(base, tmp_path / "plain", "npz")
     moved = export_run(item_side, tmp_path / "moved", "npz")
@@ -105,6 +106,7 @@ def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_pa
         vectors_at(user_side, 1.5)
 
 
+@pytest.mark.slow
 def test_a_pair_of_two_exports_is_refused(base: Run, item_side: Run, tmp_path: Path) -> None:
     plain = export_run(base, tmp_path / "plain", "npz")
     moved = export_run(item_side, tmp_path / "moved", "npz")
@@ -196,7 +198,7 @@ def test_vectors_for_inner_product_are_refused_for_cosine(user_side: Run, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("side", ["user", "item"])
+@pytest.mark.parametrize("side", ["user", pytest.param("item", marks=pytest.mark.slow)])
 def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run, side: str) -> None:
     factors = base.factors().on_sphere()
     scenario = Scenario(factors, base.split(), base.subtopics(), "test")
@@ -243,6 +245,7 @@ def test_the_graph_of_an_adapter_computes_the_same(tmp_path: Path, hidden: int) 
     np.testing.assert_allclose(session.run(None, {"user": asked})[0], adapter(asked), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_adapter_is_evaluated_on_held_out_users(user_side: Run) -> None:
     _, effect = learn_adapter(user_side)
     assert effect.users == round(0.2 * user_side.split().n_users)
@@ -252,6 +255,7 @@ def test_an_adapter_is_evaluated_on_held_out_users(user_side: Run) -> None:
     assert "did not learn from" in effect.sentence()
 
 
+@pytest.mark.slow
 def test_a_run_without_a_change_of_user_vectors_has_no_adapter(base: Run, item_side: Run) -> None:
     with pytest.raises(InputError, match="no change to learn from"):
         learn_adapter(base)

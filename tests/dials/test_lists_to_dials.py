@@ -256,6 +256,7 @@ class TestAgainstHighs:
         require_equal_to_highs(base, dials, exclude)
         require_proofs(base, dials, exclude)
 
+    @pytest.mark.slow
     def test_many_concepts(self) -> None:
         base, lists, concepts, exclude = world(3, n_users=40, n_items=300, m=60, k=10)
         dials = lists_to_dials(base, lists, concepts, exclude=exclude)

@@ -263,6 +263,7 @@ def test_one_user_moves_items_no_more_than_needed() -> None:
     assert compiled.feasible is None
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.booleans())
 def test_the_change_of_items_is_the_sum_of_its_pulls(seed: int, bias: bool) -> None:
     factors, exclude = world(seed, n_users=12, bias=bias)

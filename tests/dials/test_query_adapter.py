@@ -19,6 +19,8 @@ from recprism.models import Factors
 LINEAR = QueryAdapterSettings(ridge=0.0)
 NETWORK = QueryAdapterSettings(hidden=8, steps=50)
 
+pytestmark = pytest.mark.slow
+
 
 def vectors_of(seed: int, n: int = 40, d: int = 5) -> Any:
     return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)

@@ -136,6 +136,7 @@ def test_settings_count_in_results_that_have_the_dial(trained_run: Callable[...,
     assert other.diversified().steering == {1: {cluster: 0.1}}
 
 
+@pytest.mark.slow
 def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(goal="subtopic_coverage+shown_often", budgets={"ndcg@10": 0.3}))

@@ -136,6 +136,7 @@ def test_a_division_of_your_own_is_called_given(factors: Factors, small: Dataset
     assert scenario_of(run).split.test.indices.tolist() == split.test.indices.tolist()
 
 
+@pytest.mark.slow
 def test_a_second_budget_replaces_the_first_only_when_asked(
     factors: Factors, small: Dataset, split: Split, tmp_path: Path, trained_run: Callable[..., Run]
 ) -> None:

@@ -33,6 +33,7 @@ def test_a_damaged_checkpoint_names_its_own_command(step: str, command: str, tmp
         run.load_checkpoint(step)
 
 
+@pytest.mark.slow
 def test_a_path_is_bound_to_the_vectors_it_was_made_from(trained_run: Callable[..., Run]) -> None:
     run = trained_run()
     others = trained_run(epochs=1).factors()

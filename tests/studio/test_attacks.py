@@ -318,6 +318,7 @@ def test_a_host_that_is_not_this_machine_is_one_sentence(tmp_path: Path, host: s
         app(["studio", str(tmp_path / "run"), "--port", "0", "--host", host], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_the_command_starts_the_limited_server(tmp_path: Path) -> None:
     """The server of the command line refuses a POST from elsewhere and too many connections of one address."""
     Run.create(tmp_path / "run", RunConfig())
