@@ -167,6 +167,7 @@ class TestImports:
         graph["recprism.metrics.registry"] -= metrics
         TopologicalSorter(graph).prepare()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("first", ["accuracy", "calibration", "catalogue", "diversity", "strata"])
     def test_begin_with_any_file_of_metrics(self, first: str) -> None:
         code = f"import recprism.metrics.{first}; from recprism.metrics import METRICS; assert len(METRICS) > 25"
@@ -183,9 +184,8 @@ class TestImports:
     def test_of_the_core_need_torch_numpy_and_numba_alone(self) -> None:
         """Other packages are imported inside the functions that use them."""
         core = [name for name in FILES if name.split(".")[1:2] and name.split(".")[1] in CORE]
-        nothing_else = "from recprism._extras import EXTRAS\nEXTRAS['full'] = ('torch',)\n"
         code = import_all([name for name in core if name.split(".")[-1] not in NEED_MORE])
-        run_blocked(NOT_IN_THE_CORE, nothing_else + code)
+        run_blocked(NOT_IN_THE_CORE, code)
 
     def test_of_light_modules_need_numpy_and_numba_alone(self) -> None:
         light = [name for name in FILES if name.count(".") and extra_of(name) is None]

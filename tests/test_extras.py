@@ -16,8 +16,8 @@ from recprism.errors import MissingDependencyError
 @pytest.fixture
 def incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra full has a package that is not installed; serve is complete."""
-    monkeypatch.setitem(EXTRAS, "full", ("json", "no_such_package"))
-    monkeypatch.setattr(_extras, "_complete", set())
+    monkeypatch.setitem(EXTRAS, "full", ("no_such_package", "json"))
+    monkeypatch.setattr(_extras, "_found", set())
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_a_name_that_was_not_loaded_says_what_to_install(monkeypatch: pytest.Mon
     assert str(said.value) == f"recprism.BPRMF {sentence}"
     with pytest.raises(ImportError, match="no_such_package"):
         from recprism import BPRMF  # noqa: F401
-    EXTRAS["full"] = ("json",)  # it was installed meanwhile
+    EXTRAS["full"] = ("json", "no_such_package")  # its first package was installed meanwhile
     assert recprism.BPRMF is not None
 
 
-def test_a_complete_extra_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_found_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     require("this test", "full")
-    monkeypatch.setitem(EXTRAS, "full", ("no_such_package",))
+    monkeypatch.setattr(_extras, "find_spec", lambda _: None)
     require("this test", "full")
 
 

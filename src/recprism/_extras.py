@@ -28,13 +28,13 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "text": ("textblob", "vaderSentiment"),
     "test": ("pytest", "hypothesis", "ranx", "pyversity", "sklearn", "nbclient", "ipykernel"),
 }
-"""The modules of each extra."""
+"""The modules of each extra. Where the first one is missing, the extra was not asked for."""
 
 LIGHT: tuple[str, ...] = ("_version", "errors", "serving", "integrations", "service.answers", "service.client")
 LIGHT += ("data.progress", "data.shares", "deploy.rule_file", "explain.reasons.reason", "rerank.constraints.violations")
 """What numpy and numba are enough for. Within ``service`` the rest needs [serve]; everything else needs [full]."""
 
-_complete: set[str] = set()
+_found: set[tuple[str, ...]] = set()
 
 
 def extra_of(module: str) -> str | None:
@@ -50,17 +50,24 @@ def missing_from(extra: str) -> list[str]:
     return [module for module in EXTRAS[extra] if find_spec(module) is None]
 
 
-def require(what: str, extra: str) -> None:
-    """Refuse what an incomplete extra is needed for. A complete one is looked at once.
+def require(what: str, extra: str, *, whole: bool = True) -> None:
+    """Refuse what an extra is needed for. Packages that were found are not looked for again.
+
+    Args:
+        what: What needs the extra.
+        extra: The extra.
+        whole: Whether all of its packages are needed, or only the first one: an environment with torch alone is enough
+            for much of the library.
 
     Raises:
-        MissingDependencyError: If a package of the extra is not installed.
+        MissingDependencyError: If a package is not installed.
     """
-    if extra in _complete:
+    needed = EXTRAS[extra] if whole else EXTRAS[extra][:1]
+    if needed in _found:
         return
-    if gone := missing_from(extra):
+    if gone := [module for module in needed if find_spec(module) is None]:
         raise _error(what, gone[0], extra)
-    _complete.add(extra)
+    _found.add(needed)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def _require(name: str, home: str) -> None:
     from recprism._extras import extra_of, require
 
     if extra := extra_of(home):
-        require(name, extra)
+        require(name, extra, whole=False)
 
 
 def homes_of(stub: Path) -> dict[str, str]:

@@ -240,6 +240,7 @@ def test_what_cannot_be_fitted_gets_one_sentence(data: Dataset) -> None:
         Diversifier("more", model_settings=QUICK, device="cpu").fit(data)
 
 
+@pytest.mark.slow
 def test_it_works_without_scikit_learn() -> None:
     code = """
 import sys

@@ -429,6 +429,7 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
     assert (run / "certificate.json").exists(), "nothing was touched by words that are wrong"
 
 
+@pytest.mark.slow
 def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)

@@ -35,6 +35,7 @@ def diversified(searched_run: Callable[..., Run]) -> Path:
     return searched_run(2, 16, diversity="catalogue_coverage", iterations=6).path
 
 
+@pytest.mark.slow
 def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
     """Under a verdict that refuses, there are nulls and controls, and no factor or direction."""
     assert call("erase", diversified, "--user", 1) == 0
@@ -106,6 +107,7 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
     assert view["factors"] == view["directions"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("into", ["rule", "dials"])
 def test_results_of_a_rule_are_explained_by_the_rule(
     into: Any, trained_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]

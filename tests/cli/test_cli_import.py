@@ -312,6 +312,7 @@ def test_audit_takes_no_vectors(recprism: Recprism, world: Path) -> None:
     assert outcome.code == 2 and "there is no option --user-vectors" in outcome.err
 
 
+@pytest.mark.slow
 def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Path) -> None:
     from fastapi import testclient
 

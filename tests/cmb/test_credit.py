@@ -136,6 +136,7 @@ def test_several_goals_at_once(trained: tuple[Dataset, Split, Factors]) -> None:
     assert both.settings()["diversity"] == {"subtopic_coverage": 1.0, "catalogue_coverage": 1.0}
 
 
+@pytest.mark.slow
 def test_a_price_gives_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     shares, gains = [], []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
+from recprism.budget.diversified import Into
 from recprism.data.shares import percent
 from recprism.deploy.experiment import FEWEST_USERS, Terms, better, not_worse, plan
 from recprism.errors import InputError
@@ -87,14 +88,15 @@ def test_a_huge_gain_still_needs_some_users() -> None:
 # -- of a run ---------------------------------------------------------------------------------------------------------
 
 
+def diversified(run: Run, into: Into) -> Run:
+    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, into=into)
+    assert diversify_within(run, within).compiled is not None
+    return run
+
+
 @pytest.fixture(scope="module")
 def budgeted(trained_run: Callable[..., Run]) -> Run:
-    run = trained_run(epochs=3)
-    kept = diversify_within(
-        run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, into="user-vectors")
-    )
-    assert kept.compiled is not None
-    return run
+    return diversified(trained_run(epochs=3), "user-vectors")
 
 
 @pytest.mark.slow
@@ -126,7 +128,13 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
         assert percent(checks[metric]["budget"]) in rails[metric].why
     goal = rails["subtopic_coverage@10"]
     assert goal.measured > 0 and goal.limit == pytest.approx(0.8 * goal.measured) and goal.direction == "not below"
-    assert rails["similar items"].limit is None, "item vectors moved"
+    assert "similar items" not in rails
+
+
+@pytest.mark.slow
+def test_moved_item_vectors_have_a_guardrail(trained_run: Callable[..., Run]) -> None:
+    rails = {rail.metric: rail for rail in plan(diversified(trained_run(epochs=3), "item-vectors")).guardrails}
+    assert rails["similar items"].limit is None
 
 
 def test_without_a_budget_one_must_be_named(searched_run: Callable[..., Run]) -> None:

@@ -227,6 +227,7 @@ def run_python(code: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "n_users"), [("cpu", 20_000), ("torch", 3_000)])
 def test_memory_does_not_grow_with_users_times_items(engine: str, n_users: int) -> None:
     grown = run_python(f"""

@@ -188,6 +188,7 @@ def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: fl
         assert len(quick.paths["subtopic_coverage"].points) <= 9
 
 
+@pytest.mark.slow
 def test_one_explanation_is_kept_for_one_question(by_rule: Callable[[str], Path], call: Callable[..., int]) -> None:
     run = Run.open(by_rule("dials"))
     assert call("explain", run.path, "--draws", 3, "--seed", 5) == 0

@@ -195,6 +195,7 @@ def test_live_lists_use_the_stored_concepts(clustered: Run) -> None:
     np.testing.assert_array_equal(live.rank(model)[0], live.rank(wanted)[0])
 
 
+@pytest.mark.slow
 def test_a_run_does_not_need_the_file_again(own_file: tuple[Run, Concepts]) -> None:
     run, meant = own_file
     stored = Run.open(run.path).concepts()

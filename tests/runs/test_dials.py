@@ -29,6 +29,7 @@ def run(trained_run: Callable[..., Run]) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_stored_dials_are_those_that_were_found(run: Run, trained_run: Callable[..., Run]) -> None:
     other = trained_run(3, 16)
     found = diversify_within(other, ASKED).dials

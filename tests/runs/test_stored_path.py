@@ -24,7 +24,8 @@ def run(trained_run: Callable[..., Run]) -> Run:
     return trained_run()
 
 
-@pytest.mark.parametrize("budget", [0.05, *(pytest.param(it, marks=pytest.mark.slow) for it in (0.01, 0.2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [0.01, 0.05, 0.2])
 def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float) -> None:
     path = stored_path(run, "subtopic_coverage")
     scenario = Scenario(run.factors(), run.split(), run.subtopics(), "test")
@@ -47,6 +48,7 @@ def not_again(*_: object) -> None:
     raise AssertionError("the path was walked again")
 
 
+@pytest.mark.slow
 def test_it_is_made_once_and_read_afterwards(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     first = stored_path(run, "catalogue_coverage")
     monkeypatch.setattr("recprism.budget.path.rule_at", not_again)

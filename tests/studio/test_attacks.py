@@ -311,6 +311,7 @@ def test_four_hundred_half_sent_requests_do_not_stay(start: Start) -> None:
         everything(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["nosuch.invalid", "a" * 70, "a..b", "²", "300.1.1.1", " ", "1.2.3.4"])
 def test_a_host_that_is_not_this_machine_is_one_sentence(tmp_path: Path, host: str) -> None:
     Run.create(tmp_path / "run", RunConfig())

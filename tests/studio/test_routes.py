@@ -138,6 +138,7 @@ def test_the_command_makes_what_is_shown_and_replaces_nothing(client: TestClient
     assert get(client, "/changed/stop")["command"] == "", "made by players, without a budget"
 
 
+@pytest.mark.slow
 def test_the_command_of_a_result_has_all_its_options(shelf: Path, tmp_path: Path, call: Callable[..., int]) -> None:
     """The printed command, run on another copy, asks for the same as what the result was made from."""
     runs = [Run(shutil.copytree(shelf / "plain", tmp_path / name)) for name in ("first", "second")]
@@ -156,6 +157,7 @@ def test_the_command_of_a_result_has_all_its_options(shelf: Path, tmp_path: Path
     assert stop.endswith("--name ilad-2_5")
 
 
+@pytest.mark.slow
 def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wait: Wait) -> None:
     assert client.get("/api/runs/plain/paths/catalogue_coverage").status_code == 404
     assert client.post("/api/runs/plain/paths/nonsense").status_code == 404
@@ -186,6 +188,7 @@ def test_search_finds_users_and_items(client: TestClient) -> None:
     assert get(client, "/plain/search", q="  ") == {"users": [], "items": []}
 
 
+@pytest.mark.slow
 def test_a_mix_of_goals_is_computed_and_kept(client: TestClient, shelf: Path, wait: Wait) -> None:
     mix = "subtopic_coverage+ilad_subtopics"
     assert client.post(f"/api/runs/plain/paths/{mix}").status_code == 202

@@ -246,7 +246,7 @@ def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, bef
     return total
 
 
-@compiled_inside
+@compiled
 def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
     """Return the value of a candidate at a place; ``before`` * ``differs`` is left of each subtopic there."""
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]

@@ -63,7 +63,7 @@ def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewe
     return lost
 
 
-@compiled_inside
+@compiled
 def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
     """Return the value of the item's subtopics, given what earlier items left of each."""
     total = 0.0
