@@ -16,10 +16,12 @@ os.environ |= {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
+    "POLARS_MAX_THREADS": "1",
 }
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from recprism.budget import Diversified
@@ -30,6 +32,7 @@ from recprism.deploy.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.run import Run
+from recprism.runs.stored_path import stored_path
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when haystack is imported; tests send nothing anywhere
 
@@ -101,18 +104,26 @@ def toy_interactions() -> Interactions:
 
 @pytest.fixture(scope="session")
 def trained_run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
-    """(epochs=2, dim=8) -> a run on the embedded data, trained once and copied: everybody may change their own."""
-    made: dict[tuple[int, int], Run] = {}
+    """(epochs=2, dim=8) -> a run on the embedded data with the path to subtopic coverage, made once for all workers.
+
+    Everybody gets a copy and may change it.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
 
     def run(epochs: int = 2, dim: int = 8) -> Run:
-        if (epochs, dim) not in made:
-            split = small.split(seed=0)
-            first = Run.create(tmp_path_factory.mktemp("trained") / "run", RunConfig())
-            first.save_data(small, split)
-            first.save_factors(BPRMF(epochs=epochs, dim=dim).fit(split, seed=0, device="cpu"))
-            made[epochs, dim] = first
+        first, part = shared / f"trained-{epochs}-{dim}", shared / f"part-{epochs}-{dim}"
+        with FileLock(f"{first}.lock"):
+            if not first.exists():
+                split = small.split(seed=0)
+                made = Run.create(part, RunConfig())
+                made.save_data(small, split)
+                made.save_factors(BPRMF(epochs=epochs, dim=dim).fit(split, seed=0, device="cpu"))
+                stored_path(made, "subtopic_coverage")
+                part.rename(first)
         path = tmp_path_factory.mktemp("runs") / "run"
-        shutil.copytree(made[epochs, dim].path, path)
+        shutil.copytree(first, path)
         return Run.open(path)
 
     return run

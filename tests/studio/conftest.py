@@ -18,7 +18,6 @@ from recprism.data.incidence import Incidence
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
-from recprism.runs.stored_path import stored_path
 from recprism.studio import create_app
 
 FORMS: tuple[Into, ...] = ("rule", "dials", "lifts", "user-vectors")
@@ -35,7 +34,6 @@ def shelf(
     split = data.split(seed=0)
     plain = Run(trained_run().path.rename(root / "plain"))
     plain.event("trained", model="bprmf")
-    stored_path(plain, "subtopic_coverage")  # once: the runs below are copies
     changed = searched_run(iterations=10).path.rename(root / "changed")
     (changed / "report.html").write_text("<script>alert(1)</script></html>", encoding="utf-8")
     for into in FORMS:
