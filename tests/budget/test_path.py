@@ -179,7 +179,7 @@ def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:
     assert np.array_equal(longer[:, 10:], scenario.candidates[0][:, 10:20])
 
 
-@pytest.mark.parametrize("goal", ["subtopic_coverage", "catalogue_coverage"])
+@pytest.mark.parametrize("goal", ["subtopic_coverage", pytest.param("catalogue_coverage", marks=pytest.mark.slow)])
 def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
     steps: list[tuple[str, int, int]] = []
     cost_of_diversity(scenario, (goal,), on_step=lambda *step: steps.append(step))

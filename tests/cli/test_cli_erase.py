@@ -138,6 +138,7 @@ def test_vectors_made_from_lists_get_no_names_and_no_single_view(
     assert "a rule made these lists" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_json_on_users_that_were_held_out(
     diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:

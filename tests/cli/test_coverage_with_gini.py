@@ -31,7 +31,7 @@ def run(searched_run: Callable[..., Run]) -> Run:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(it, marks=pytest.mark.slow) if it in ("audit", "frontier", "erase") else it for it in COMMANDS],
+    [pytest.param(it, marks=pytest.mark.slow) if it in ("audit, JSON", "frontier", "erase") else it for it in COMMANDS],
 )
 def test_gini_follows_coverage(command: str, run: Run, ok: Callable[..., Any]) -> None:
     words = [run.path if word == "RUN" else word for word in COMMANDS[command]]

@@ -96,7 +96,7 @@ def diversified(run: Run, into: Into) -> Run:
 
 @pytest.fixture(scope="module")
 def budgeted(trained_run: Callable[..., Run]) -> Run:
-    return diversified(trained_run(epochs=3), "user-vectors")
+    return diversified(trained_run(3, 16), "user-vectors")
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
 
 @pytest.mark.slow
 def test_moved_item_vectors_have_a_guardrail(trained_run: Callable[..., Run]) -> None:
-    rails = {rail.metric: rail for rail in plan(diversified(trained_run(epochs=3), "item-vectors")).guardrails}
+    rails = {rail.metric: rail for rail in plan(diversified(trained_run(3, 16), "item-vectors")).guardrails}
     assert rails["similar items"].limit is None
 
 

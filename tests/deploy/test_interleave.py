@@ -139,7 +139,7 @@ def test_random_clicks_are_rarely_called_clear() -> None:
 
 @pytest.fixture(scope="module")
 def run(trained_run: Callable[..., Run]) -> Run:
-    made = trained_run(epochs=3)
+    made = trained_run(3, 16)
     assert diversify_within(made, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5})).is_changed
     return made
 

@@ -38,7 +38,7 @@ COVERAGE = "subtopic_coverage@10"
 
 @pytest.fixture(scope="module")
 def run(trained_run: Callable[..., Run]) -> Run:
-    made = trained_run(epochs=3)
+    made = trained_run(3, 16)
     assert diversify_within(made, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.3})).is_changed
     return made
 

@@ -47,6 +47,7 @@ def test_the_rule_predicts_its_own_lists_and_a_cached_list_does_not(scenario: Sc
         assert shares[0] < shares[1] < 1
 
 
+@pytest.mark.slow
 def test_explanations_that_hold_the_list_return_it_without_an_intervention(scenario: Scenario) -> None:
     found = bench.measured(scenario, "MMR on categories", 60, 0)["figures"]
     for name in ("choice model, free places", "cached list"):

@@ -116,6 +116,7 @@ def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:
     assert control < gain / 3
 
 
+@pytest.mark.slow
 def test_a_ban_holds_under_a_rule_on_every_page(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     often = recommend(run, 10)["item_id"].value_counts(sort=True)["item_id"].to_list()[:3]

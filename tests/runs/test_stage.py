@@ -175,7 +175,7 @@ def test_the_copy_of_an_interrupted_search_is_found_again(trained_run: Callable[
 
 
 def test_a_search_does_not_continue_on_another_model(trained_run: Callable[..., Run]) -> None:
-    run, other = trained_run(2, 8), trained_run(3, 8)
+    run, other = trained_run(2, 8), trained_run(3, 16)
 
     def stop(_step: object) -> None:
         raise KeyboardInterrupt

@@ -303,6 +303,7 @@ def test_one_address_cannot_take_all_connections(start: Start) -> None:
         one.close()
 
 
+@pytest.mark.slow
 def test_four_hundred_half_sent_requests_do_not_stay(start: Start) -> None:
     server = start(seconds=0.5)
     held = [server.open(b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n") for _ in range(200)]

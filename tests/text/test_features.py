@@ -193,6 +193,7 @@ def test_co_occurrence_is_measured_against_chance() -> None:
     assert closeness["mic"] == closeness["voice"] == 0
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.integers(0, 20))
 def test_clusters_are_the_same_every_time_and_never_empty(k: int, seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(12, 4))
