@@ -37,8 +37,8 @@ from recprism.runs.stored_path import stored_path
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when haystack is imported; tests send nothing anywhere
 
-# The garbage collector would walk through all modules and tests again and again: it begins after the collection of tests,
-# and without what is there by then.
+# The garbage collector would walk through all modules and tests again and again. It begins after the collection of
+# tests, and leaves out what is there by then.
 gc.disable()
 
 # No deadlines: tests never judge wall-clock time. The same cases every time: a red test can be run again.
