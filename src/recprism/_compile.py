@@ -30,6 +30,7 @@ from numba.misc import appdirs
 
 _config: Any = numba_config  # numba's functions have no types
 _appdirs: Any = appdirs
+_types: Any = numba.types
 _log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parent
 _PREFIX = "recprism-kernels-"
@@ -40,10 +41,12 @@ _FOLDERS_KEPT = 4  # an edit makes a new folder; a return to an earlier version 
 def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def of(function: Callable[..., Any]) -> Any:
         fast: Any = numba.njit(nogil=True, **options)(function)
+        if _config.DISABLE_JIT:
+            return fast
         _compile_once_for_all_values(fast)
-        if cache_folder() is not None and not _config.DISABLE_JIT:
+        if cache_folder() is not None:
             # The attribute that numba's ``cache=True`` sets.
-            fast._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+            fast._cache = _KernelCache(function)
         return fast
 
     return of
@@ -51,11 +54,10 @@ def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 def _compile_once_for_all_values(fast: Any) -> None:
     """Let calls from other kernels share one version: numba compiles another one for each constant argument."""
-    template = fast.get_call_template
+    template, plain = fast.get_call_template, _types.unliteral
 
     def of_types(args: Any, kws: Any) -> Any:
-        kinds = {name: numba.types.unliteral(kind) for name, kind in kws.items()}
-        return template(tuple(numba.types.unliteral(kind) for kind in args), kinds)
+        return template(tuple(map(plain, args)), {name: plain(kind) for name, kind in kws.items()})
 
     fast.get_call_template = of_types
 
