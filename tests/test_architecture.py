@@ -148,14 +148,14 @@ def import_all(modules: list[str]) -> str:
 
 
 class TestImports:
-    @pytest.mark.parametrize("file", FILES.values(), ids=path_of)
-    def test_point_leftwards(self, file: Path) -> None:
-        part = file.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part in ("__init__", "__main__"):
-            return
-        allowed = {"recprism", *(f"recprism.{name}" for name in ORDER[: ORDER.index(part) + 1])}
-        found = {".".join(name.split(".")[:2]) for name in imports_anywhere(file)}
-        assert found <= allowed, f"{part} may not import {sorted(found - allowed)}"
+    def test_point_leftwards(self) -> None:
+        wrong = {}
+        for file in FILES.values():
+            part = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+            if part not in ("__init__", "__main__"):
+                allowed = {"recprism", *(f"recprism.{name}" for name in ORDER[: ORDER.index(part) + 1])}
+                wrong[path_of(file)] = {".".join(name.split(".")[:2]) for name in imports_anywhere(file)} - allowed
+        assert not {file: names for file, names in wrong.items() if names}, "a room imports from the lines above it"
 
     def test_every_part_has_its_place_in_the_order(self) -> None:
         assert {name.split(".")[1] for name in FILES if "." in name} - {"__main__"} <= set(ORDER)

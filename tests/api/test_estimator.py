@@ -121,6 +121,7 @@ def test_lists_are_of_the_new_vectors_and_hold_nothing_met(fitted: Diversifier, 
     assert fitted.recommend(0, 3)[0].shape == (3,)
 
 
+@pytest.mark.slow
 def test_transform_makes_the_lists_of_any_vector_more_diverse(fitted: Diversifier) -> None:
     swapped = fitted.transform(fitted.base_.user)
     assert swapped.shape == fitted.base_.user.shape and swapped.dtype == np.float32

@@ -131,7 +131,7 @@ def assert_same(one: Dataset, other: Dataset) -> None:
 
 class TestAuditAndDiversify:
     @pytest.mark.parametrize("at", range(len(BUDGETS)), ids=[f"{budget:.2%}" for budget in BUDGETS])
-    @pytest.mark.parametrize("into", ["rule", "user-vectors"])
+    @pytest.mark.parametrize("into", ["rule", pytest.param("user-vectors", marks=pytest.mark.slow)])
     def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, into: Into, at: int) -> None:
         """An audit is about the lists of the rule; dials do not hold all of them."""
         stop = costs.stops[GOAL][at]

@@ -43,6 +43,7 @@ def test_the_same_scores_give_the_same_lists(with_vectors: Scenario, from_scores
         np.testing.assert_array_equal(lists_at(from_scores, goal, 0.2), lists_at(with_vectors, goal, 0.2))
 
 
+@pytest.mark.slow
 def test_a_budget_is_certified_for_the_rule(with_vectors: Scenario, from_scores: Scenario) -> None:
     ours, theirs = (diversify(case, budget=0.2, into="rule") for case in (from_scores, with_vectors))
     assert ours.found.rule == theirs.found.rule

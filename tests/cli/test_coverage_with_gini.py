@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "frontier": ("frontier", "RUN", "--goal", "catalogue_coverage", "--rivals", "mmr"),
     "erase": ("erase", "RUN", "--goal", "catalogue_coverage@10"),
 }
+COSTLY = ("audit, JSON", "diversify", "frontier", "erase")
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,7 @@ def run(searched_run: Callable[..., Run]) -> Run:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [pytest.param(it, marks=pytest.mark.slow) if it in ("audit, JSON", "frontier", "erase") else it for it in COMMANDS],
+    "command", [pytest.param(it, marks=pytest.mark.slow) if it in COSTLY else it for it in COMMANDS]
 )
 def test_gini_follows_coverage(command: str, run: Run, ok: Callable[..., Any]) -> None:
     words = [run.path if word == "RUN" else word for word in COMMANDS[command]]
@@ -39,6 +39,7 @@ def test_gini_follows_coverage(command: str, run: Run, ok: Callable[..., Any]) -
     _require_gini(printed)
 
 
+@pytest.mark.slow
 def test_gini_is_in_the_stored_path_of_the_studio(run: Run) -> None:
     _require_gini(" ".join(stored_path(run, "catalogue_coverage").means))
 

@@ -216,6 +216,7 @@ WITHOUT_CATEGORIES = {
 }
 
 
+@pytest.mark.slow
 def test_without_categories_every_command_works(shop: Path, recprism: Recprism, ok: Recprism) -> None:
     for words in WITHOUT_CATEGORIES.values():
         ok(*words)

@@ -124,6 +124,7 @@ def test_players_learn_what_they_are_paid_for(trained: tuple[Dataset, Split, Fac
     assert change(model, shuffled, data, split)[f"{goal}@10"] < learned[f"{goal}@10"] / 3
 
 
+@pytest.mark.slow
 def test_several_goals_at_once(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     alone = CMB("subtopic_coverage", side="user", device="cpu").fit(factors, split, data.subtopics)

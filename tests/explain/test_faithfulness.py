@@ -37,6 +37,7 @@ def little_scenario(n_users: int = 12, n_items: int = 14) -> Scenario:
     return Scenario(base, Split(nothing, nothing, nothing, base.user_ids, base.item_ids), subtopics)
 
 
+@pytest.mark.slow
 def test_the_rule_predicts_its_own_lists_and_a_cached_list_does_not(scenario: Scenario) -> None:
     found = bench.measured(scenario, "rule at 0.2", 60, 0)["figures"]
     for after in bench.INTERVENTIONS:

@@ -43,6 +43,7 @@ def test_rankings_that_are_the_same_agree_whatever_their_scale(seed: int) -> Non
     assert rank_agreement([sizes, -sizes]).mean == pytest.approx(-1)
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth() -> None:
     """Seeds with a common part: the interval of four seeds holds the mean of many about as often as its level says."""
     generator = np.random.default_rng(0)

@@ -124,6 +124,7 @@ def test_als_is_what_implicit_fits(real_split: Split) -> None:
     assert ours.settings["model"] == "als" and ours.settings["epochs_trained"] == 4
 
 
+@pytest.mark.needs("implicit")
 def test_als_raises_an_error_for_unsupported_arguments(blocks: Split) -> None:
     with pytest.raises(InputError, match="fitted on the cpu"):
         ImplicitALS().fit(blocks, device="cuda")

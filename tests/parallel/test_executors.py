@@ -25,6 +25,7 @@ def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
         executor_named("ray")
 
 
+@pytest.mark.slow
 def test_the_room_and_the_local_executor_do_not_import_ray() -> None:
     code = (
         "import sys; from recprism.parallel import executor_named; executor_named('local'); "
@@ -51,6 +52,7 @@ def test_local_pieces_may_run_in_threads() -> None:
     assert list(results) == [3 * piece for piece in range(20)]
 
 
+@pytest.mark.slow
 def test_only_this_room_imports_ray_and_only_the_command_line_imports_this_room() -> None:
     source = Path(recprism.__file__).parent
     importing: dict[str, set[str]] = {"ray": set(), "recprism.parallel": set()}

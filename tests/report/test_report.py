@@ -174,12 +174,7 @@ def test_a_page_of_a_rule_has_no_factors(content: Content, rule: ExplanationInSh
 
 @pytest.mark.parametrize(
     "into",
-    [
-        "rule",
-        "dials",
-        "lifts",
-        *(pytest.param(side, marks=pytest.mark.slow) for side in ("user-vectors", "item-vectors")),
-    ],
+    ["rule", "dials", *(pytest.param(it, marks=pytest.mark.slow) for it in ("lifts", "user-vectors", "item-vectors"))],
 )
 def test_a_rule_in_every_form_gets_its_reasons(
     into: str, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
@@ -232,6 +227,7 @@ def test_where_factors_do_not_hold_the_page_does_not_name_them(content: Content)
     assert "What each factor is worth" not in told
 
 
+@pytest.mark.slow
 def test_both_sides_equal_titles_no_labels(unlabelled: Path) -> None:
     """Names stay distinct, and missing values are marked as not judged."""
     content = gather(Run.open(unlabelled), part="validation", draws=0)

@@ -71,6 +71,7 @@ def test_lists_that_were_put_into_vectors_say_nothing_about_factors(side: Any) -
     assert "nothing about factors" in verdict.sentence()
 
 
+@pytest.mark.slow
 def test_rankings_found_again_agree_in_a_planted_world() -> None:
     model, made = searched(seed=2)
     found = stability(model, made.split, made.subtopics)

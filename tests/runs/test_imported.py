@@ -60,6 +60,7 @@ def test_a_run_ranks_as_the_model_did(factors: Factors, small: Dataset, split: S
     assert "| model | theirs.BPR |" in (run.path / "CARD.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_the_model_does_not_know_is_left_out_and_counted(
     factors: Factors, small: Dataset, split: Split, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -236,6 +236,7 @@ def test_examples_of_the_description_are_answered(served: Served) -> None:
         assert path in described["paths"]
 
 
+@pytest.mark.slow
 def test_answers_are_as_described_and_none_is_a_server_error(served: Served) -> None:
     """Valid and invalid requests to every route that makes lists."""
     described = schemathesis.openapi.from_dict(served.ask("/openapi.json")[1])

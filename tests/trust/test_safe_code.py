@@ -49,9 +49,10 @@ def _bad_call(node: ast.Call) -> Iterator[str]:
         yield "torch.load without weights_only=True"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.stem)
-def test_no_file_runs_what_it_reads(path: Path) -> None:
-    assert list(faults(path.read_text(encoding="utf-8"))) == BETWEEN_PROCESSES.get(path.stem, [])
+def test_no_file_runs_what_it_reads() -> None:
+    found = [(path.stem, list(faults(path.read_text(encoding="utf-8")))) for path in (ROOT / "src").rglob("*.py")]
+    assert len(found) > 400
+    assert [(name, lines) for name, lines in found if lines] == list(BETWEEN_PROCESSES.items())
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ def test_files_of_models_stay_small(small: Dataset, tmp_path: Path) -> None:
         write_models(tmp_path, {"x": (biased, split)})
 
 
+@pytest.mark.slow
 def test_training_needs_torch_numpy_and_numba_only() -> None:
     code = """
 import sys
