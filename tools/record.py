@@ -40,7 +40,7 @@ ORDER = {
         "python benchmarks/exposure.py runs/ml1m --goals catalogue_coverage shown_often gini exposure_entropy",
     ),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
-    "requests": ("Lists at request time", "python benchmarks/requests.py"),
+    "requests": ("Lists at request time", "python benchmarks/requests.py --requests 1000"),
     "service": ("The service under load", "python benchmarks/service.py --rate 300 --connections 200 --seconds 600"),
     "service_killed": (
         "The service, killed and restarted",
