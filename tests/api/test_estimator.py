@@ -83,6 +83,7 @@ def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> N
     np.testing.assert_array_equal(fitted.factors_.user, kept.factors.user)
 
 
+@pytest.mark.slow
 def test_every_form_of_interactions_gives_the_same(
     fitted: Diversifier, data: Dataset, rows: np.ndarray, topics: dict[int, list[str]]
 ) -> None:

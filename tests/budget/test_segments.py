@@ -170,6 +170,7 @@ def test_without_a_difference_a_group_is_named_in_at_most_a_twentieth_of_draws(n
     assert named <= stats.binom.ppf(0.999, draws, 0.05)
 
 
+@pytest.mark.slow
 def test_an_uncorrected_test_would_name_groups_by_chance() -> None:
     """The control of the test above: the same draws, each group tested alone by a t test."""
     generator, draws, named = np.random.default_rng(200), 200, 0

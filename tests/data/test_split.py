@@ -164,6 +164,7 @@ print(hashlib.sha256(split.test.indices.tobytes() + split.test.indptr.tobytes())
 """
 
 
+@pytest.mark.slow
 def test_the_same_under_any_hash_seed() -> None:
     digests = {
         subprocess.run(

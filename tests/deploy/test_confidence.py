@@ -34,7 +34,8 @@ def streams(kind: str) -> tuple[np.ndarray, float]:
     return generator.beta(2, 3, size), 0.4
 
 
-@pytest.mark.parametrize("kind", ["coin", *(pytest.param(it, marks=pytest.mark.slow) for it in ("rare", "smooth"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["coin", "rare", "smooth"])
 def test_a_look_after_every_value_misses_at_most_one_stream_in_twenty(kind: str) -> None:
     """The control is the usual interval of the mean, looked at after every value from the 30th on."""
     values, mean = streams(kind)

@@ -107,6 +107,7 @@ def test_positives_are_drawn_by_weight() -> None:
     assert share[1] == pytest.approx(2 / 3, abs=0.04)
 
 
+@pytest.mark.slow
 def test_more_strength_makes_lists_more_diverse(small: Any) -> None:
     split = small.split("random", seed=0)
     from recprism.budget.scenario import Scenario

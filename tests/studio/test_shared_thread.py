@@ -50,6 +50,7 @@ def test_closing_ends_only_the_work_of_one_studio() -> None:
     assert theirs.submit(str, 4).result(60) == "4"
 
 
+@pytest.mark.slow
 def test_a_closed_studio_leaves_no_function_behind(shelf: Path) -> None:
     """FastAPI keeps the functions it was given; functions of one studio would stay."""
     before = _made_while_running()
