@@ -125,8 +125,10 @@ def filled(world: Any, picks: Any) -> Any:
     return (weights * np.log1p(times)).sum(1) / np.log1p(picks.shape[1])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad", "alpha_ndcg", "err_ia"])
+@pytest.mark.parametrize(
+    "goal",
+    ["subtopic_coverage", "ilad", *(pytest.param(goal, marks=pytest.mark.slow) for goal in ("alpha_ndcg", "err_ia"))],
+)
 def test_history_weight_is_part_of_accuracy(make_world: Any, goal: str) -> None:
     """Compared with brute force, the search nearly always finds the best list, history_weight included."""
     k, trade_off, history_weight, gaps = 3, 0.3, 0.8, []
