@@ -15,7 +15,7 @@ $(if $(filter pinned lowest highest,$(DEPENDENCIES)),,$(error DEPENDENCIES is $(
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: $(addprefix -c ,$(PINS))
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 # Markers of the tests that `make test` leaves to `make test-rest`; CONTRIBUTING.md says what they mean.
-REST   := browser or docs or faults or ml1m or notebooks or ray or slow
+REST   := browser or docs or faults or ml1m or needs or notebooks or ray or slow
 # The plainest instructions of a processor, for torch, numba, OpenBLAS and MKL.
 PLAIN  := ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= \
           OPENBLAS_CORETYPE=$(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Prescott) \

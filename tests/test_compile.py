@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,63 @@ def test_nowhere_to_keep_them(unwritable: Path) -> None:
 def test_a_folder_that_is_lost_while_the_process_runs(copy: Path) -> None:
     lose = "import shutil, recprism.rerank._kernels.exchange; shutil.rmtree(cache_folder()); open(cache_folder(), 'w')"
     assert run(copy, f"{WHERE}; {lose}\n{KERNEL}").endswith(RIGHT)
+
+
+def test_a_filled_folder_that_is_read_only_is_used(copy: Path) -> None:
+    refuse = "import tempfile\ndef no(**_): raise PermissionError\ntempfile.TemporaryFile = no\n"
+    assert Path(run(copy, refuse + WHERE)).parent == copy / "recprism" / "__pycache__"
+
+
+COMPILED = """
+from numba.core import event
+compiled = []
+class Compiled(event.Listener):
+    def on_start(self, event):
+        if event.data["dispatcher"].py_func.__module__.startswith("recprism"):
+            compiled.append(event)
+    def on_end(self, event): pass
+event.register("numba:compile", Compiled())
+"""
+
+
+def test_one_of_two_processes_compiles(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "recprism", ignore=shutil.ignore_patterns("__pycache__"))
+    with ThreadPoolExecutor(2) as pool:
+        code = f"{COMPILED}{KERNEL}\nprint(len(compiled))"
+        told = list(pool.map(lambda _: run(tmp_path, code, NUMBA_OPT="3"), range(2)))  # without it, some are not kept
+    assert [it.split("\n")[0] for it in told] == [RIGHT, RIGHT]
+    assert sum(int(it.split("\n")[1]) for it in told) == len(kernels(tmp_path / "recprism" / "__pycache__"))
+
+
+def test_constants_share_one_version(copy: Path) -> None:
+    code = """
+import numpy as np
+from recprism._compile import compiled
+from recprism.rerank._kernels.worth import count
+@compiled
+def calls(indptr, indices, counts):
+    count(0, indptr, indices, counts, 1)
+    count(1, indptr, indices, counts, -1)
+calls(np.arange(3), np.zeros(2, np.int64), np.zeros(1, np.int64))
+print(len(count.signatures))
+"""
+    (copy / "calls.py").write_text(code, encoding="utf-8")
+    assert run(copy, "import calls") == "1"
+
+
+def test_a_kernel_that_does_not_compile_keeps_nobody_waiting(copy: Path) -> None:
+    code = """
+from recprism._compile import compiled
+@compiled
+def wrong(x):
+    return x.no_such_name
+try:
+    wrong(1)
+except Exception as problem:
+    print(type(problem).__name__, wrong._cache._turn)
+"""
+    (copy / "wrong.py").write_text(code, encoding="utf-8")
+    assert run(copy, "import wrong") == "TypingError None"
 
 
 def test_decorators_need_numba_and_numpy_alone() -> None:

@@ -62,8 +62,11 @@ def test_a_failed_import_names_the_package() -> None:
         needing("a part", "ray"),
     ):
         import no_such.inner  # type: ignore[import-not-found]  # noqa: F401
-    with pytest.raises(MissingDependencyError, match=r"^a part needs ray, "), needing("a part", "ray"):
-        raise ImportError
+    with (
+        pytest.raises(MissingDependencyError, match=r"^a part cannot import its packages \(no symbol\); see recprism"),
+        needing("a part", "ray"),
+    ):
+        raise ImportError("no symbol")
 
 
 @pytest.mark.usefixtures("incomplete")

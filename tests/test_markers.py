@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 (REST,) = re.findall(r"^REST +:= (.+)$", MAKEFILE, re.MULTILINE)
-IN_BOTH = {"gpu", "needs"}
+IN_BOTH = {"gpu"}
 """Markers that do not decide which of the two commands runs a test."""
 
 

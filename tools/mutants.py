@@ -43,8 +43,8 @@ PACKAGE = "src/recprism"
 KERNELS = b"recprism._compile"  # the text that makes a file a kernel source, see src/recprism/_compile.py
 FAILED, IMPORT, CRASH, TIMEOUT, SURVIVED = "failed", "import", "crash", "timeout", "survived"
 
-# Runs pytest with a limit of CPU time: the first argument.
 NO_TESTS = 5  # how pytest ends if it has nothing to run
+# Runs pytest with a limit of CPU time: the first argument.
 PYTEST = """
 import resource, sys, pytest
 resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[1]), int(sys.argv[1]) + 5))

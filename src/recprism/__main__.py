@@ -12,7 +12,7 @@ from recprism.errors import MissingDependencyError
 
 HELP = """Usage: recprism COMMAND ...
 
-The commands need packages that are not installed.
+Most commands need packages that are not installed.
 All commands: pip install 'recprism[full]'
 `recprism serve` alone: pip install 'recprism[serve]'
 In Python, recprism.serving.load(FOLDER) serves an exported rule without them.

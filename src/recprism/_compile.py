@@ -10,6 +10,7 @@ cache folder. If there is none, every process compiles in memory.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import logging
@@ -45,8 +46,8 @@ def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             return fast
         _compile_once_for_all_values(fast)
         if cache_folder() is not None:
-            # The attribute that numba's ``cache=True`` sets.
-            fast._cache = _KernelCache(function)
+            fast._cache = _KernelCache(function)  # the attribute that numba's ``cache=True`` sets
+            _end_turn_after_errors(fast)
         return fast
 
     return of
@@ -62,6 +63,20 @@ def _compile_once_for_all_values(fast: Any) -> None:
     fast.get_call_template = of_types
 
 
+def _end_turn_after_errors(fast: Any) -> None:
+    """Let other processes go on if a kernel does not compile: numba tells the cache about successes alone."""
+    compile_types = fast._compiler.compile
+
+    def compile_or_end(*args: Any) -> Any:
+        try:
+            return compile_types(*args)
+        except BaseException:
+            fast._cache.end_turn()
+            raise
+
+    fast._compiler.compile = compile_or_end
+
+
 @functools.cache
 def cache_folder() -> str | None:
     """Return the folder of the compiled code of these sources, or None if no place is writable."""
@@ -72,6 +87,8 @@ def cache_folder() -> str | None:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
+            if any(folder.glob("*.nbi")):  # read-only, and filled, such as an image that runs as another user
+                return str(folder)
             _log.debug("compiled kernels are not kept in %s: %s", place, error)
             continue
         if is_new:
@@ -151,7 +168,7 @@ class _KernelCache(caching.FunctionCache):
             self._take_turn()
             found = self._read(sig, target_context)
             if found is not None:
-                self._end_turn()
+                self.end_turn()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -160,7 +177,7 @@ class _KernelCache(caching.FunctionCache):
         except OSError as error:
             _log.debug("compiled code is not kept in %s: %s", self.cache_path, error)
         finally:
-            self._end_turn()
+            self.end_turn()
 
     def _read(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -174,7 +191,7 @@ class _KernelCache(caching.FunctionCache):
 
         A kernel locks before the kernels that it calls, so two processes cannot wait for each other.
         """
-        self._end_turn()
+        self.end_turn()
         try:
             import fcntl
 
@@ -193,8 +210,13 @@ class _KernelCache(caching.FunctionCache):
             else:
                 return
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
+        """Let the next process compile; a child may have the file open, too, so closing it is not enough."""
         if self._turn is not None:
+            with contextlib.suppress(ImportError, OSError):
+                import fcntl
+
+                fcntl.flock(self._turn, fcntl.LOCK_UN)
             self._turn.close()
             self._turn = None
 

@@ -79,9 +79,13 @@ def needing(what: str, extra: str) -> Iterator[None]:
     """
     try:
         yield
-    except ImportError as problem:
+    except ModuleNotFoundError as problem:
         package = (problem.name or EXTRAS[extra][0]).partition(".")[0]
         raise _error(what, package, extra) from problem
+    except ImportError as problem:  # it is there, and broken, or of another version
+        raise MissingDependencyError(
+            f"{what} cannot import its packages ({problem}); see recprism[{extra}]"
+        ) from problem
 
 
 def _error(what: str, package: str, extra: str) -> MissingDependencyError:

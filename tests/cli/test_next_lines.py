@@ -270,7 +270,7 @@ def follow(commands: str, recprism: Recprism, mirror: str) -> tuple[set[Site], l
         key = tuple(words)
         if key not in done or "show" in words:
             done[key] = recprism(*words)
-            if done[key].code > about.startswith(MAY_SAY_NO):
+            if done[key].code > int(about.startswith(MAY_SAY_NO)):
                 failed.append(f"{about}\n{done[key].err}")
         return done[key]
 

@@ -24,6 +24,7 @@ from recprism.models import Factors
 from recprism.rerank import Rule
 
 haystack = pytest.importorskip("haystack", reason="haystack-ai is not installed: the ranker is not tested")
+pytestmark = pytest.mark.needs("haystack")
 USERS, ITEMS = 10, 60
 
 

@@ -19,9 +19,8 @@ from recprism.metrics._operations import discounts
 from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._batched import covers, search_batched
-from recprism.rerank._kernels.optimal import optimal, optimal_in_order
+from recprism.rerank._kernels.optimal import search_kernel
 from recprism.rerank._kernels.prices import ALPHA, IN_ORDER, TIE, fading_of, filling_of, prices_of
-from recprism.rerank._kernels.worth import ALPHA_DCG
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
@@ -177,7 +176,7 @@ def search(pool: Pool, k: int, terms: Terms) -> Tensor:
     positions = most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)
     arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]
-    kernel = optimal_in_order if terms.prices[ALPHA_DCG] > 0 else optimal
+    kernel = search_kernel(terms.prices)
 
     def improve(step: int, prices: NDArray[np.float64]) -> None:
         more = terms.arrays(shown.numpy(), prices)

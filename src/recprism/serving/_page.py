@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from recprism.data._ids import canonical_text
 from recprism.explain.reasons._codes import GRID, ORDER, PRECISION, TIED, first_present
-from recprism.rerank._kernels.optimal import optimal, optimal_in_order
+from recprism.rerank._kernels.optimal import search_kernel
 from recprism.rerank._kernels.prices import TIE
-from recprism.rerank._kernels.worth import ALPHA_DCG
 from recprism.serving._compared import Compared
 from recprism.serving._kernels.reasons import compare_lists
 from recprism.serving._pool import Pool
@@ -194,8 +193,7 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
         return starts
     lists = _rows(starts, free)
     goals = _goals(pages, trade_off)
-    kernel = optimal_in_order if goals[PRICES][ALPHA_DCG] > 0 else optimal
-    kernel(0, len(pages), *candidates, lists, *goals, TIE)
+    search_kernel(goals[PRICES])(0, len(pages), *candidates, lists, *goals, TIE)
     return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]
 
 

@@ -1,7 +1,7 @@
 """Fitted ALS models of ``lenskit`` (extra ``[lenskit]``).
 
 LensKit 2025 needs pandas 2, and the tests here use pandas 3, so LensKit is not installed for the tests. recprism itself
-does not need pandas: ``pip install recprism lenskit`` works in an environment of your own. There,
+does not need pandas: ``pip install 'recprism[lenskit]'`` works in an environment of your own. There,
 ``from_lenskit(pipeline).save("factors.safetensors")`` writes a file that ``Factors.load`` reads in any environment.
 ``tools/record_lenskit.py`` does that for the tests.
 """

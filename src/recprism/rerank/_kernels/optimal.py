@@ -119,7 +119,7 @@ def optimal_in_order(
     filling: Any,
     tie: float,
 ) -> None:
-    """Do so for goals that look at the order; ``optimal`` says what the arguments are."""
+    """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
     state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
     compared = state[3]
     greedy = np.empty(positions.shape[1], np.int64)
@@ -136,6 +136,11 @@ def optimal_in_order(
             value = _improve_in_order(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie)
             if value > found + tie:
                 copy_list(greedy[:k], positions[u])
+
+
+def search_kernel(prices: Any) -> Any:
+    """Return the search for these prices: a goal that looks at the order has a price."""
+    return optimal_in_order if prices[ALPHA_DCG] > 0 else optimal
 
 
 @compiled
@@ -212,7 +217,7 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
 def _improve_in_order(
     items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float
 ) -> float:
-    """Do so with exchanges and moves by the value of the whole order."""
+    """Make exchanges and moves until none helps, by the value of the whole order; see ``_improve``."""
     prices, left = goals[5], state[7][0][0]
     _stand(items, chosen, goals, state)
     best_list = np.empty(len(chosen), np.int64)

@@ -12,7 +12,7 @@ ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELE
 
 @compiled_inside
 def copy_list(source: Any, target: Any) -> None:
-    """Copy a list of places; numba compiles an assignment of slices for seconds, with the text of its errors."""
+    """Copy a list of places. A slice assignment would take numba seconds to compile."""
     for place in range(len(source)):
         target[place] = source[place]
 
