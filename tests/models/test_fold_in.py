@@ -37,7 +37,6 @@ def loss_of(factors: Factors, row: Incidence, vector: np.ndarray, weight_decay: 
     return float(np.logaddexp(0, -lead).mean(1).sum()) + 0.5 * weight_decay * float(vector @ vector)
 
 
-@pytest.mark.slow
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0.1, 2.0]))
 def test_the_result_is_a_minimum(seed: int, bias: bool, weight_decay: float) -> None:
     # With many negatives the sample mean is close to the mean over all of them.
