@@ -77,8 +77,8 @@ def test_a_result_is_whole_on_stdout(
     assert re.search(title, found.out.splitlines()[0]), found.out
     assert re.search(conclusion, found.out), found.out
     assert not re.search(r"^(next:|  or:|when |warning)", found.out, re.MULTILINE), "hints are no result"
-    hints = [it for it in found.err.splitlines() if it and not re.match(r"(next:|  or:|when |kept in|rows written)", it)]
-    assert hints == [], "a result is on stderr"
+    hints = re.compile(r"next:|  or:|when |kept in|rows written")
+    assert [it for it in found.err.splitlines() if it and not hints.match(it)] == [], "a result is on stderr"
     shutil.rmtree("vectors", ignore_errors=True)
 
 
