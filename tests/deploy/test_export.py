@@ -106,7 +106,6 @@ def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_pa
         vectors_at(user_side, 1.5)
 
 
-@pytest.mark.slow
 def test_a_pair_of_two_exports_is_refused(base: Run, item_side: Run, tmp_path: Path) -> None:
     plain = export_run(base, tmp_path / "plain", "npz")
     moved = export_run(item_side, tmp_path / "moved", "npz")

@@ -24,8 +24,7 @@ def run(trained_run: Callable[..., Run]) -> Run:
     return trained_run()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("budget", [0.01, *(pytest.param(it, marks=pytest.mark.slow) for it in (0.05, 0.2))])
 def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float) -> None:
     path = stored_path(run, "subtopic_coverage")
     scenario = Scenario(run.factors(), run.split(), run.subtopics(), "test")
