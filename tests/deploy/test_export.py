@@ -106,9 +106,12 @@ def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_pa
         vectors_at(user_side, 1.5)
 
 
-def test_a_pair_of_two_exports_is_refused(base: Run, item_side: Run, tmp_path: Path) -> None:
+def test_a_pair_of_two_exports_is_refused(base: Run, tmp_path: Path) -> None:
+    other = Run(shutil.copytree(base.path, tmp_path / "other"))
+    factors = base.factors()
+    other.save_factors(replace(factors, item=factors.item * 2))
     plain = export_run(base, tmp_path / "plain", "npz")
-    moved = export_run(item_side, tmp_path / "moved", "npz")
+    moved = export_run(other, tmp_path / "moved", "npz")
     users = NPZ.read(tmp_path / "plain" / plain.users, "user")
     with pytest.raises(InputError, match="belong with item vectors of version"):
         pair(users, NPZ.read(tmp_path / "moved" / moved.items, "item"))
