@@ -8,7 +8,7 @@ import numpy as np
 
 from large_worlds import Catalogue
 from recprism.data.incidence import Incidence
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 
 USERS, ITEMS, DIM, SEEN = 1_000_000, 100_000, 64, 20
 K, CANDIDATES, TRADE_OFF, ALSO = 10, 100, 0.1, 0.02

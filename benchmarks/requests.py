@@ -26,7 +26,7 @@ import numpy as np
 from pyversity import dpp, mmr
 
 from harness import Claim, parser, report
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 from recprism.serving import ServedRule
 
 N_ITEMS, DIM, N_CATEGORIES, TRADE_OFF = 3_000, 50, 20, 0.2

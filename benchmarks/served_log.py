@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from harness import Claim, parser, report
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 
 N_ITEMS, N_CATEGORIES, K, DAYS, ROWS_PER_FILE = 3_000, 20, 10, 10, 2_000

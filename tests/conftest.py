@@ -29,7 +29,7 @@ from recprism.budget import Diversified
 from recprism.cli import main
 from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.run import Run

@@ -41,6 +41,7 @@ ORDER = (
     "cmb",
     "budget",
     "explain",
+    "forms",
     "runs",
     "deploy",
     "api",

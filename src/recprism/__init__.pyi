@@ -3,7 +3,6 @@ from recprism.api.estimator import Diversifier as Diversifier
 from recprism.api.loading import from_arrays as from_arrays
 from recprism.api.loading import from_frames as from_frames
 from recprism.api.loading import load as load
-from recprism.api.result import Result as Result
 from recprism.api.verbs import audit as audit
 from recprism.api.verbs import diversify as diversify
 from recprism.budget.scenario import Scenario as Scenario
@@ -15,3 +14,4 @@ from recprism.models.bpr import BPRMF as BPRMF
 from recprism.models.factors import Factors as Factors
 from recprism.models.lightgcn import LightGCN as LightGCN
 from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
+from recprism.runs.result import Result as Result

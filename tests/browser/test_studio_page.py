@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from recprism.data import load_files
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.models import BPRMF
 from recprism.runs._catalogue import titles_of

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 
 Recprism = Callable[..., Any]

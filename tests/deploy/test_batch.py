@@ -185,7 +185,7 @@ def test_user_vectors_are_read_from_other_files(tmp_path: Path, kind: str) -> No
     elif kind == "factors":
         Factors.from_arrays(vectors(), rule_file().item_vectors, user_ids=ids).save(file)  # type: ignore[arg-type]
     else:
-        from recprism.deploy._export_formats import FORMATS, Side
+        from recprism.forms._export_formats import FORMATS, Side
 
         FORMATS["safetensors"][0].save(file, Side("user", vectors(), np.array(ids), "v", "w", "inner_product"))
     make_batch(tmp_path / "rule", file, tmp_path / "again", shard_users=40)

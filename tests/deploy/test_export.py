@@ -18,7 +18,7 @@ from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset, Incidence
 from recprism.deploy._adapter_export import learn_adapter, write_onnx
-from recprism.deploy._export_formats import FORMATS, NPZ
+from recprism.forms._export_formats import FORMATS, NPZ
 from recprism.deploy.export import as_expected, export_run, load_export, pair, vectors_at
 from recprism.deploy.live import live_model
 from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings

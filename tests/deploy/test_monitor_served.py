@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from recprism.budget.path import rule_at
 from recprism.deploy import RuleFile, collect_rule
-from recprism.deploy.rule_file import fingerprint_of
+from recprism.forms.rule_file import fingerprint_of
 from recprism.deploy.served.alarms import AlarmLimits
 from recprism.deploy.served.confidence import confidence_interval
 from recprism.deploy.served.holdout import INTERVALS

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.deploy.rule_file import RuleFile
+from recprism.forms.rule_file import RuleFile
 from recprism.service import Client
 
 STARTER = """

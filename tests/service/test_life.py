@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
-from recprism.deploy.rule_file import ARRAYS, FACTS
+from recprism.forms.rule_file import ARRAYS, FACTS
 from recprism.errors import InputError
 from recprism.service import Answer, Client, ServiceError
 from recprism.serving import load

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
-from recprism.deploy.rule_file import fingerprint_of
+from recprism.forms.rule_file import fingerprint_of
 from recprism.deploy.served.monitored import monitor_served
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from recprism.api.result import Result
 from recprism.api.verbs import diversify
 from recprism.budget.certificate import Certificate
 from recprism.budget.scenario import Scenario
@@ -18,25 +16,24 @@ from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
+from recprism.explain.explained import ExplainedLists
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors, make_model
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
-from recprism.runs.jobs.explain import ExplainedRun
+from recprism.runs.result import Result
 
 
 class Diversifier:
     """The verbs of recprism behind the interface of scikit-learn, which need not be installed.
 
-    ``fit`` trains a model if no vectors are given, and finds the most diverse vectors within the budget.
+    ``fit`` trains a model if no vectors are given, and finds the rule with the most diverse lists within the budget.
 
     Args:
         goal: What to raise: subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad,
             catalogue_coverage, or several joined by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics and their shares, as in ``{"recall@20": 0.02}``.
-        into: Whose vectors change: "user-vectors" (an index of items stays as it is) or "item-vectors".
         k: Length of the lists.
         confidence: Of the certificate.
         subtopics: Item id -> names, or a frame item_id, subtopic[, weight]. A data set has its own.
@@ -46,27 +43,23 @@ class Diversifier:
         device: Where the model is trained.
 
     Attributes:
-        base_: The vectors before.
-        factors_: The vectors after.
-        result_: The result, with its certificate and explanation.
+        base_: The vectors of the model.
+        result_: The result: the rule, its certificate, lists and reasons.
         certificate_: What the change costs at most.
         split_: What was learned from and what judged.
         subtopics_: The categories of the items.
-        met_: ``(n_users, n_items)`` all known interactions; their items are not recommended.
 
-    >>> Diversifier(budget=0.02).set_params(into="item-vectors")
-    Diversifier(budget=0.02, into='item-vectors')
+    >>> Diversifier(budget=0.02).set_params(k=20)
+    Diversifier(budget=0.02, k=20)
 
     Stability: provisional.
     """
 
     base_: Factors
-    factors_: Factors
     split_: Split
     subtopics_: Subtopics
     result_: Result
     certificate_: Certificate | None
-    met_: Incidence
 
     def __init__(
         self,
@@ -74,7 +67,6 @@ class Diversifier:
         budget: Share = 0.05,
         *,
         guards: Mapping[str, Share] | None = None,
-        into: Literal["user-vectors", "item-vectors"] = "user-vectors",
         k: int = 10,
         confidence: Share = 0.95,
         subtopics: Any = None,
@@ -86,7 +78,6 @@ class Diversifier:
         self.goal = goal
         self.budget = budget
         self.guards = guards
-        self.into = into
         self.k = k
         self.confidence = confidence
         self.subtopics = subtopics
@@ -96,7 +87,7 @@ class Diversifier:
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Diversifier:
-        """Train, if no vectors are given, and find the vectors within the budget.
+        """Train, if no vectors are given, and find the rule within the budget.
 
         Args:
             X: Interactions: a Dataset, a frame, a SciPy matrix of users x items, or rows of user id, item id[, rating,
@@ -114,43 +105,17 @@ class Diversifier:
             trainer = make_model(self.model, **(self.model_settings or {}))
             factors = trainer.fit(split, seed=self.seed, device=self.device)
         scenario = Scenario(factors, split, subtopics, "test", self.k)
-        result = diversify(
-            scenario, self.goal, self.budget, guards=self.guards, into=self.into, confidence=self.confidence
-        )
-        self.__dict__.pop("adapter_", None)  # of an earlier fit
+        result = diversify(scenario, self.goal, self.budget, guards=self.guards, confidence=self.confidence)
         self.result_, self.base_, self.split_, self.subtopics_ = result, factors, split, subtopics
-        self.factors_, self.certificate_ = result.factors, result.certificate
-        self.met_ = split.seen_before("test").union(split.test)
+        self.certificate_ = result.certificate
         return self
 
-    def recommend(self, users: Any, k: int | None = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return item ids and scores of the best k items that ``fit`` did not see the user interact with."""
-        self._require_fitted()
-        return self.factors_.recommend(users, k or self.k, exclude=self.met_)
-
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return ``(n, k)`` item ids for n user ids, or for the first column of rows such as ``fit`` takes."""
-        users = np.asarray(X)
-        return self.recommend(users[:, 0] if users.ndim == 2 else users)[0]
-
-    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Map ``(n, d)`` vectors of any users, also new ones, to vectors that serve more diverse lists.
-
-        With ``into="item-vectors"`` they stay as they are. With user vectors, a map is learned from the lists of
-        ``fit``. It reaches part of the gain of the users' own vectors (docs/design/carry.md), and the certificate is
-        not about it.
-        """
+        """Return live lists: ``(n, k)`` item ids for n user ids, or for the first column of rows as ``fit`` takes."""
         self._require_fitted()
-        if self.result_.found.into == "item-vectors" or not self.result_.found.is_changed:
-            return np.array(X, np.float32)
-        return self.adapter_(X)
-
-    @cached_property
-    def adapter_(self) -> QueryAdapter:
-        """The map p -> p + f(p) behind ``transform``, learned on first use."""
-        seen = self.split_.seen_before("test")
-        lists, _ = self.factors_.rank(self.k, exclude=seen)
-        return QueryAdapter().fit_lists(self.base_, lists, exclude=seen)
+        users = np.asarray(X)
+        rows = self.result_.rows_of(users[:, 0] if users.ndim == 2 else users)
+        return self.base_.ids_of(self.result_.ranked(rows)[0])
 
     def score(self, X: Any, y: Any = None, metric: str | None = None) -> float:  # noqa: ARG002 - scikit-learn passes y
         """Return the mean of a metric, judged by interactions that ``fit`` did not see.
@@ -163,13 +128,14 @@ class Diversifier:
         self._require_fitted()
         name = metric_name(metric or self.goal.partition("+")[0], self.k)
         later = known_pairs(X, self.split_.user_ids, self.split_.item_ids)
-        judged = Split(self.met_, Incidence.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
+        known = self.split_.live().train
+        judged = Split(known, Incidence.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
         scenario = Scenario(self.base_, judged, self.subtopics_, "test", self.k)
-        lists, _ = self.factors_.rank(int(name.partition("@")[2]), exclude=self.met_)
+        lists, _ = scenario.rank(self.result_.model, int(name.partition("@")[2]))
         return float(np.nanmean(scenario.judge(lists, (name,))[name]))
 
-    def explain(self, **settings: Any) -> ExplainedRun:
-        """Explain the lists; arguments as in :meth:`recprism.api.Result.explain`."""
+    def explain(self, **settings: Any) -> ExplainedLists:
+        """Explain the lists; arguments as in :meth:`recprism.Result.explain`."""
         self._require_fitted()
         return self.result_.explain(**settings)
 
@@ -201,9 +167,9 @@ class Diversifier:
         return hasattr(self, "result_")
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import Tags, TargetTags, TransformerTags
+        from sklearn.utils import Tags, TargetTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False), transformer_tags=TransformerTags())
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recprism.api.result import Result
 from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity
-from recprism.budget.diversified import Into, within_budget
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import within_budget
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
+from recprism.runs.result import Result
 
 
 def audit(
@@ -65,15 +65,12 @@ def diversify(
     budget: Share = 0.05,
     *,
     guards: Mapping[str, Share] | None = None,
-    into: Into | None = None,
-    ordered: bool = False,
-    rest: bool = False,
     constraints: Mapping[str, Any] | None = None,
     confidence: Share = 0.95,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Result:
-    """Find the most diverse vectors whose loss of accuracy is certified to stay within a budget.
+    """Find the rule with the most diverse lists whose loss of accuracy is certified to stay within a budget.
 
     Args:
         case: The model and what judges it.
@@ -81,22 +78,15 @@ def diversify(
             catalogue_coverage, or several joined by +.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
-        into: What serves the lists: "rule" (run again for every request), "dials" (a few named weights per user),
-            "lifts" (a number per item, for exposure), "user-vectors" (an index of items stays as it is) or
-            "item-vectors". By default dials for goals of categories, lifts for goals of exposure, user vectors for
-            others, and the rule for candidates with scores.
-        ordered: Dials keep the order of the lists, too; it takes more weights, and holds fewer lists.
-        rest: Where weights do not return a list, dials also change the user's vector, as little as possible. With
-            ``ordered``, dials then return the lists of the rule in their order.
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
-            result keep them instead of those of ``case``. What cannot be kept is in ``result.found.violations``.
+            result keep them instead of those of ``case``. What cannot be kept is in ``result.violations``.
         confidence: Of the certificate.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the progress.
 
     Returns:
-        The result. If not even the smallest change is certified, its vectors are those of the model.
+        The result. If not even the smallest change is certified, its lists are those of the model.
 
     Stability: provisional.
     """
@@ -109,11 +99,8 @@ def diversify(
         case,
         goal,
         {cost: budget, **asked},
-        into=into,
-        ordered=ordered,
-        rest=rest,
         confidence=confidence,
         certify_on=certify_on,
         on_step=on_step,
     )
-    return Result(case, found)
+    return Result.of_rule(case, found)

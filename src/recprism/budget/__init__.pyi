@@ -6,10 +6,6 @@ from recprism.budget.certificate import Point as Point
 from recprism.budget.certifying import Question as Question
 from recprism.budget.certifying import certify as certify
 from recprism.budget.certifying import certify_together as certify_together
-from recprism.budget.diversified import Diversified as Diversified
-from recprism.budget.diversified import Served as Served
-from recprism.budget.diversified import serve as serve
-from recprism.budget.diversified import within_budget as within_budget
 from recprism.budget.evidence import possible_losses as possible_losses
 from recprism.budget.path import Path as Path
 from recprism.budget.path import PathPoint as PathPoint
@@ -23,5 +19,5 @@ from recprism.budget.segments import by_segment as by_segment
 from recprism.budget.segments import exposure_by_segment as exposure_by_segment
 from recprism.budget.segments import item_segments as item_segments
 from recprism.budget.segments import user_segments as user_segments
-from recprism.budget.steering import Steered as Steered
-from recprism.budget.steering import steer as steer
+from recprism.budget.within import CertifiedRule as CertifiedRule
+from recprism.budget.within import within_budget as within_budget

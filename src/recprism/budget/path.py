@@ -181,7 +181,10 @@ def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
 
 
 def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
-    """Return the rule of a path's point. The scenario remembers the lifts of exposure goals.
+    """Return the rule of a path's point.
+
+    The lifts of exposure goals are found in the context of the part that certifies. They belong to the rule: every
+    other context uses the same ones.
 
     Stability: provisional.
     """
@@ -200,9 +203,10 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     )
     if not exposure:
         return rule
-    search = scenario.once(("lift search", exposure[0]), lambda: _lift_search(scenario, exposure[0]))
+    judge = scenario.on(deciding_part(scenario.split, scenario.part))
+    search = judge.once(("lift search", exposure[0]), lambda: _lift_search(judge, exposure[0]))
     method = rule.reranker() if others else None
-    lifts = scenario.once(("lifts", names, trade_off), lambda: search.at(trade_off, method, scenario.features))
+    lifts = judge.once(("lifts", names, trade_off), lambda: search.at(trade_off, method, judge.features))
     return replace(rule, lifts=lifts.lift)
 
 

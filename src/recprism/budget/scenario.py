@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism.data._checks import random_generator
-from recprism.data.concepts import Concepts, shuffled_within
+from recprism.data.concepts import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -33,8 +33,6 @@ from recprism.rerank.optimal import Optimal
 from recprism.rerank.rule import Rule
 
 CANDIDATES = 500
-FORMS = ("rule", "dials", "lifts", "user-vectors", "item-vectors")
-"""What can serve the lists of a path."""
 DEPTH = 100
 SHUFFLES = 19  # makes the draws of shuffled categories independent of others with the same seed
 SHARES = ("min_share", "max_share", "tail_floor")
@@ -77,7 +75,6 @@ class Scenario(Displayed):
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. All lists of the scenario keep them, those of the model as it is, too.
             Items are row numbers, categories are names.
-        concepts: The named columns of the items that dials have weights for; the categories by default.
 
     Raises:
         InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other.
@@ -95,15 +92,10 @@ class Scenario(Displayed):
         *,
         store: PathStore | None = None,
         constraints: Constraints | None = None,
-        concepts: Concepts | None = None,
     ) -> None:
         _require_same_rows(model, split)
-        if concepts is not None and concepts.n_items != model.n_items:
-            raise InputError(
-                f"concepts of {concepts.n_items} items for a model of {model.n_items}; pass the same items"
-            )
         self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
-        self.constraints, self.own_concepts = _given(constraints), concepts
+        self.constraints = _given(constraints)
         self.seen = split.seen_before(part)
         self._store = store
         self._computed: dict[Any, Any] = {}
@@ -122,14 +114,17 @@ class Scenario(Displayed):
         """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
         return self._with(self.part, constraints) if constraints or self.constraints else self
 
-    def with_concepts(self, concepts: Concepts | None) -> Scenario:
-        """Return the same model about to serve lists whose dials name other concepts; None for the categories."""
-        other = (self.base, self.split, self.subtopics, self.part, self.k)
-        return Scenario(*other, store=self._store, constraints=self.constraints, concepts=concepts)
+    def live(self) -> Scenario:
+        """Return the live context: all known interactions count as seen, and no part judges. Its lists are not stored."""
+        return self.once("live", self._live)
+
+    def _live(self) -> Scenario:
+        other = (self.base, self.split.live(), self.subtopics, self.part, self.k)
+        return Scenario(*other, constraints=self.constraints)
 
     def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
         other = (self.base, self.split, self.subtopics, part, self.k)
-        return Scenario(*other, store=self._store, constraints=constraints, concepts=self.own_concepts)
+        return Scenario(*other, store=self._store, constraints=constraints)
 
     def shuffled(self, seed: int = 0) -> Scenario | None:
         """Return the scenario with the categories of items shuffled among items of similar popularity.
@@ -149,38 +144,29 @@ class Scenario(Displayed):
         found: T = self._computed[key]
         return found
 
-    def known_lists(self, goal: str, *, served: str = "rule") -> dict[float, Lists]:
-        """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added.
-
-        Args:
-            goal: Where the path leads.
-            served: What serves the lists. They differ from those of the rule only if it cannot hold some list.
-        """
-        kind = self._kind(served)
+    def known_lists(self, goal: str) -> dict[float, Lists]:
+        """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added."""
+        kind = self._kind()
         return self.once((goal, kind), lambda: {} if self._store is None else dict(self._store.read(goal, kind)))
 
-    def keep_lists(self, goal: str, *, served: str = "rule") -> None:
+    def keep_lists(self, goal: str) -> None:
         """Hand the known lists of a path to the store."""
         if self._store is not None:
-            self._store.write(goal, self._kind(served), self.known_lists(goal, served=served))
+            self._store.write(goal, self._kind(), self.known_lists(goal))
 
     def keep_path(self, goal: str) -> None:
-        """Hand all known lists of a path to the store: those of every part, of the rule and of compiled vectors."""
+        """Hand the known lists of a path to the store, those of every part."""
         others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
         for scenario in (self, *others):
-            for served in FORMS:
-                scenario.keep_lists(goal, served=served)
+            scenario.keep_lists(goal)
 
-    def _kind(self, served: str) -> str:
-        """Return what the store calls these lists; other constraints and other concepts make other lists."""
-        kind = self.part if served == FORMS[0] else f"{self.part}-{served}"
-        if served == "dials" and self.own_concepts is not None:
-            kind = f"{kind}-{self.own_concepts.digest()}"
+    def _kind(self) -> str:
+        """Return what the store calls these lists; other constraints make other lists."""
         if not self.constraints:
-            return kind
+            return self.part
         plain = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in self.constraints.items()}
         words = json.dumps(plain, sort_keys=True, default=str)
-        return f"{kind}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
+        return f"{self.part}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
     @cached_property
     def hidden(self) -> Incidence:
@@ -364,19 +350,13 @@ class Scenario(Displayed):
         """
         if not isinstance(self.base, Factors):
             raise InputError(
-                "this scenario has scores and no vectors, so only a rule can serve its lists; choose into='rule' and a "
-                "goal of categories"
+                "this scenario has scores and no vectors; choose a goal of categories, and export the rule"
             )
         return self.base
 
     @property
     def _vectors(self) -> NDArray[np.float32] | None:
         return self.base.item if isinstance(self.base, Factors) else None
-
-    @cached_property
-    def concepts(self) -> Concepts:
-        """The named columns of the items that dials have weights for."""
-        return Concepts.from_subtopics(self.subtopics) if self.own_concepts is None else self.own_concepts
 
     @cached_property
     def features(self) -> Features:
@@ -446,7 +426,6 @@ class Scenario(Displayed):
             "items": self.base.n_items,
             **({"factors": self.base.dim} if isinstance(self.base, Factors) else {}),
             "categories": len(self.subtopics),
-            **({} if self.own_concepts is None else {"concepts": len(self.own_concepts)}),
             "k": self.k,
             "judged_on": self.part,
             "labels": len(self.split.part(self.part)),

@@ -22,8 +22,8 @@ from recprism.cli._output import (
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
-    from recprism.budget.diversified import Diversified
     from recprism.runs.jobs.diversify import Effect
+    from recprism.runs.result import Result
     from recprism.runs.run import Run
 
 UNCHANGED = (
@@ -58,16 +58,16 @@ def print_effect(run: Run, found: Effect) -> None:
 
 def print_diversified(
     run: Run,
-    kept: Diversified,
+    kept: Result,
     facts: dict[str, Any],
     names: tuple[str, ...] | None,
     as_json: bool,
     also: Sequence[str] = (),
 ) -> None:
-    """Print what vectors within a budget did.
+    """Print what a rule within a budget does.
 
     Args:
-        run: The run that holds them.
+        run: The run that holds it.
         kept: What was found.
         facts: What ``--json`` prints about how it was found.
         names: The metrics to measure; None takes the usual ones.
@@ -75,18 +75,15 @@ def print_diversified(
         also: Further sentences of the conclusion.
     """
     from recprism.runs.jobs.diversify import effect
-    from recprism.runs.neighbours import neighbours_of
 
     certificate = kept.certificate
     assert certificate is not None  # a budget was given
     changed = kept.is_changed
     with progress_of_steps() as on_step:
         found = effect(run, names, on_step=on_step) if changed else None
-        overlap = neighbours_of(run) if changed else None
     if as_json:
         change = None if found is None else found.change.to_dict()
-        moved = None if overlap is None else overlap.to_dict()
-        print_json({"run": str(run.path), "result": run.result, **facts, "change": change, "neighbours": moved})
+        print_json({"run": str(run.path), "result": run.result, **facts, "change": change})
         if not changed:
             complain(UNCHANGED)
             raise typer.Exit(1)
@@ -106,22 +103,18 @@ def print_diversified(
         print_sentence(f"The constraints alone change {name} by {-100 * cost:+.1f} %, which the budget does not count.")
     for sentence in also:
         print_sentence(sentence)
-    if overlap is None:
+    if found is None:
         print_sentence(UNCHANGED)
         raise typer.Exit(1)
-    print_sentence(overlap.sentence())
     first = in_commas(run.factors().user_ids[0])
     next_step(run.command("recommend", users=first), run.command("evaluate"))
 
 
-def _conclusion(run: Run, kept: Diversified) -> list[str]:
-    """Who judged the table, how many lists the vectors reproduce, and which constraints they break."""
+def _conclusion(run: Run, kept: Result) -> list[str]:
+    """Who judged the table, and which constraints the lists break."""
     said = []
     if not len(run.split().part(JUDGED_ON)):
         said.append(f"no user has interactions in the {JUDGED_ON} part: what it costs there is not known")
     elif kept.certificate is not None and kept.certificate.part != JUDGED_ON:
         said.append(f"judged on the {JUDGED_ON} part, which was not used to choose the lists")
-    form = kept.compiled or kept.dials
-    if form is not None:
-        said.append(form.sentence())
     return said if kept.violations is None else [*said, kept.violations.sentence()]

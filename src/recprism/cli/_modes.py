@@ -132,6 +132,10 @@ def _has_credit(kind: str, presets: tuple[str, ...]) -> Callable[[Values], bool]
     return holds
 
 
+def _has_form(form: str) -> Callable[[Values], bool]:
+    return lambda values: values["form"] == form
+
+
 def _is_diversified(values: Values) -> bool | None:
     """None if the run cannot be read, which the command then says."""
     from recprism.runs.run import Run
@@ -157,6 +161,8 @@ TRAINED = (
     f"{SUBTOPICS} data_root seed device overwrite"
 )
 LIST_FILES = f"held_out train items {SUBTOPICS}"
+
+OF_VECTORS = "to metric alpha margin for_index"
 
 COMMANDS: dict[str, Options] = {
     "data stats": Options(
@@ -232,8 +238,8 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "recommend": Options(
-        "run_directory k users live output base allow_violations name as_json",
-        (_with("--live", "live", otherwise="part"),),
+        "run_directory k users judged output base allow_violations name as_json",
+        (_with("--judged", "judged", "part"),),
     ),
     "audit": Options(
         "target as_json",
@@ -246,7 +252,13 @@ COMMANDS: dict[str, Options] = {
         "lists as_json",
         (
             _with("--lists", "lists", "base run scores columns concepts", otherwise="run_directory user name"),
-            _with("--user", "user", "item why_not what_if", otherwise="draws seed"),
+            _with("--user", "user", "item why_not what_if judged", otherwise="draws seed"),
+            _either(
+                lambda it: not _has(it, "user") or _has(it, "judged"),
+                "with --judged or without --user",
+                "part",
+                "with --user and without --judged",
+            ),
             _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
             BY_COLUMN,
         ),
@@ -280,10 +292,15 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "export": Options(
-        "run_directory output adapter name as_json",
+        "run_directory output form name as_json",
         (
-            _with("--adapter", "adapter", "hidden seed", otherwise="rule to part metric alpha margin for_index"),
-            _with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),
+            (
+                Mode("for --form rule", "no_vectors", lambda it: it["form"] == "rule"),
+                Mode("for --form dials", f"{OF_VECTORS} ordered rest concepts min_support", _has_form("dials")),
+                Mode("for --form user-vectors", OF_VECTORS, _has_form("user-vectors")),
+                Mode("for --form boosts", OF_VECTORS, _has_form("boosts")),
+                Mode("for --form vectors", OF_VECTORS, _has_form("vectors")),
+            ),
         ),
     ),
     "batch": Options(
@@ -309,7 +326,7 @@ COMMANDS: dict[str, Options] = {
                 "--served",
                 "served",
                 "taken max_fallbacks max_unmet max_milliseconds max_hit_loss holdout_share",
-                otherwise="lists held_out metric day_column confident each_segment fewest live bootstrap seed name",
+                otherwise="lists held_out metric day_column confident each_segment fewest judged bootstrap seed name",
             ),
             _with("--taken", "taken", "max_hit_loss"),
             _either(
@@ -334,8 +351,8 @@ COMMANDS: dict[str, Options] = {
     "interleave": Options(
         "target as_json",
         (
-            _of_run_or_file("output k part live seed name", "clicks columns", "for a file of interleaved lists"),
-            _with("--live", "live", otherwise="part"),
+            _of_run_or_file("output k part judged seed name", "clicks columns", "for a file of interleaved lists"),
+            _with("--judged", "judged", "part"),
         ),
     ),
     "report": Options(

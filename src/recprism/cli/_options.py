@@ -128,12 +128,29 @@ ListPart = Annotated[
     str | None,
     typer.Option(
         "--part",
-        help="test leaves out training and validation items; validation leaves out training items only.",
+        help="With --judged: test leaves out training and validation items; validation leaves out training items only.",
         show_default="test",
     ),
 ]
-Live = Annotated[
-    bool, typer.Option("--live", help="Lists to serve: they leave out all known items, those of the test part too.")
+Judged = Annotated[
+    bool,
+    typer.Option(
+        "--judged",
+        help="Lists for the history before the held-out part, which figures are about. Without it, lists are live: all "
+        "known history counts.",
+    ),
+]
+Ordered = Annotated[
+    bool,
+    typer.Option("--ordered", help="Dials keep the order of the lists, too; weights alone then hold fewer lists."),
+]
+Rest = Annotated[
+    str | None,
+    typer.Option(
+        help="Where weights do not return a list: user-vectors also changes the vector of that user, as little as "
+        "possible.",
+        show_default="the list differs",
+    ),
 ]
 Base = Annotated[bool, typer.Option("--base", help="Use the trained model, even if the run was diversified.")]
 
@@ -245,3 +262,12 @@ SubtopicLevel = Annotated[
         help="For nested subtopics and paths (A > B): last, or path.", show_default="last", rich_help_panel=CATEGORIES
     ),
 ]
+
+
+def lists_in(judged: bool, part: str = "test") -> str:
+    """Say which lists an output shows.
+
+    >>> lists_in(False), lists_in(True)
+    ('live lists: all known history counts', 'judged lists: history before the test part')
+    """
+    return f"judged lists: history before the {part} part" if judged else "live lists: all known history counts"

@@ -74,11 +74,11 @@ def concepts_config(words: list[str] | None, min_support: int | None) -> dict[st
     return {"concepts": named or (["categories"] if support else []), **support}
 
 
-def with_rest(word: str | None) -> bool | None:
-    """Whether the rest of dials goes into user vectors; None if nothing was asked."""
-    if word not in (None, "none", "user-vectors"):
-        raise InputError(f"--rest is user-vectors or none, not {word!r}")
-    return None if word is None else word != "none"
+def with_rest(word: str | None) -> bool:
+    """Whether the rest of dials goes into user vectors."""
+    if word not in (None, "user-vectors"):
+        raise InputError(f"--rest is user-vectors, not {word!r}")
+    return word is not None
 
 
 def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:

@@ -180,6 +180,12 @@ class CMB(CMBSettings):
         if not hasattr(self, "factors_"):
             raise InputError("this CMB has not been fitted to factors; call fit(factors, split, subtopics) first")
 
+    @property
+    def goal(self) -> str:
+        """What the reward counts as diversity; several metrics are joined by +."""
+        named = self.settings()["diversity"]
+        return "+".join(named) if isinstance(named, Mapping) else str(named)
+
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def plan(
     guards = _budgets_of(run) if budgets is None else shares(budgets, "budget", ends=False)
     asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
     terms, to_find = Terms(*asked), read_share(retained, "retained", 0.01)
-    goal = run.diversified().objective
+    goal = run.load_result().objective
     run.split().require_labels(part, "a plan for a test")
     found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
 

@@ -16,11 +16,9 @@ from recprism.data._ids import id_series
 from recprism.data._readers.tables import TableReader
 from recprism.data.frames import interpret_ids
 from recprism.data.split import Part
-from recprism.deploy.live import live_model
 from recprism.errors import InputError
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 TEAMS = ("base", "swapped")
 USERS_AT_ONCE = 1 << 14
@@ -102,9 +100,9 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
     Raises:
         ConstraintError: If the mixture of the two lists violates a constraint, and the run does not allow it.
     """
-    found, scenario = run.diversified(), scenario_of(run, part, live=live)
-    served = live_model(run) if live else found.model
-    base, swapped = (scenario.rank(it, k)[0] for it in (found.base, served))
+    found = run.load_result(part)
+    scenario = found.context(live=live)
+    base, swapped = (scenario.rank(it, k)[0] for it in (scenario.base, found.model))
     coins = random_generator(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
     violations = scenario.violations(items)
@@ -113,8 +111,8 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = Fals
     user, place = np.nonzero(items >= 0)
     return pl.DataFrame(
         {
-            "user_id": id_series(found.base.user_ids[user]),
-            "item_id": id_series(found.base.item_ids[items[user, place]]),
+            "user_id": id_series(scenario.base.user_ids[user]),
+            "item_id": id_series(scenario.base.item_ids[items[user, place]]),
             "rank": (place + 1).astype(np.int32),
             "team": np.asarray(TEAMS, dtype=object)[teams[user, place]],
         },

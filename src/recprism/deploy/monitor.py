@@ -21,7 +21,6 @@ from recprism.data.shares import Share, share
 from recprism.deploy._budget import budget_of
 from recprism.deploy._served_lists import ONE_DAY, read_served, shared_places
 from recprism.deploy.check import junit
-from recprism.deploy.live import live_model
 from recprism.deploy.retention import (
     ALL_DAYS,
     ListTriple,
@@ -37,7 +36,6 @@ from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 FLOOR = 0.8
 FEWEST_LISTS = 30
@@ -170,7 +168,7 @@ def monitor(
     confident: bool = False,
     each_segment: bool = False,
     fewest: int = FEWEST_LISTS,
-    live: bool = False,
+    live: bool = True,
     bootstrap: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -189,7 +187,7 @@ def monitor(
         confident: Apply the floor to the low end of the interval.
         each_segment: Apply the floor to every segment of users as well.
         fewest: Lists that a row needs to be judged.
-        live: The served vectors are for live lists: all known interactions count as seen.
+        live: The served lists are live ones: all known interactions count as seen.
         bootstrap: Resamples of the intervals.
         level: Coverage of the intervals.
         seed: Seed of the resamples.
@@ -198,7 +196,8 @@ def monitor(
     """
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
-    result, scenario = run.diversified(), scenario_of(run, live=live)
+    result = run.load_result()
+    scenario = result.context(live=live)
     metric = metric or result.objective
     kind, cut = parse(metric)
     k = cut or scenario.k
@@ -207,9 +206,7 @@ def monitor(
     served = read_served(lists, *ids, depth, reader=reader, day_column=day_column)
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
-    base, promised = (
-        scenario.rank(model, depth)[0] for model in (result.start, live_model(run) if live else result.model)
-    )
+    base, promised = (scenario.rank(model, depth)[0] for model in (scenario.base, result.model))
     step()
     triple = ListTriple(scenario, served, base, promised)
     segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(scenario.split.train, scenario.subtopics)

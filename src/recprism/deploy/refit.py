@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.diversified import RULE, Diversified, Into, served_lists, usual_form, within_budget
 from recprism.budget.path import deciding_part, lists_at, steps_towards
-from recprism.budget.scenario import DEPTH, Lists, Ranker, Scenario
+from recprism.budget.scenario import Constraints, Lists, Ranker, Scenario
+from recprism.budget.sticky import StickyScenario
+from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share, shares
@@ -28,7 +28,7 @@ from recprism.models.alignment import Aligned, align, common
 STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
 HALVINGS = 7
 GONE = -2  # marks an item of an old list that cannot be on the new one
-ATTEMPTS = 5  # each aims lower, because vectors may not reproduce all the lists they were made for
+ATTEMPTS = 5  # each aims lower, because the last step of the path need not be the one with the most churn
 
 MOSTLY = 0.5
 """The share of a part's labels that must be new to evaluate lists with old items."""
@@ -133,7 +133,8 @@ class Refit:
 
     Attributes:
         aligned: The retrained model on the old axes.
-        kept: The perturbation of ``aligned.factors`` and its certificate.
+        kept: The rule and its certificate.
+        scenario: The context that the lists are made in; under a limit on churn, items of old lists score higher there.
         churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
         stickiness: The bonus for old items that keeps the limit on churn.
         judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
@@ -144,7 +145,8 @@ class Refit:
     """
 
     aligned: Aligned
-    kept: Diversified
+    kept: CertifiedRule
+    scenario: Scenario
     churn: Churn
     stickiness: float
     judged: float
@@ -158,38 +160,7 @@ class Refit:
             "churn": asdict(self.churn),
             "stability": None if self.stability is None else self.stability.to_dict(),
         }
-        return {**self.kept.to_dict(), "retrained": facts}
-
-
-class StickyScenario(Scenario):
-    """A scenario in which old items score higher.
-
-    Args:
-        of: The scenario without the bonus.
-        held: (n_users, k) numbers of the old items, negative in empty places.
-        stickiness: The bonus, in units of the range of the user's candidate scores.
-    """
-
-    def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
-        about = (of.factors, of.split, of.subtopics, of.part, of.k)
-        super().__init__(*about, constraints=of.constraints, concepts=of.own_concepts)
-        self._of, self._held, self._stickiness = of, held, stickiness
-
-    @cached_property
-    def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The held items and the best others, best first."""
-        items, scores = (array[:, :DEPTH] for array in self._of.candidates)
-        lowest = np.where(items >= 0, scores, np.inf).min(1, keepdims=True)
-        bonus = self._stickiness * np.where(np.isfinite(lowest), scores[:, :1] - lowest, 0.0)
-        inside = np.zeros(items.shape, bool)
-        for place in range(self._held.shape[1]):
-            inside |= (items == self._held[:, [place]]) & (items >= 0)
-        user, item = self.factors.search_vectors
-        own = np.einsum("ud,ukd->uk", user, item[self._held.clip(0)]).astype(np.float64)
-        both = np.hstack([np.where(inside, -1, items), self._held])
-        raised = np.hstack([np.where(inside, -np.inf, scores), np.where(self._held >= 0, own + bonus, -np.inf)])
-        order = np.argsort(-raised, axis=1, kind="stable")[:, : items.shape[1]]
-        return np.take_along_axis(both, order, 1), np.take_along_axis(raised, order, 1)
+        return facts
 
 
 class _StickyOnNewLabels(StickyScenario):
@@ -202,12 +173,14 @@ class _StickyOnNewLabels(StickyScenario):
         fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
         split = replace(of.split, **fresh)
         about = (of.factors, split, of.subtopics, of.part, of.k)
-        judged = Scenario(*about, constraints=of.constraints, concepts=of.own_concepts)
-        super().__init__(judged, previous.lists(of), stickiness)
+        super().__init__(Scenario(*about, constraints=of.constraints), previous.lists(of), stickiness)
         self._whole, self._previous = of, previous
 
-    def on(self, part: Part) -> Scenario:
-        return _StickyOnNewLabels(self._whole.on(part), self._previous, self._stickiness)
+    def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
+        whole = self._whole.on(part)
+        return _StickyOnNewLabels(
+            whole if constraints == whole.constraints else whole.under(constraints), self._previous, self.stickiness
+        )
 
 
 def refit(
@@ -217,16 +190,13 @@ def refit(
     budgets: Mapping[str, Share],
     *,
     trade_off: float,
-    into: Into | None = None,
-    ordered: bool = False,
-    rest: bool = False,
     confidence: float = 0.95,
     method: Literal["betting", "t"] = "betting",
     max_churn: Share | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Refit:
-    """Find the most diverse vectors of a retrained model, at most as far along the path as the old ones.
+    """Find the rule with the most diverse lists of a retrained model, at most as far along the path as the old one.
 
     A first fit follows the whole path. A refit tests only two steps before the old trade-off, and the old trade-off.
 
@@ -235,11 +205,7 @@ def refit(
         previous: The state before the retraining.
         goal: The goal of the path.
         budgets: Metric -> share of its value that may be lost.
-        trade_off: The trade-off of the old perturbation.
-        into: What serves the lists; by default user vectors with ``max_churn``, else as in
-            :func:`recprism.budget.within_budget`.
-        ordered: Dials keep the order of the lists, too.
-        rest: Dials also change the vectors of users whose list weights do not return.
+        trade_off: The trade-off of the old rule.
         confidence: Confidence of the certificate.
         method: The test behind it, as in :func:`recprism.budget.certify`.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
@@ -254,19 +220,13 @@ def refit(
     """
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
-    # A user's own vector holds nearly any list, also one that keeps items of another model.
-    named = rest or scenario.own_concepts is not None
-    usual: Into = usual_form(scenario, goal) if most is None or named else "user-vectors"
-    form = usual if into is None else into
-    if most is not None and form == RULE:
-        raise InputError("a rule keeps no items of old lists, so --max-churn needs vectors; drop --max-churn")
     aligned = align(scenario.factors, previous.base)
     about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
-    now = Scenario(aligned.factors, *about, constraints=scenario.constraints, concepts=scenario.own_concepts)
+    now = Scenario(aligned.factors, *about, constraints=scenario.constraints)
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps, form, ordered, rest), most, on_step)
+        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps), most, on_step)
     judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
     if stickiness:
         if certify_on is None and _new_share(now, previous, by) < MOSTLY:
@@ -281,16 +241,15 @@ def refit(
         judging,
         goal,
         budgets,
-        into=form,
-        ordered=ordered,
-        rest=rest,
         confidence=confidence,
         method=method,
         trade_offs=steps,
         certify_on=by,
         on_step=on_step,
     )
-    return Refit(aligned, kept, _churn(previous, now, now.rank(kept.model)[0], free), stickiness, judged)
+    served = StickyScenario(now, held.clip(-1), stickiness) if stickiness else now
+    lists = served.rank(now.base if kept.rule is None else kept.rule)[0]
+    return Refit(aligned, kept, served, _churn(previous, now, lists, free), stickiness, judged)
 
 
 def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float:
@@ -311,42 +270,35 @@ class _ChurnTrial:
     held: Lists
     goal: str
     steps: Sequence[float]
-    into: Into
-    ordered: bool
-    rest: bool
 
     def wanted(self, stickiness: float) -> float:
         """Return the churn of the wanted lists of the last step, as a fast estimate."""
         sticky = StickyScenario(self.now, self.held, stickiness)
         return churn(self.held, lists_at(sticky, self.goal, self.steps[-1]))
 
-    def served(self, stickiness: float) -> float:
-        """Return the largest churn of all steps, of the lists that the vectors serve."""
+    def largest(self, stickiness: float) -> float:
+        """Return the largest churn of all steps."""
         sticky = StickyScenario(self.now, self.held, stickiness)
-        how: dict[str, Any] = {"into": self.into, "ordered": self.ordered, "rest": self.rest}
-        made = (served_lists(sticky, self.goal, step, **how) for step in self.steps)
-        return max(churn(self.held, lists) for lists in made)
+        return max(churn(self.held, lists_at(sticky, self.goal, step)) for step in self.steps)
 
 
 def _enough(trial: _ChurnTrial, most: float, on_step: ProgressCallback | None) -> tuple[float, float]:
     """Return the churn without a limit, and the least stickiness found that keeps it at most ``most``."""
-    free = trial.served(0.0)
+    free = trial.largest(0.0)
     if free <= most:
         return free, 0.0
     aim = most
     step = count_steps(on_step, "keeping old items", ATTEMPTS * (HALVINGS + 1))
     for attempt in range(ATTEMPTS):
         stickiness = _least(trial, aim, step) if attempt < ATTEMPTS - 1 else STICKIEST
-        reached = trial.served(stickiness)
+        reached = trial.largest(stickiness)
         step()
         if reached <= most:
             return free, stickiness
         if stickiness == STICKIEST:
             break
         aim -= reached - most
-    # Other forms cannot hold every list that keeps old items.
-    other = "" if trial.into == "user-vectors" else ", or diversify the old run with --into user-vectors"
-    raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more{other}")
+    raise InputError(f"at least {reached:.1%} of the places change, and {most:.1%} are allowed; allow more")
 
 
 def _least(trial: _ChurnTrial, most: float, step: Callable[[], None]) -> float:

@@ -11,13 +11,14 @@ from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
 from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.deploy.stability import stability_of
+from recprism.dials import Dials
 from recprism.errors import InputError
+from recprism.models import COSINE
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
-from recprism.runs.jobs.concepts import carried_concepts
 from recprism.runs.jobs.diversify import keep_result
+from recprism.runs.result import Result
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 log = logging.getLogger(__name__)
 
@@ -58,15 +59,11 @@ def refit_run(
         )
     run.require_only_result()
     constraints = _still_known(wanted.constraints, run)
-    # Under a limit on churn user vectors serve by default, and they always keep the order.
-    with_dials = max_churn is None or wanted.into is not None or wanted.rest or bool(wanted.concepts)
-    ordered = wanted.ordered and with_dials
-    changes = {"certify_on": certify_on or wanted.certify_on, "constraints": constraints, "ordered": ordered}
-    asked = wanted.model_copy(update=changes)
-    before, now = scenario_of(old), scenario_of(run, constraints=asked.constraints)
-    now = now.with_concepts(carried_concepts(old, run, wanted, now))
+    asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
+    was, now = old.load_result(), run.scenario(constraints=asked.constraints)
+    before = was.scenario
     previous = PreviousDeployment(
-        before.factors, old.served_model(), before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
+        before.factors, was.model, before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
     )
     found = refit(
         now,
@@ -74,23 +71,26 @@ def refit_run(
         asked.goal,
         asked.budgets,
         trade_off=certified["trade_off"],
-        into=asked.into,
-        ordered=asked.ordered,
-        rest=asked.rest,
         confidence=asked.confidence,
         method=asked.method,
         max_churn=max_churn,
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    was = old.diversified()
-    if was.rule is not None and found.kept.rule is not None and not found.stickiness:
-        figures = stability_of(before, (was.rule, was.dials), now, (found.kept.rule, found.kept.dials))
-        found = replace(found, stability=figures)
-    keep_result(run, asked, found.kept, {**found.to_dict(), "like": old.argument})
-    if found.kept.dials is not None:
-        _carry_settings(old, run, set(found.kept.dials.names))
+    result = Result.of_rule(found.scenario, found.kept)
+    if was.rule is not None and result.rule is not None and not found.stickiness:
+        dials = _dials(was), _dials(result)
+        found = replace(found, stability=stability_of(before, (was.rule, dials[0]), now, (result.rule, dials[1])))
+    keep_result(run, asked, result, {**result.to_dict(), "retrained": found.to_dict(), "like": old.argument})
+    if result.rule is not None:
+        _carry_settings(old, run, set(now.subtopics.names))
     return found
+
+
+def _dials(result: Result) -> Dials | None:
+    """Compile the dials of the judged lists; None if the model or its items cannot have any."""
+    case = result.scenario
+    return result.dials(live=False) if len(case.subtopics) and case.factors.metric != COSINE else None
 
 
 def _carry_settings(old: Run, run: Run, names: set[str]) -> None:

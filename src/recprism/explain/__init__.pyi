@@ -9,6 +9,9 @@ from recprism.explain.choice.fit import fit_choice_model as fit_choice_model
 from recprism.explain.choice.model import ChoiceModel as ChoiceModel
 from recprism.explain.choice.model import Coefficient as Coefficient
 from recprism.explain.choice.model import ShuffledConcepts as ShuffledConcepts
+from recprism.explain.explained import ExplainedLists as ExplainedLists
+from recprism.explain.explained import ExplanationInShort as ExplanationInShort
+from recprism.explain.explained import explain_made as explain_made
 from recprism.explain.reasons.questions import reason_codes as reason_codes
 from recprism.explain.reasons.questions import what_if as what_if
 from recprism.explain.reasons.questions import why as why

@@ -148,6 +148,18 @@ def metric_name(word: str, k: int = 10) -> str:
     return f"{metric.name}@{k if cut is None else cut}"
 
 
+def metric_of_goal(goal: str) -> str:
+    """Return the metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name.
+
+    >>> metric_of_goal("ilad+sc"), metric_of_goal("my own")
+    ('ilad@10', 'subtopic_coverage@10')
+    """
+    try:
+        return metric_name(goal.partition("+")[0].partition("@")[0])
+    except InputError:
+        return "subtopic_coverage@10"
+
+
 def canonical(name: str) -> str:
     """Return the registered name of an alias; other names are returned as they are.
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_one_budget, some_steps
-from recprism.budget.diversified import Diversified
 from recprism.budget.path import Path, check_goal, steps_towards, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
+from recprism.explain.explained import ExplanationInShort
 from recprism.explain.factors._highlights import who_pays
 from recprism.explain.factors.checks import require_enough
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
@@ -27,9 +27,9 @@ from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs.jobs.diversify import effect
-from recprism.runs.jobs.explain import ExplanationInShort, explain_found, kept_in_short
+from recprism.runs.jobs.explain import kept_in_short
+from recprism.runs.result import Result
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 SHOWN_BUDGET = 0.05  # an audit shows who would pay at this budget, if none was requested
 
@@ -55,7 +55,7 @@ class Measured:
 
     run: Run
     scenario: Scenario
-    result: Diversified | None
+    result: Result | None
     goal: str
     metric: str
     asked: float
@@ -150,9 +150,9 @@ class Measured:
 
     @cached_property
     def served(self) -> Lists:
-        """``(n_users, k)`` the lists of the result."""
+        """``(n_users, k)`` the judged lists of the result."""
         assert self.result is not None
-        return self.scenario.rank(self.result.model)[0]
+        return self.result.ranked(live=False)[0]
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         draws: Draws of each control of factors; too few are refused before anything is measured.
         tell: Receives progress.
     """
-    scenario = scenario_of(run, part)
-    result = run.diversified() if run.is_diversified() else None
+    result = run.load_result(part) if run.is_diversified() else None
+    scenario = run.scenario(part) if result is None else result.scenario
     if result is not None and result.rule is None:
         require_enough(draws)
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
@@ -188,7 +188,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         )
     has_labels = len(scenario.split.part(part)) > 0
     found = effect(
-        run, _metrics((metric, objective), has_labels), part=part, controls=False, scenario=scenario, on_step=tell
+        run, _metrics((metric, objective), has_labels), part=part, controls=False, result=result, on_step=tell
     )
     now = with_popularity(found.before, scenario.split, part, scenario.context)
     of_result = Measured(run, scenario, result, goal, metric, asked, kept, audit, found.change, now, None, None)
@@ -225,8 +225,8 @@ def explain_result(
         return Why(None, about, users)
     rule = kept_in_short(found.run, part=part, draws=draws, seed=seed)
     if rule is None and not kept_only:
-        rule = explain_found(result, found.scenario, draws=draws, seed=seed, on_step=tell).in_short()
-    users = users_of_rule(found.run, found.scenario, result, found.served, tell) if examples else ()
+        rule = result.explain(draws=draws, seed=seed, on_step=tell).in_short()
+    users = users_of_rule(found.run, result, tell) if examples else ()
     return Why(rule, None, users)
 
 

@@ -5,51 +5,51 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.diversified import Diversified
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
-from recprism.dials.steering import steered
+from recprism.errors import InputError
 from recprism.explain.factors._highlights import example_users
 from recprism.report.content import Dial, User
 from recprism.report.explained import changes_of, entries
+from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Catalogue
 from recprism.runs.jobs.reasons import newcomer_reasons
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 MOST_DIALS = 8
 SMALLEST_DIAL = 0.0005  # smaller shares are written as 0.0 %
 
 
-def users_of_rule(
-    run: Run, scenario: Scenario, found: Diversified, served: Lists, tell: ProgressCallback
-) -> tuple[User, ...]:
-    """Describe three users.
+def users_of_rule(run: Run, found: Result, tell: ProgressCallback) -> tuple[User, ...]:
+    """Describe three users, who are chosen by their judged lists and shown with their live ones.
 
     Args:
         run: A diversified run.
-        scenario: What is served.
         found: The result of the run; a rule made its lists.
-        served: ``(n_users, k)`` the lists that are served.
         tell: Receives progress.
     """
-    names = (found.objective, *((COST,) if len(scenario.split.part(scenario.part)) else ()))
-    lists = scenario.base_lists, served
-    values = scenario.judge(lists[0], names), scenario.judge(lists[1], names)
-    catalogue = Catalogue(run.items(), scenario.subtopics)
+    judged, live = found.scenario, found.context()
+    names = (found.objective, *((COST,) if len(judged.split.part(judged.part)) else ()))
+    lists = judged.base_lists, found.ranked(live=False)[0]
+    values = judged.judge(lists[0], names), judged.judge(lists[1], names)
+    catalogue = Catalogue(run.items(), judged.subtopics)
     made = []
     chosen = example_users(lists, values, found.objective, COST)
     for done, one in enumerate(chosen, start=1):
-        before, after = (it[one.row] for it in lists)
+        row = np.array([one.row])
+        before, after = (live.rank(it, users=row)[0][0] for it in (live.base, found.model))
         made.append(
             User(
-                str(scenario.split.user_ids[one.row]),
+                str(judged.split.user_ids[one.row]),
                 one.reason,
                 changes_of(values, names, one.row),
                 entries(before, after, {}, catalogue, "gone"),
-                entries(after, before, _reasons(scenario, found, one.row, after, catalogue), catalogue, "new"),
+                entries(after, before, _reasons(live, found.own_rule(), one.row, after, catalogue), catalogue, "new"),
                 _dials(found, one.row),
             )
         )
@@ -58,19 +58,20 @@ def users_of_rule(
 
 
 def _reasons(
-    scenario: Scenario, found: Diversified, row: int, after: NDArray[Any], catalogue: Catalogue
+    scenario: Scenario, rule: Rule, row: int, after: NDArray[Any], catalogue: Catalogue
 ) -> dict[int, tuple[str, ...]]:
     """Return rank -> the reason of a new item."""
-    assert found.rule is not None
     titles = dict(zip(catalogue.ids, catalogue.titles, strict=True))
-    reasons = newcomer_reasons(scenario, found.rule, row, after, titles.__getitem__, found.into)
+    reasons = newcomer_reasons(scenario, rule, row, after, titles.__getitem__)
     return {at: (reasons[int(it)],) for at, it in enumerate(after, start=1) if int(it) in reasons}
 
 
-def _dials(found: Diversified, row: int) -> tuple[Dial, ...]:
-    if found.dials is None or found.into != "dials":
+def _dials(found: Result, row: int) -> tuple[Dial, ...]:
+    """Compile the dials of one user; none if the model or its items cannot have any."""
+    try:
+        weights = found.dials(found.scenario.split.user_ids[[row]]).of_user(row)
+    except InputError:
         return ()
-    weights = steered(found.dials, found.base, found.steering).of_user(row)
     clear = [(name, share) for name, share in weights.items() if abs(share) >= SMALLEST_DIAL]
     return tuple(Dial(name, share, 0.0) for name, share in clear[:MOST_DIALS])
 

@@ -128,9 +128,9 @@ def _diversified(run: Run, config: RunConfig) -> str:
 def _search(run: Run, asked: DiversifyConfig) -> str:
     if asked.within is not None:
         return _within(run, asked.within)
-    found = run.diversified()
+    found = run.load_result()
     rewarded = None if found.search is None else found.search.reward_on
-    facts = {"goal": found.goal, "served by": found.into, "reward from": rewarded}
+    facts = {"goal": found.goal, "reward from": rewarded}
     wanted = {"preset": asked.preset, **asked.settings}
     return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
 
@@ -140,10 +140,10 @@ def _within(run: Run, asked: BudgetConfig) -> str:
     assert kept is not None  # a budget was given
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
-    facts = {"goal": asked.goal, "served by": kept["into"], "may lose": budgets, "certified on": where}
+    facts = {"goal": asked.goal, "may lose": budgets, "certified on": where}
     constraints = asked.constraints.model_dump(exclude_defaults=True)
     scope = carried_over(kept["certificate"].get("part"))
-    said = (kept["certificate"]["sentence"], scope, *([kept["compiled"]] if kept["compiled"] else []))
+    said = (kept["certificate"]["sentence"], scope)
     return _table({**facts, **constraints}) + "\n\n" + "\n\n".join(said)
 
 
@@ -169,7 +169,7 @@ def _limits(run: Run, config: RunConfig) -> str:
 def _limits_of_change(run: Run, config: RunConfig) -> list[str]:
     if config.diversify is not None and config.diversify.within is not None:
         return ["The certificate holds for users like those it was measured on, and for these metrics only."]
-    search = run.diversified().search
+    search = run.load_result().search
     if search is not None and search.reward_on == "test":
         return ["The search was rewarded on the test part: its accuracy there is too good."]
     return []

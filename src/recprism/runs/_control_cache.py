@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from recprism._version import __version__
-from recprism.budget.diversified import Diversified
+from recprism.cmb import CMB
 from recprism.errors import InputError
 from recprism.explain.factors.checks import Checks, Question
 from recprism.runs.run import Run
@@ -18,10 +18,10 @@ from recprism.runs.run import Run
 KEY = "checked"  # in factors_explanation.json
 
 
-def cache_key(run: Run, found: Diversified, asked: Question) -> dict[str, Any]:
+def cache_key(run: Run, found: CMB, asked: Question) -> dict[str, Any]:
     """Return every input that affects the checks, in plain values."""
     digest = hashlib.sha256(run.fingerprint().encode())
-    for side in (found.change.item, found.change.user):
+    for side in (found.delta_.item, found.delta_.user):
         digest.update(b"none" if side is None else np.ascontiguousarray(side.cpu().numpy()).tobytes())
     return {"made_from": digest.hexdigest(), "recprism": __version__, **asdict(asked)}
 

@@ -117,23 +117,13 @@ class ConstraintsConfig(_Strict):
 
 
 class BudgetConfig(_Strict):
-    """A budget: how much of which metrics may be lost, the goal, and what serves the lists.
+    """A budget: how much of which metrics may be lost, and the goal.
 
     Stability: provisional.
     """
 
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
-    into: Literal["rule", "dials", "lifts", "user-vectors", "item-vectors"] | None = None
-    """What serves the lists. Unset, dials for goals of categories, lifts for goals of exposure, else user vectors."""
-    ordered: bool = False
-    """Whether dials keep the order of the lists, too."""
-    rest: bool = False
-    """Whether dials also change the vectors of users whose list weights do not return."""
-    concepts: list[str] = Field(default_factory=list)
-    """Words for what dials have weights for, as of ``--concepts``. Unset, these are the categories."""
-    min_support: int = Field(default=2, ge=1)
-    """The fewest candidate items that a concept must tell from the others; without ``concepts`` it is not used."""
     confidence: Annotated[float, _share(*CONFIDENCE)] = 0.95
     method: Literal["betting", "t"] = "betting"
     """The test behind the certificate; "t" is approximate."""
@@ -169,7 +159,7 @@ class RunConfig(_Strict):
 
 HEAD = "# What this run was asked to do; the last line says that nothing is missing.\n"
 END = "# end\n"
-FORMAT = 3  # of run directories; 0.1 wrote none
+FORMAT = 4  # of run directories; 0.1 wrote none, 0.2 wrote 3
 
 
 def write_config(path: Path, config: RunConfig, only: set[str] | None = None) -> None:
@@ -220,7 +210,7 @@ def read_config(path: Path) -> RunConfig:
 def _require_format(found: Any, path: Path) -> None:
     """Refuse runs of other versions: their files mean something else."""
     if found != FORMAT:
-        version = "another version of recprism" if isinstance(found, int) else "recprism 0.1"
+        version = {None: "recprism 0.1", 3: "recprism 0.2"}.get(found, "another version of recprism")
         raise InputError(
             f"{path.parent}: made by {version}, whose runs this version does not read; make the run again with "
             "`recprism train` or `recprism import`"

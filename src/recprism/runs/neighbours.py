@@ -76,7 +76,11 @@ def neighbours_of(run: Run) -> NeighbourOverlap:
 
     Stability: provisional.
     """
-    return noted(run) or overlap_of(run.factors(), run.diversified().change)
+    found = noted(run)
+    if found is None:
+        search = run.load_result().search
+        found = overlap_of(run.factors(), Perturbation() if search is None else search.delta_)
+    return found
 
 
 def noted(run: Run) -> NeighbourOverlap | None:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.certifying import smallest_budgets
-from recprism.budget.diversified import served_lists, usual_form
 from recprism.budget.path import (
     Path,
     PathPoint,
     check_goal,
     deciding_part,
+    lists_at,
     point_of,
     require_labels,
     steps_towards,
@@ -25,7 +25,6 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 METRICS = with_gini(
     (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
@@ -93,7 +92,7 @@ def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) ->
 
     Its lists are read if they are stored for the same vectors and constraints, else made and stored.
     """
-    return make_path(scenario_of(run), goal, on_step=on_step)
+    return make_path(run.scenario(), goal, on_step=on_step)
 
 
 def make_path(
@@ -112,10 +111,10 @@ def make_path(
     part = deciding_part(scenario.split, scenario.part)
     judge = scenario.on(part)
     step = count_steps(on_step, "walking the path", len(steps_towards(goal)) * (1 if judge is scenario else 2))
-    points = _served_points(scenario, goal, names, step)
+    points = _points(scenario, goal, names, step)
     deciding = points
     if judge is not scenario:
-        deciding = _served_points(judge, goal, (COST,), step)
+        deciding = _points(judge, goal, (COST,), step)
     losses, within, users = None, None, scenario.base.n_users
     if COST in deciding[0].values:
         losses, within, users = _price(deciding, part, confidence)
@@ -125,16 +124,13 @@ def make_path(
     return StoredPath(goal, trade_offs, lists, means, losses, within, confidence, part, users)
 
 
-def _served_points(
-    scenario: Scenario, goal: str, metrics: tuple[str, ...], on_point: Callable[[], None]
-) -> list[PathPoint]:
-    """Return the base and the points of the path, as they are served by default."""
-    points, form = [point_of(scenario, scenario.base_lists, 0.0, metrics)], usual_form(scenario, goal)
+def _points(scenario: Scenario, goal: str, metrics: tuple[str, ...], on_point: Callable[[], None]) -> list[PathPoint]:
+    """Return the base and the points of the path."""
+    points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
     for trade_off in steps_towards(goal):
-        points.append(point_of(scenario, served_lists(scenario, goal, trade_off, into=form), trade_off, metrics))
+        points.append(point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics))
         on_point()
-    for served in dict.fromkeys(("rule", form)):
-        scenario.keep_lists(goal, served=served)
+    scenario.keep_lists(goal)
     return points
 
 

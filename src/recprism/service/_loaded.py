@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism.deploy.rule_file import ARRAYS, FACTS, RuleFile, fingerprint_of
 from recprism.errors import InputError
+from recprism.forms.rule_file import ARRAYS, FACTS, RuleFile, fingerprint_of
 from recprism.service.settings import Settings
 from recprism.serving import ServedRule
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data._ids import canonical_text
-from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.rerank._kernels.prices import IN_ORDER, fading_of, filling_of, prices_of
 from recprism.serving._kernels.history import add_shares
 from recprism.serving.constraints import Id, RequestConstraints, ShareLimits

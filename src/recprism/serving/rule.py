@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.data._ids import canonical_text
 from recprism.data.shares import share
-from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.serving._inputs import as_dials, as_ids, list_length
 from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool

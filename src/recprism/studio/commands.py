@@ -19,9 +19,11 @@ def explain(run: Run, user: Any, **question: Any) -> str:
     return run.command("explain", user=user, **question)
 
 
-def steer(run: Run, user: Any, settings: Mapping[str, float]) -> str:
+def steer(run: Run, user: Any, settings: Mapping[str, float], *, judged: bool = False) -> str:
     """Return the command that sets dials of one user."""
-    return run.command("steer", user=user, set=[f"{name}={share:+g}" for name, share in settings.items()])
+    return run.command(
+        "steer", user=user, judged=judged, set=[f"{name}={share:+g}" for name, share in settings.items()]
+    )
 
 
 def made_by(run: Run, asked: BudgetConfig | None) -> str:
@@ -33,10 +35,6 @@ def made_by(run: Run, asked: BudgetConfig | None) -> str:
         *_named("--goal", [asked.goal]),
         *_named("--budget", map(_percent, [asked.budgets[COST]] if COST in asked.budgets else [])),
         *_named("--guard", _shares(guards)),
-        *_named("--into", [asked.into] if asked.into else []),
-        *(["--ordered"] if asked.ordered else []),
-        *(["--rest", "user-vectors"] if asked.rest else []),
-        *_concepts(asked),
         *(["--confidence", _percent(asked.confidence)] if asked.confidence != _default("confidence") else []),
         *(["--approximate"] if asked.method == "t" else []),
         *_named("--certify-on", [asked.certify_on] if asked.certify_on else []),
@@ -50,7 +48,7 @@ def diversify(
 ) -> str:
     """Return the command that makes the stop of a path, within a budget, as a new result.
 
-    A path keeps the constraints and the concepts of the run's result, and has the usual form; so does the command.
+    A path keeps the constraints of the run's result; so does the command.
 
     Args:
         run: The run.
@@ -60,17 +58,12 @@ def diversify(
         named: Whether the new result has a name; the unnamed one may be there already.
         **options: Further options of the command.
     """
-    words = [] if asked is None else [*_concepts(asked), *_constraints(asked.constraints)]
+    words = [] if asked is None else _constraints(asked.constraints)
     within = ("--goal", goal, "--budget", _percent(budget))
     name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
     return command_line(
         "diversify", run.path, *within, *words, **options, name=free_name(name, run.results()) if named else None
     )
-
-
-def _concepts(asked: BudgetConfig) -> list[str]:
-    support = [] if asked.min_support == _default("min_support") else [str(asked.min_support)]
-    return [*_named("--concepts", map(in_commas, asked.concepts)), *_named("--min-support", support)]
 
 
 def _constraints(kept: ConstraintsConfig) -> list[str]:

@@ -14,23 +14,24 @@ import polars as pl
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from recprism.budget.diversified import as_into, serve
 from recprism.data._ids import id_series
+from recprism.forms.compiled import compile_rule
 from recprism.models import Factors
 from recprism.runs.run import Run
 from recprism.studio.view import Change, View
 
 
-def lists_file(view: View, change: Change) -> FileResponse:
-    """Return a CSV with user_id, item_id and rank."""
-    users, places = np.nonzero(change.lists >= 0)
-    numbers = change.lists[users, places]
+def lists_file(view: View, change: Change, *, live: bool = True) -> FileResponse:
+    """Return a CSV with user_id, item_id and rank: live lists, or the judged ones."""
+    lists = view.context(change, live=True).rank(view.model_of(change))[0] if live else change.lists
+    users, places = np.nonzero(lists >= 0)
+    numbers = lists[users, places]
     frame = {
         "user_id": id_series(view.factors.user_ids[users]),
         "item_id": id_series(view.factors.item_ids[numbers]),
         "rank": places + 1,
     }
-    return _sent(f"lists-{_name(change)}.csv", "text/csv", pl.DataFrame(frame).write_csv)
+    return _sent(f"lists-{_name(change)}{'' if live else '-judged'}.csv", "text/csv", pl.DataFrame(frame).write_csv)
 
 
 def vectors_file(view: View, change: Change) -> FileResponse:
@@ -68,13 +69,11 @@ def _name(change: Change) -> str:
 
 
 def _vectors(view: View, change: Change) -> Factors:
-    if change.result is not None:
-        return change.result.factors
-    if change.rule is None:
-        return view.factors
-    model = serve(view.scenario, change.goal, change.rule.trade_off, as_into(change.into)).model
-    assert isinstance(model, Factors)
-    return model
+    """Return the vectors of players or of the model; those of a rule are compiled for live lists."""
+    model = view.model_of(change)
+    if isinstance(model, Factors):
+        return model
+    return compile_rule(view.context(change, live=True), change.own_rule, "user-vectors").factors
 
 
 def _sent(name: str, media_type: str, write: Callable[[Path], None]) -> FileResponse:

@@ -197,7 +197,7 @@ class OpenedRun:
         change = effect(self.run, controls=False).change
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
-            goal=self.run.diversified().goal,
+            goal=self.run.load_result().goal,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
             changes={row.name: row.relative for row in rows},

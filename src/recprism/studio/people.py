@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.steering import steer
+from recprism.data.incidence import Incidence
 from recprism.errors import InputError
+from recprism.forms.steering import own_settings
+from recprism.models import COSINE
 from recprism.runs.jobs.reasons import UserReasons, newcomer_reasons
 from recprism.studio import commands, schemas
 from recprism.studio.view import Change, View
@@ -17,73 +19,78 @@ from recprism.studio.view import Change, View
 MOST_HISTORY = 200
 BY_PLAYERS = "Players found this change, and no rule made its lists: there are no reasons to show."
 UNCHANGED = "These are the lists of the trained model; nothing was changed, so there is nothing to explain."
-NO_DIALS = "Only a result that dials serve has sliders; make one with `recprism diversify RUN --into dials`."
+NO_DIALS = "There are no sliders here: they need a rule, categories of the items, and a model by inner product."
 
 
-def answer(view: View, change: Change, user: str) -> schemas.UserAnswer:
+def answer(view: View, change: Change, user: str, *, live: bool = True) -> schemas.UserAnswer:
     """Return a user's history, lists before and after, and dials. Reasons are another question: they take longer."""
     row = view.user_row(user)
-    before, after = view.scenario.base_lists[row], change.lists[row]
+    before, after = view.lists_of(change, row, live=live)
+    dials = _dials(view, change, row, live)
     return schemas.UserAnswer.model_construct(
         user=view.ids[row],
         what=change.label,
+        live=live,
         note=_note(change),
         before=view.entries(before, after, "gone"),
         after=view.entries(after, before, "new"),
-        history=_history(view, row),
-        dials=_dials(change, row),
-        dials_note="" if _steerable(change) else NO_DIALS,
-        command=commands.explain(view.run, view.ids[row]) if change.point is None else "",
+        history=_history(view, view.context(change, live=live).seen, row),
+        dials=dials,
+        dials_note="" if dials else NO_DIALS,
+        command=commands.explain(view.run, view.ids[row], judged=not live) if change.point is None else "",
     )
 
 
-def reasons(view: View, change: Change, user: str) -> schemas.ReasonsAnswer:
+def reasons(view: View, change: Change, user: str, *, live: bool = True) -> schemas.ReasonsAnswer:
     """Return the reason of every new item, in the words for the user."""
     row = view.user_row(user)
     found: dict[int, str] = {}
     if change.rule is not None:
-        found = newcomer_reasons(
-            view.scenario, change.rule, row, change.lists[row], view.titles.__getitem__, change.into
-        )
+        after = view.lists_of(change, row, live=live)[1]
+        case = view.context(change, live=live)
+        found = newcomer_reasons(case, change.rule, row, after, view.titles.__getitem__)
     named = [schemas.ItemReason(id=view.catalogue.ids[item], reason=said) for item, said in found.items()]
     return schemas.ReasonsAnswer(user=view.ids[row], reasons=named)
 
 
-def why(view: View, change: Change, user: str, item: str) -> schemas.Said:
+def why(view: View, change: Change, user: str, item: str, *, live: bool = True) -> schemas.Said:
     """Explain one item of the list or outside it, with its price."""
     row, number = view.user_row(user), view.item_row(item)
-    about = _about(view, change, row)
-    inside = number in view.scenario.rank(about.rule, users=np.array([row]))[0][0]
+    about = _about(view, change, row, live)
+    inside = number in view.lists_of(change, row, live=live)[1]
     found = about.why(item) if inside else about.why_not(item)
     option = {"item": item} if inside else {"why_not": item}
     said = (found.for_users(about.name), found.sentence(about.name))
-    return _said(view, change, row, said, option, item=view.item(number), inside=inside)
+    return _said(view, change, row, said, {**option, "judged": not live}, item=view.item(number), inside=inside)
 
 
-def what_if(view: View, change: Change, user: str, what: str, item: str) -> schemas.WhatIfAnswer:
+def what_if(view: View, change: Change, user: str, what: str, item: str, *, live: bool = True) -> schemas.WhatIfAnswer:
     """Run the rule again without an item of the list, or with an item of the history left out."""
     row, number = view.user_row(user), view.item_row(item)
-    about = _about(view, change, row)
+    about = _about(view, change, row, live)
     found = about.what_if(**{what: item})
     before, after = (_numbers(view, it) for it in (found.before, found.after))
-    said = _said(view, change, row, (found.sentence(about.name),), {"what_if": f"{what}={item}"}, view.item(number))
+    question = {"what_if": f"{what}={item}", "judged": not live}
+    said = _said(view, change, row, (found.sentence(about.name),), question, view.item(number))
     return schemas.WhatIfAnswer(**said.model_dump(), after=view.entries(after, before, "new"))
 
 
-def steered(view: View, change: Change, user: str, settings: Mapping[str, float]) -> schemas.SteerAnswer:
+def steered(
+    view: View, change: Change, user: str, settings: Mapping[str, float], *, live: bool = True
+) -> schemas.SteerAnswer:
     """Return the user's list with dials set."""
     if change.result is None:
         raise InputError("sliders set the dials of the run's result; show the result instead of a stop of the path")
     row = view.user_row(user)
-    found = steer(view.scenario, change.result, view.ids[row], settings)
-    base = view.scenario.base_lists[row]
+    found = change.result.steer(view.ids[row], live=live, **settings)
+    base = view.lists_of(change, row, live=live)[0]
     return schemas.SteerAnswer.model_construct(
         user=view.ids[row],
         settings=dict(found.settings),
         before=view.entries(base, found.after, "gone"),
         after=view.entries(found.after, base, "new"),
         values=[schemas.Measured(name=name, before=it[0], after=it[1]) for name, it in found.values.items()],
-        command=commands.steer(view.run, view.ids[row], settings),
+        command=commands.steer(view.run, view.ids[row], settings, judged=not live),
     )
 
 
@@ -100,11 +107,12 @@ def _said(
     return schemas.Said(user=view.ids[row], item=item, inside=inside, sentences=list(sentences), command=command)
 
 
-def _about(view: View, change: Change, row: int) -> UserReasons:
+def _about(view: View, change: Change, row: int, live: bool) -> UserReasons:
     """Return what answers questions about one list."""
     if change.rule is None:
         raise InputError(_note(change))
-    return UserReasons(view.scenario, change.rule, view.ids[row], view.catalogue.titles)
+    case = view.context(change, live=live)
+    return UserReasons(case, change.rule, view.ids[row], view.catalogue.titles, live)
 
 
 def _note(change: Change) -> str:
@@ -113,22 +121,19 @@ def _note(change: Change) -> str:
     return BY_PLAYERS if change.result is not None and change.result.is_changed else UNCHANGED
 
 
-def _steerable(change: Change) -> bool:
-    return change.result is not None and change.result.dials is not None and change.into == "dials"
-
-
-def _dials(change: Change, row: int) -> list[schemas.Dial]:
-    """Return the dials of a user: the weights that were found, and the user's own settings."""
-    if not _steerable(change) or change.result is None or change.result.dials is None:
+def _dials(view: View, change: Change, row: int, live: bool) -> list[schemas.Dial]:
+    """Compile the dials of a user, next to the user's own settings; none where a result cannot have any."""
+    found = change.result
+    steerable = found is not None and found.rule is not None and len(view.subtopics) and view.factors.metric != COSINE
+    if found is None or not steerable:
         return []
-    user = str(change.result.dials.user_ids[row])
-    own: Mapping[str, float] = next((it for known, it in change.result.steering.items() if str(known) == user), {})
-    shares = change.result.dials.shares_of(row)
+    own = own_settings(found.steering, view.ids[row])
+    shares = found.dials([view.ids[row]], live=live).shares_of(row)
     return [schemas.Dial.model_construct(name=name, share=it, own=own.get(name, 0.0)) for name, it in shares.items()]
 
 
-def _history(view: View, row: int) -> schemas.History:
-    taken = view.seen.row(row)
+def _history(view: View, seen: Incidence, row: int) -> schemas.History:
+    taken = seen.row(row)
     rows = view.subtopics.items.take_rows(taken) if len(taken) and len(view.subtopics) else None
     counts = np.zeros(len(view.subtopics), int) if rows is None else rows.col_counts
     most = [int(it) for it in np.argsort(-counts, kind="stable")[:5] if counts[it]]

@@ -55,11 +55,13 @@ class Shown:
         view: The run.
         change: The change.
         budget: What certified the stop; None if it was chosen in another way.
+        live: Whether a user's lists are live ones; else the judged ones.
     """
 
     view: View
     change: Change
     budget: float | None
+    live: bool
 
 
 async def _shown(
@@ -70,10 +72,13 @@ async def _shown(
     budget: Budget = DEFAULT_BUDGET,
     certified: Annotated[bool, Query(description="Only points whose loss is certified to keep the budget.")] = True,
     point: Annotated[int | None, Query(description="A point by its number, instead of a budget.", ge=0)] = None,
+    judged: Annotated[
+        bool, Query(description="Show lists for the history before the held-out part, instead of live ones.")
+    ] = False,
 ) -> Shown:
     view = one.view()
     change = view.change(goal, budget, certified, point)
-    return Shown(view, change, budget if certified and point is None else None)
+    return Shown(view, change, budget if certified and point is None else None, not judged)
 
 
 At = Annotated[Shown, Depends(_shown)]
@@ -145,21 +150,21 @@ async def search(one: Opened, q: Annotated[str, Query(max_length=200)], studio: 
 
 
 @routes.get("/{run}/user", tags=["users"])
-async def user(at: At, user: User) -> schemas.UserAnswer:
+async def user(at: At, user: User, studio: TheStudio) -> schemas.UserAnswer:
     """Return a user's history, lists before and after, and dials."""
-    return people.answer(at.view, at.change, user)
+    return await studio.ranked(lambda: people.answer(at.view, at.change, user, live=at.live))
 
 
 @routes.get("/{run}/reasons", tags=["users"])
 async def reasons(at: At, user: User, studio: TheStudio) -> schemas.ReasonsAnswer:
     """Return the reason of every new item in a user's list."""
-    return await studio.ranked(lambda: people.reasons(at.view, at.change, user))
+    return await studio.ranked(lambda: people.reasons(at.view, at.change, user, live=at.live))
 
 
 @routes.get("/{run}/why", tags=["users"])
 async def why(at: At, user: User, item: ItemId, studio: TheStudio) -> schemas.Said:
     """Explain why an item is in a user's list, or why it is not, and at which price that changes."""
-    return await studio.ranked(lambda: people.why(at.view, at.change, user, item))
+    return await studio.ranked(lambda: people.why(at.view, at.change, user, item, live=at.live))
 
 
 @routes.get("/{run}/what-if", tags=["users"])
@@ -174,7 +179,7 @@ async def what_if(
     ] = "without",
 ) -> schemas.WhatIfAnswer:
     """Make a user's list again after a change."""
-    return await studio.ranked(lambda: people.what_if(at.view, at.change, user, change, item))
+    return await studio.ranked(lambda: people.what_if(at.view, at.change, user, change, item, live=at.live))
 
 
 @routes.get("/{run}/steer", tags=["users"])
@@ -186,7 +191,7 @@ async def steer(
 ) -> schemas.SteerAnswer:
     """Rank a user's list with dials set; nothing is kept."""
     settings = _settings(set)
-    return await studio.ranked(lambda: people.steered(at.view, at.change, user, settings))
+    return await studio.ranked(lambda: people.steered(at.view, at.change, user, settings, live=at.live))
 
 
 def _settings(words: list[str]) -> dict[str, float]:
@@ -267,12 +272,12 @@ async def item_reasons(at: At, item: ItemId, studio: TheStudio) -> schemas.ItemR
 @routes.get("/{run}/download/lists", tags=["downloads"], response_class=FileResponse)
 async def download_lists(at: At, studio: TheStudio) -> Response:
     """Download all users' lists: CSV with user_id, item_id, rank."""
-    return await studio.ranked(lambda: downloads.lists_file(at.view, at.change))
+    return await studio.ranked(lambda: downloads.lists_file(at.view, at.change, live=at.live))
 
 
 @routes.get("/{run}/download/vectors", tags=["downloads"], response_class=FileResponse)
 async def download_vectors(at: At, studio: TheStudio) -> Response:
-    """Download vectors whose dot product gives these lists: a zip of factors.safetensors and factors.json."""
+    """Download user vectors compiled for live lists: a zip of factors.safetensors and factors.json."""
     return await studio.ranked(lambda: downloads.vectors_file(at.view, at.change))
 
 

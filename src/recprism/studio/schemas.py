@@ -196,11 +196,12 @@ class UserAnswer(BaseModel):
 
     user: Id
     what: str = Field(description="What made the list after.")
+    live: bool = Field(description="Whether all known history counts; else the history before the held-out part.")
     note: str = Field(description="Why there are no reasons; empty if there are.")
     before: list[Entry]
     after: list[Entry]
     history: History
-    dials: list[Dial] = Field(description="Empty if no dials serve the lists.")
+    dials: list[Dial] = Field(description="Empty if the result cannot have dials.")
     dials_note: str
     command: str
 

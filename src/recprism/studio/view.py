@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.diversified import Diversified, usual_form
 from recprism.budget.path import check_goal, rule_at
+from recprism.budget.scenario import Ranker, Scenario
 from recprism.budget.segments import user_segments
 from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
@@ -24,8 +24,8 @@ from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS, Optimal
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.config import BudgetConfig
+from recprism.runs.result import Result
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas
 
@@ -40,9 +40,8 @@ class Change:
 
     Attributes:
         label: What made it, in words.
-        lists: ``(n_users, k)`` item numbers.
+        lists: ``(n_users, k)`` item numbers of the judged lists.
         find_rule: Finds what makes the lists; None if players found a change of vectors, or nothing changes.
-        into: What serves them.
         goal: Where the path leads.
         point: The stop of the path; None for the result.
         result: The run's result; None for a stop.
@@ -51,22 +50,27 @@ class Change:
     label: str
     lists: NDArray[Any]
     find_rule: Callable[[], Rule] | None
-    into: str
     goal: str
     point: int | None = None
-    result: Diversified | None = None
+    result: Result | None = None
 
     @cached_property
     def rule(self) -> Rule | None:
         """What makes the lists; for goals of exposure this is a search, so ask on the thread that ranks."""
         return None if self.find_rule is None else self.find_rule()
 
+    @property
+    def own_rule(self) -> Rule:
+        """The rule of a change that has one."""
+        assert self.rule is not None
+        return self.rule
+
 
 class View:
     """The data of a ready run, and its answers."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.scenario = run, scenario_of(run)
+        self.run, self.scenario = run, run.scenario()
         self.factors, self.split, self.subtopics = self.scenario.factors, self.scenario.split, self.scenario.subtopics
         self.seen = self.scenario.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
@@ -153,9 +157,9 @@ class View:
     # -- what a page is about -----------------------------------------------------------------------------------------
 
     @cached_property
-    def result(self) -> Diversified | None:
+    def result(self) -> Result | None:
         """The result of the run; None if it was not diversified."""
-        return self.run.diversified() if self.run.is_diversified() else None
+        return self.run.load_result() if self.run.is_diversified() else None
 
     @cached_property
     def own_change(self) -> Change | None:
@@ -163,9 +167,9 @@ class View:
         found = self.result
         if found is None:
             return None
-        lists, rule = self.scenario.rank(found.model)[0], found.rule
+        lists, rule = found.ranked(live=False)[0], found.rule
         find_rule = None if rule is None else lambda: rule
-        return Change("the result of this run", lists, find_rule, found.into, found.goal, None, found)
+        return Change("the result of this run", lists, find_rule, found.goal, None, found)
 
     def change(self, goal: str | None, budget: float, certified: bool, point: int | None) -> Change:
         """Return the requested change: without a goal the run's result, or where there is none, a stop of its path."""
@@ -175,7 +179,25 @@ class View:
         at = self._stop(path, budget, certified, point)
         find_rule = partial(rule_at, self.scenario, path.goal, path.trade_offs[at]) if at else None
         label = f"stop {at} of {len(path.trade_offs) - 1} towards {path.goal}"
-        return Change(label, path.lists[at], find_rule, usual_form(self.scenario, path.goal), path.goal, at)
+        return Change(label, path.lists[at], find_rule, path.goal, at)
+
+    def context(self, change: Change, *, live: bool) -> Scenario:
+        """Return the context of a change: that of the run's result may keep items of older lists."""
+        case = self.scenario if change.result is None else change.result.scenario
+        return case.live() if live else case
+
+    def lists_of(self, change: Change, row: int, *, live: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a user's list before and after, (k,) each."""
+        case = self.context(change, live=live)
+        if not live:
+            return case.base_lists[row], change.lists[row]
+        return case.base_lists[row], case.rank(self.model_of(change), users=np.array([row]))[0][0]
+
+    def model_of(self, change: Change) -> Ranker:
+        """Return what makes the lists of a change: a rule, the vectors of players, or the trained model."""
+        if change.result is not None:
+            return change.result.model
+        return self.scenario.base if change.rule is None else change.rule
 
     def _stop(self, path: StoredPath, budget: float, certified: bool, point: int | None) -> int:
         if point is None:

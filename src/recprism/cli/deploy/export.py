@@ -1,4 +1,4 @@
-"""recprism export: a run's vectors, its rule, or its query adapter, as files for your own stack."""
+"""recprism export: the rule of a run, or what it is compiled into, as files for your own stack."""
 
 from __future__ import annotations
 
@@ -9,27 +9,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism._command_line import command_line
-from recprism.cli._options import AsJson, ResultName, run_argument, share_option
+from recprism.cli._options import (
+    AsJson,
+    ConceptWords,
+    MinSupport,
+    Ordered,
+    Rest,
+    ResultName,
+    run_argument,
+    share_option,
+)
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
-from recprism.data._checks import LARGEST_SEED
+from recprism.cli._values import concepts_config, with_rest
 
 if TYPE_CHECKING:
-    from recprism.runs.run import Run
+    from recprism.forms.rule_file import RuleFile
+    from recprism.forms.vectors import Export
 
 
 def export(
     run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORMAT")
+        Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORM")
     ] = None,
-    to: Annotated[str, typer.Option(help="safetensors, npz, parquet, csv or faiss.")] = "safetensors",
-    part: Annotated[
+    form: Annotated[
         str | None,
         typer.Option(
-            help="live: for lists without any known item of the user; test: for the lists that the test part judges.",
-            show_default="live",
+            help="rule (for lists and reasons at request time), dials (a few named weights per user), user-vectors "
+            "(your item index stays), boosts (a number per item, for goals of exposure), or vectors: those of the "
+            "trained model, or those that players found.",
+            show_default="rule; vectors if the run has no rule",
         ),
     ] = None,
+    to: Annotated[str, typer.Option(help="Files of vectors: safetensors, npz, parquet, csv or faiss.")] = "safetensors",
     metric: Annotated[
         str | None,
         typer.Option(help="What your index searches by: inner_product or cosine.", show_default="the model's own"),
@@ -37,7 +49,7 @@ def export(
     alpha: Annotated[
         float,
         share_option(
-            help="Share of the run's trade-off, solved again: 1 is the run's own, 0 the trained model (rollback)."
+            help="Share of the rule's trade-off, compiled again: 1 is the rule's own, 0 the trained model (rollback)."
         ),
     ] = 1.0,
     margin: Annotated[
@@ -45,7 +57,7 @@ def export(
         share_option(
             help="For an index that rounds, such as int8: user vectors that hold the same lists by this margin, a "
             "share of the spread of a user's scores (0.05).",
-            show_default="the run's own",
+            show_default="as compiled",
         ),
     ] = None,
     for_index: Annotated[
@@ -56,69 +68,66 @@ def export(
             show_default=False,
         ),
     ] = None,
-    adapter: Annotated[
-        bool,
-        typer.Option("--adapter", help="Write the query adapter instead, for user vectors made at request time."),
-    ] = False,
-    rule: Annotated[
-        bool, typer.Option("--rule", help="Write the rule instead, for lists and reasons at request time.")
-    ] = False,
+    ordered: Ordered = False,
+    rest: Rest = None,
+    concepts: ConceptWords = None,
+    min_support: MinSupport = None,
     no_vectors: Annotated[
-        bool, typer.Option("--no-vectors", help="With --rule: leave out the item vectors; scores come from elsewhere.")
+        bool,
+        typer.Option("--no-vectors", help="For the rule: leave out the item vectors; scores come from elsewhere."),
     ] = False,
-    hidden: Annotated[
-        int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
-    ] = 0,
-    seed: Annotated[
-        int, typer.Option(help="With --adapter: the same seed gives the same bits.", min=0, max=LARGEST_SEED)
-    ] = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write vectors, the rule, or the query adapter for your own stack.
+    """Write the rule, or what it is compiled into, for your own stack.
 
-    The command reads the files back and ranks with them before it keeps them. User vectors belong to one version of
-    the item vectors. The version is in the files and in their names, and loading any other pair is refused. If only
-    user vectors changed, the items keep their version, and your index stays. `expected.json` holds lists that test an
-    installation.
+    The rule makes the live lists that `recprism recommend` shows, at request time. The other forms are compiled for
+    live lists: all known interactions count as seen. The command prints and stores how many of their lists equal those
+    of the rule. The certificate is about the rule.
 
-    By default the vectors are for live lists: all known interactions count as seen. The command prints how many
-    consumed items the lists show (0) and what they gain. With --part test it writes the vectors that were judged.
+    Files of vectors are read back and ranked before they are kept. User vectors belong to one version of the item
+    vectors. The version is in the files and in their names, and loading any other pair is refused. If only user vectors
+    changed, the items keep their version, and your index stays. `expected.json` holds lists that test an installation.
 
     Examples:
 
-    - `recprism export runs/x --to parquet`
-    - `recprism export runs/x --to faiss -o index`
-    - `recprism export runs/x --alpha 0 -o rollback`
-    - `recprism export runs/x --part test -o judged`
-    - `recprism export runs/x --for-index ivfpq.faiss`
-    - `recprism export runs/x --rule -o rule`
-    - `recprism export runs/x --adapter`
+    - `recprism export runs/x -o rule`
+    - `recprism export runs/x --form user-vectors --to parquet`
+    - `recprism export runs/x --form user-vectors --to faiss -o index`
+    - `recprism export runs/x --form dials --ordered --rest user-vectors`
+    - `recprism export runs/x --form user-vectors --alpha 0 -o rollback`
     """
+    from recprism.forms.vectors import Export
+    from recprism.runs.jobs.export import export_run
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    folder = output or run.export_path("adapter" if adapter else "rule" if rule else to)
-    asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index, "part": part or "live"}
-    if adapter:
-        facts, sentences = _adapter(run, folder, hidden, seed)
-    elif rule:
-        facts, sentences = _rule(run, folder, vectors=not no_vectors)
-    else:
-        facts, sentences = _vectors(run, folder, to, asked)
+    with progress_of_steps() as on_step:
+        form, folder, made = export_run(
+            run,
+            output,
+            form,
+            to=to,
+            metric=metric,
+            alpha=alpha,
+            margin=margin,
+            for_index=for_index,
+            ordered=ordered,
+            rest=with_rest(rest),
+            vectors=not no_vectors,
+            **concepts_config(concepts, min_support),
+            on_step=on_step,
+        )
+    facts, sentences = _about_vectors(made, folder) if isinstance(made, Export) else _about_rule(made, folder)
     if as_json:
-        print_json({"folder": str(folder), **facts})
+        print_json({"folder": str(folder), "form": form, **facts})
     else:
         for sentence in sentences:
             print_sentence(sentence)
-    next_step(command_line("serve", folder) if rule else run.command("evaluate"))
+    next_step(command_line("serve", folder) if form == "rule" else run.command("evaluate"))
 
 
-def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    from recprism.deploy.export import export_run
-
-    with progress_of_steps() as on_step:
-        made = export_run(run, folder, to, **asked, on_step=on_step)
+def _about_vectors(made: Export, folder: Path) -> tuple[dict[str, Any], list[str]]:
     if made.for_index is not None:
         index = f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to."
     elif made.index_stays:
@@ -130,7 +139,7 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
         )
     elif made.dim > made.base_dim:
         index = (
-            f"Vectors have {made.dim} numbers, {made.dim - made.base_dim} of them for dials and lifts (version "
+            f"Vectors have {made.dim} numbers, {made.dim - made.base_dim} of them for dials and boosts (version "
             f"{made.base_item_version} -> {made.item_version}): build the index again."
         )
     else:
@@ -144,27 +153,13 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
         names = ", ".join(sorted(rest))
         bound.append(f"Vectors cannot hold {names}: apply the constraints in export.json when you serve.")
     live = () if made.live is None else made.live.sentences()
+    equal = () if made.agreement is None else (made.agreement.sentence(),)
     facts = {**asdict(made), "live": None if made.live is None else made.live.to_dict()}
-    return facts, [f"{made.users} and {made.items} -> {folder}", index, *bound, *live]
+    return facts, [f"{made.users} and {made.items} -> {folder}", *equal, index, *bound, *live]
 
 
-def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:
-    from recprism.data._files import atomic_folder
-    from recprism.deploy._adapter_export import learn_adapter, write_onnx
-
-    with atomic_folder(folder) as temporary:
-        with progress_of_steps() as on_step:
-            learned, shipped = learn_adapter(run, hidden=hidden, seed=seed, on_step=on_step)
-        write_onnx(learned, temporary / "adapter.onnx")
-        learned.save(temporary / "adapter.safetensors")
-    return asdict(shipped), [f"adapter.safetensors and adapter.onnx -> {folder}", shipped.sentence()]
-
-
-def _rule(run: Run, folder: Path, *, vectors: bool) -> tuple[dict[str, Any], list[str]]:
-    from recprism.deploy.rule_export import export_rule
-
-    made = export_rule(run, folder, vectors=vectors)
+def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]]:
     facts = {"goals": dict(made.goals), "trade_off": made.trade_off, "k": made.k, "candidates": made.candidates}
     size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
     said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
-    return {**facts, "n_items": len(made.item_ids), "vectors": vectors}, said
+    return {**facts, "n_items": len(made.item_ids), "vectors": made.item_vectors is not None}, said

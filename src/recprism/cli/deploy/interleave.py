@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism._command_line import command_line
-from recprism.cli._options import AsJson, ColumnMap, K, ListPart, Live, ResultName, Seed
+from recprism.cli._options import AsJson, ColumnMap, Judged, K, ListPart, ResultName, Seed
 from recprism.cli._output import print_json, print_sentence, print_table, print_title, say
 from recprism.cli._values import column_map
 from recprism.errors import InputError
@@ -34,8 +34,8 @@ def interleave(
         Path | None, typer.Option(help="For a file: user_id,item_id that were clicked.", show_default=False)
     ] = None,
     k: K = 10,
+    judged: Judged = False,
     part: ListPart = None,
-    live: Live = False,
     columns: ColumnMap = None,
     seed: Seed = 0,
     name: ResultName = None,
@@ -50,7 +50,7 @@ def interleave(
 
     Examples:
 
-    - `recprism interleave runs/x --live -o mixed.parquet`
+    - `recprism interleave runs/x -o mixed.parquet`
     - `recprism interleave mixed.parquet --clicks clicks.csv`
     """
     if target.is_dir():
@@ -60,7 +60,7 @@ def interleave(
         from recprism.runs.jobs.train import part_named
         from recprism.runs.run import Run
 
-        lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=live, seed=seed)
+        lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=not judged, seed=seed)
         _write(lists, output, k, as_json)
     else:
         if clicks is None:

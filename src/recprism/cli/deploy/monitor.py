@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism._command_line import command_line
-from recprism.cli._options import AsJson, ColumnMap, JUnit, ResultName, Rows, Seed, run_argument, share_option
+from recprism.cli._options import AsJson, ColumnMap, Judged, JUnit, ResultName, Rows, Seed, run_argument, share_option
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -103,9 +103,7 @@ def monitor(
         bool, typer.Option("--each-segment", help="Apply the floor to every segment of users as well.")
     ] = False,
     fewest: Annotated[int, typer.Option(help="The fewest lists by which a day or segment is judged.", min=2)] = 30,
-    live: Annotated[
-        bool, typer.Option("--live", help="The served lists are live, as `export` and `recommend --live` make them.")
-    ] = False,
+    judged: Judged = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples of users for the intervals.", min=100)] = 1000,
     seed: Seed = 0,
     output: Rows = None,
@@ -163,7 +161,7 @@ def monitor(
             confident=confident,
             each_segment=each_segment,
             fewest=fewest,
-            live=live,
+            live=not judged,
             bootstrap=bootstrap,
             seed=seed,
             on_step=on_step,

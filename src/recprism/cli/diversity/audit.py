@@ -112,7 +112,6 @@ def audit(
     from recprism.parallel import executor_named
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.run import Run
-    from recprism.runs.scenario import scenario_of
 
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
     if target.is_file():
@@ -120,7 +119,7 @@ def audit(
         _describe(target, SideFiles(held_out, train, subtopics, items, categories, columns=mapped), as_json)
         return
     run = Run.open(target)
-    scenario = scenario_of(run)
+    scenario = run.scenario()
     if scenario.constraints:
         say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
     if goal is None and not len(scenario.subtopics):

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, ConceptWords, DiversifiedRun, MinSupport, Part, ResultName
+from recprism.cli._options import (
+    AsJson,
+    ConceptWords,
+    DiversifiedRun,
+    Judged,
+    MinSupport,
+    Ordered,
+    Rest,
+    ResultName,
+    lists_in,
+)
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import concepts_config, with_rest
 from recprism.data.shares import percent
@@ -18,34 +28,23 @@ SHOWN = 20
 def dials(
     run_directory: DiversifiedRun,
     user: Annotated[str | None, typer.Option(help="Show the dials of one user.", show_default=False)] = None,
-    ordered: Annotated[
-        bool | None,
-        typer.Option(
-            "--ordered/--no-ordered", help="Whether the order of the lists is kept, too.", show_default="as in the run"
-        ),
-    ] = None,
-    rest: Annotated[
-        str | None,
-        typer.Option(
-            help="user-vectors also changes the vector of users whose list weights do not return; none does not.",
-            show_default="as in the run",
-        ),
-    ] = None,
+    ordered: Ordered = False,
+    rest: Rest = None,
     concepts: ConceptWords = None,
     min_support: MinSupport = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.", show_default=False),
     ] = None,
-    part: Part = "test",
+    judged: Judged = False,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the dials: a few named weights per user that make an inner product return the lists.
 
     score = user . item + weights . concepts. The concepts are categories by default. The command prints how many lists
-    come back from the weights alone, and how much of the gain. Weights are shares of the user's score range. With
-    --ordered, --rest or --concepts, dials are solved again for this report, and the run stays as it is.
+    come back from the weights alone, and how much of the gain. Weights are shares of the user's score
+    range. The dials are compiled from the rule for this report; `recprism export --form dials` writes them.
 
     Examples:
 
@@ -56,14 +55,14 @@ def dials(
     """
     from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.dials import UNIT, dials_of
-    from recprism.runs.jobs.train import part_named, rows_of
+    from recprism.runs.result import rows_of
     from recprism.runs.run import Run
 
     require_table_name(output)
     run = Run.open(run_directory, name)
     found = dials_of(
         run,
-        part=part_named(part),
+        live=not judged,
         ordered=ordered,
         rest=with_rest(rest),
         **concepts_config(concepts, min_support),
@@ -76,10 +75,10 @@ def dials(
         write_table(frame, output)
     if as_json:
         rows = {} if user is None else {"dials": frame.to_dicts()}
-        print_json({"run": str(run.path), "part": part, **found.to_dict(), **rows})
+        print_json({"run": str(run.path), "live": not judged, **found.to_dict(), **rows})
         return
     if user is not None:
-        print_title(f"{run.argument}: the dials of user {user}")
+        print_title(f"{run.argument}: the dials of user {user}, for {lists_in(judged)}")
         table = [
             (row["concept"], f"{row['weight']:.4f}", percent(row["share"], ".1f", "%")) for row in frame.to_dicts()
         ]
@@ -87,7 +86,7 @@ def dials(
         if not table:
             print_sentence("All dials of this user are 0: the list is that of the trained model.")
     else:
-        print_title(f"{run.argument}: a few named weights per user, for the {part} part")
+        print_title(f"{run.argument}: a few named weights per user, for {lists_in(judged)}")
         print_sentence(found.dials.sentence())
         by_dial = frame.drop("user").group_by("concept")
         counted = by_dial.len().join(by_dial.mean(), on="concept")
@@ -111,8 +110,6 @@ def dials(
         }
         print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
     first = str(run.factors().user_ids[0]) if user is None else user
-    served = run.diversified()
-    names = served.dials.names if served.into == "dials" and served.dials is not None else ()
-    dial = next((it for it in names if "=" not in it), None)
-    if dial is not None:
+    dial = next((it for it in run.subtopics().names if "=" not in it), None)
+    if dial is not None and run.load_result().rule is not None:
         next_step(run.command("steer", user=first, set=f"{dial}=+0.2"))

@@ -10,11 +10,9 @@ from recprism.cli._changed import print_diversified, result_to_make
 from recprism.cli._options import (
     Approximate,
     AsJson,
-    ConceptWords,
     Confidence,
     Guards,
     Metrics,
-    MinSupport,
     Mlflow,
     NewName,
     OverwriteResult,
@@ -26,12 +24,10 @@ from recprism.cli._options import (
 from recprism.cli._output import progress_of_steps, say
 from recprism.cli._values import (
     comma_words,
-    concepts_config,
     limits,
     mlflow_sink,
     numbered_values,
     shares_by_name,
-    with_rest,
 )
 from recprism.errors import InputError
 
@@ -51,32 +47,6 @@ def diversify(
     ] = None,
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
     guard: Guards = None,
-    into: Annotated[
-        str | None,
-        typer.Option(
-            help="What serves the lists: rule (run for every request), dials (a few named weights per user), "
-            "lifts (a number per item, for exposure), user-vectors (your item index stays) or item-vectors.",
-            show_default="dials for goals of categories, lifts for exposure, else user-vectors",
-        ),
-    ] = None,
-    ordered: Annotated[
-        bool,
-        typer.Option(
-            "--ordered",
-            help="Dials keep the order of the lists, too; weights alone then hold fewer lists. "
-            "With --rest user-vectors the lists are those of the rule, in order.",
-        ),
-    ] = False,
-    rest: Annotated[
-        str | None,
-        typer.Option(
-            help="Where weights do not return a list: user-vectors also changes the vector of that user, as little "
-            "as possible.",
-            show_default="the list differs",
-        ),
-    ] = None,
-    concepts: ConceptWords = None,
-    min_support: MinSupport = None,
     confidence: Confidence = 0.95,
     approximate: Approximate = False,
     certify_on: Annotated[str | None, certify_option()] = None,
@@ -143,11 +113,12 @@ def diversify(
 ) -> None:
     """Make the lists more diverse within a certified budget.
 
-    The command finds the most diverse lists whose loss of NDCG@10 stays within the budget. Held-out interactions
-    certify the loss. The table also shows a control: the same rule on shuffled categories, or random changes of the
-    vectors of the same size, and what the most popular items reach.
+    The command finds the rule with the most diverse lists whose loss of NDCG@10 stays within the budget. Held-out interactions
+    certify the loss. The table also shows a control, the same rule on shuffled categories, and what the most popular
+    items reach.
 
-    The result stores the rule that makes the lists. What serves them is the rule itself, or a compiled form: --into.
+    The result is the rule that makes the lists. `recprism recommend` shows its live lists, `recprism explain` gives the
+    reason of every item, and `recprism export` writes the rule, or what it is compiled into, for your own stack.
 
     Constraints belong to the result: all its lists keep them, whatever their length, and so do the base lists that the
     loss is measured against. If nothing is certified, or a constraint cannot be kept, the run stays as it is and the
@@ -161,10 +132,7 @@ def diversify(
     - `recprism diversify runs/x --budget 1% --goal ilad --guard recall@20=2%`
     - `recprism diversify runs/x --budget 5% --max-share Drama=40% --ban 318`
     - `recprism diversify runs/x --budget 2% --name cautious`
-    - `recprism diversify runs/x --budget 2% --goal ilad --concepts clusters=20,popularity`
-    - `recprism diversify runs/x --budget 2% --into dials --ordered --rest user-vectors`
     """
-    from recprism.budget.diversified import as_into
     from recprism.budget.path import check_goal
     from recprism.runs.config import BudgetConfig, ConstraintsConfig
     from recprism.runs.jobs.diversify import diversify_within
@@ -181,10 +149,6 @@ def diversify(
     asked = BudgetConfig(
         goal=check_goal(goal),
         budgets=limits(budget, "--budget", guard, "--guard", tested=True),
-        into=None if into is None else as_into(into),
-        ordered=ordered,
-        rest=bool(with_rest(rest)),
-        **concepts_config(concepts, min_support),
         confidence=confidence,
         method="t" if approximate else "betting",
         certify_on=None if certify_on is None else part_named(certify_on),

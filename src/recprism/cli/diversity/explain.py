@@ -13,6 +13,7 @@ from recprism.cli._options import (
     ColumnMap,
     Draws,
     ItemTable,
+    Judged,
     Part,
     ResultName,
     Seed,
@@ -20,6 +21,7 @@ from recprism.cli._options import (
     SubtopicLevel,
     SubtopicSeparator,
     SubtopicTable,
+    lists_in,
 )
 from recprism.cli._output import (
     if_storable,
@@ -135,6 +137,7 @@ def explain(
         ),
     ] = None,
     draws: Draws = 199,
+    judged: Judged = False,
     part: Part = "test",
     seed: Seed = 0,
     name: ResultName = None,
@@ -146,8 +149,8 @@ def explain(
     what the rule does over all users. A choice model then tests whether categories explain the choice on users that it
     was not fitted on, next to the same model with shuffled categories.
 
-    With --user, it gives the reason of every item of one list, from the rule itself. With --lists, it explains the
-    lists of any other method.
+    With --user, it gives the reason of every item of one list, from the rule itself: of the live list, as `recprism
+    recommend` shows it, or of the judged one. With --lists, it explains the lists of any other method.
 
     Examples:
 
@@ -175,7 +178,7 @@ def explain(
         return
     if sum(it is not None for it in (item, why_not, what_if)) > 1:
         raise InputError("--item, --why-not and --what-if are separate questions; give one of them")
-    _explain_user(found, user, part, as_json, item=item, why_not=why_not, what_if=what_if)
+    _explain_user(found, user, part, judged, as_json, item=item, why_not=why_not, what_if=what_if)
 
 
 # -- all users --------------------------------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> N
     if as_json:
         print_json({"run": str(run.path), "part": part, **found.to_dict()})
         return
-    print_title(f"{run.argument}: why the lists are as they are, for the {part} part")
+    print_title(f"{run.argument}: why the lists are as they are ({lists_in(True, part)})")
     for sentence in found.sentences():
         print_sentence(sentence)
     if found.account is not None:
@@ -208,7 +211,7 @@ def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> N
     if found.rule is None:
         next_step(run.command("erase", part=part_option(part)))
     elif not found.lifts:
-        next_step(run.command("explain", user=run.factors().user_ids[0], part=part_option(part)))
+        next_step(run.command("explain", user=run.factors().user_ids[0]))
 
 
 def _print_lifts(lifts: Sequence[LiftReason]) -> None:
@@ -272,6 +275,7 @@ def _explain_user(
     run: Run,
     user: str,
     part: str,
+    judged: bool,
     as_json: bool,
     *,
     item: str | None,
@@ -281,46 +285,44 @@ def _explain_user(
     from recprism.runs.jobs.reasons import reasons_of
     from recprism.runs.jobs.train import part_named
 
-    about = reasons_of(run, user, part=part_named(part))
+    about = reasons_of(run, user, part=part_named(part), live=not judged)
     name: Callable[[Any], str] = about.name
+    shown = lists_in(judged, part)
     if why_not is not None:
         refused = about.why_not(why_not)
-        _print_one(as_json, run, about.note, refused, (refused.sentence(name), refused.for_users(name)))
+        _print_one(as_json, run, shown, refused, (refused.sentence(name), refused.for_users(name)))
     elif item is not None:
         reason = about.why(item)
-        _print_one(as_json, run, about.note, reason, (reason.sentence(name), reason.for_users(name)))
+        _print_one(as_json, run, shown, reason, (reason.sentence(name), reason.for_users(name)))
         if not as_json:
             _print_parts(reason, name)
     elif what_if is not None:
         other = about.what_if(**_changes(what_if))
-        _print_one(as_json, run, about.note, other, (other.sentence(name),))
+        _print_one(as_json, run, shown, other, (other.sentence(name),))
         if not as_json:
             _print_change(other, name)
     else:
         reasons = about.why_list()
         if as_json:
             found = [{**it.to_dict(), "sentence": it.sentence(name), "for_users": it.for_users(name)} for it in reasons]
-            print_json({"run": str(run.path), "user": user, "note": about.note, "reasons": found})
+            print_json({"run": str(run.path), "user": user, "live": not judged, "reasons": found})
             return
-        print_title(f"{run.argument}: why these items, for user {user}")
+        print_title(f"{run.argument}: why these items, for user {user} ({shown})")
         rows = [
             (it.place, name(it.item), it.rank, "new" if it.newcomer else "stayed", it.for_users(name)) for it in reasons
         ]
         print_table(("place", "item", "rank by relevance", "", "reason"), rows, numeric=("place", "rank by relevance"))
-        if about.note:
-            print_sentence(about.note)
         first = next((it for it in reasons if it.newcomer), reasons[0])
-        next_step(run.command("explain", user=user, item=first.item, part=part_option(part)))
+        next_step(run.command("explain", user=user, item=first.item, judged=judged, part=part_option(part)))
 
 
-def _print_one(as_json: bool, run: Run, note: str | None, found: Any, sentences: Sequence[str]) -> None:
+def _print_one(as_json: bool, run: Run, shown: str, found: Any, sentences: Sequence[str]) -> None:
     if as_json:
-        print_json({"run": str(run.path), "note": note, **found.to_dict(), "sentences": list(sentences)})
+        print_json({"run": str(run.path), "lists": shown, **found.to_dict(), "sentences": list(sentences)})
         return
+    print_title(f"{run.argument}: {shown}")
     for sentence in sentences:
         print_sentence(sentence)
-    if note:
-        print_sentence(note)
 
 
 def _print_parts(reason: Reason, name: Callable[[Any], str]) -> None:

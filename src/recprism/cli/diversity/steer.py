@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, ResultName
+from recprism.cli._options import AsJson, DiversifiedRun, Judged, ResultName, lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import finite_number, key_values
 
@@ -29,15 +29,17 @@ def steer(
         bool,
         typer.Option(
             "--keep",
-            help="Keep the setting: later lists of the user use it, in each result with this dial. 0 removes it.",
+            help="Keep the setting in the run: `recprism export --form dials` adds it. 0 removes it.",
         ),
     ] = False,
+    judged: Judged = False,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
     """Set dials for one user, and show the list before and after.
 
-    The setting is added to the weights that `recprism diversify` found. Without --keep the run stays as it is.
+    The rule's list of the user is compiled into a few named weights (dials), and the setting is added to them. Without
+    --keep the run stays as it is. The lists of the result do not use settings: exported dials do.
 
     Examples:
 
@@ -53,12 +55,12 @@ def steer(
         dial: finite_number(share, f"--set {dial}={share}", FORM)
         for dial, share in key_values(settings, "--set").items()
     }
-    found = steer_run(run, user, wanted, keep=keep)
+    found = steer_run(run, user, wanted, live=not judged, keep=keep)
     if as_json:
-        print_json({"run": str(run.path), "kept": keep, **found.to_dict()})
+        print_json({"run": str(run.path), "kept": keep, "live": not judged, **found.to_dict()})
         return
     own = ", ".join(f"{dial} {share:+g}" for dial, share in found.settings.items()) or "no dial"
-    print_title(f"{run.argument}: user {user} with {own}")
+    print_title(f"{run.argument}: user {user} with {own}, {lists_in(judged)}")
     titles = titles_of(run.items())
     rows = [
         (at + 1, *(titles[it] if it >= 0 else "" for it in pair))
@@ -68,7 +70,9 @@ def steer(
     figures = [(metric, *pair) for metric, pair in found.values.items()]
     print_table(("metric", "before", "after"), figures, numeric=("before", "after"))
     if keep:
-        print_sentence("The setting is kept. The certificate is about the lists without users' own settings.")
+        print_sentence(
+            "The setting is kept for `recprism export --form dials`. The certificate is not about users' own settings."
+        )
     else:
         print_sentence("The setting is not kept; add --keep to keep it.")
-    next_step(run.command("dials", user=user))
+    next_step(run.command("dials", user=user, judged=judged))

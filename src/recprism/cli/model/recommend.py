@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, Base, K, ListPart, Live, ResultName, TrainedRun
+from recprism.cli._options import AsJson, Base, Judged, K, ListPart, ResultName, TrainedRun, lists_in
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -18,6 +18,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import comma_words
+from recprism.errors import InputError
 
 
 def recommend(
@@ -31,12 +32,12 @@ def recommend(
             show_default="all users",
         ),
     ] = None,
+    judged: Judged = False,
     part: ListPart = None,
-    live: Live = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.live].parquet"
+            "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.judged].parquet"
         ),
     ] = None,
     base: Base = False,
@@ -49,39 +50,43 @@ def recommend(
 ) -> None:
     """Write exact top-k lists, without items that a user has seen.
 
-    By default the lists are those that `recprism evaluate` judges: interactions of the test part count as unknown. With
-    --live they use all that is known. The command then prints how many consumed items the lists show and what they
-    gain.
+    By default the lists are live: all known interactions count as seen. The command prints how many consumed items the
+    lists show and what they gain. With --judged they are those that `recprism evaluate` judges: interactions of the
+    held-out part count as unknown.
 
     Examples:
 
     - `recprism recommend runs/x -k 20 -o lists.csv`
     - `recprism recommend runs/x --users 1,42`
-    - `recprism recommend runs/x --live -o lists.parquet`
+    - `recprism recommend runs/x --judged -o lists.parquet`
     """
     import polars as pl
 
-    from recprism.deploy.live import recommend_live
     from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.train import part_named, recommend
     from recprism.runs.run import Run
 
     require_table_name(output)
-    run, figures = Run.open(run_directory, name), None
+    if part is not None and not judged:
+        raise InputError("--part is for judged lists; add --judged, or omit it")
+    run = Run.open(run_directory, name)
     wanted = None if users is None else comma_words(users, "--users")
     kept = None
     with run.unchanged() as saving:
-        if live:
-            with progress_of_steps() as on_step:
-                lists, figures = recommend_live(
-                    run, k, users=wanted, base=base, allow_violations=allow_violations, on_step=on_step
-                )
-        else:
-            where = part_named(part or "test")
-            lists = recommend(run, k, part=where, users=wanted, base=base, allow_violations=allow_violations)
+        with progress_of_steps() as on_step:
+            lists, figures = recommend(
+                run,
+                k,
+                users=wanted,
+                live=not judged,
+                part=part_named(part or "test"),
+                base=base,
+                allow_violations=allow_violations,
+                on_step=on_step,
+            )
         if wanted is None and output is None:
             with saving():
-                kept = run.save_recommendations(lists, live=live)
+                kept = run.save_recommendations(lists, live=not judged)
     if wanted is not None and output is None:
         if as_json:
             print_json(lists.to_dicts())
@@ -91,16 +96,16 @@ def recommend(
                 name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
             ]
             as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
-            unseen = "unseen items, all parts known" if live else f"unseen items for the {part or 'test'} part"
-            print_title(f"{run.argument}: {unseen}")
+            print_title(f"{run.argument}: {lists_in(judged, part or 'test')}")
             print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
     else:
         path = kept if output is None else write_table(lists, output)
         if as_json:
             more = {} if figures is None else {"live": figures.to_dict()}
-            print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k, **more})
+            print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k, "live": not judged, **more})
         else:
-            print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {path}")
+            kind = lists_in(judged, part or "test")
+            print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items ({kind}) -> {path}")
     for sentence in () if figures is None else figures.sentences():
         (say if as_json else print_sentence)(sentence)
     next_step(run.command("evaluate", part=part, base=base))

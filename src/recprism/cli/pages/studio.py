@@ -98,8 +98,8 @@ def _served(export: Path | None, log: Path | None) -> tuple[Path, Path] | None:
         if export is not log:
             raise InputError("--served and --export go together: a log, and the export that it is of")
         return None
-    from recprism.deploy.rule_file import RuleFile
     from recprism.deploy.served.monitored import log_state
+    from recprism.forms.rule_file import RuleFile
 
     RuleFile.read(export)
     log_state(log)

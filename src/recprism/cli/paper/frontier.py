@@ -52,7 +52,6 @@ def frontier(
     from recprism.parallel import executor_named
     from recprism.runs.config import ConstraintsConfig
     from recprism.runs.run import Run
-    from recprism.runs.scenario import scenario_of
 
     goal = check_goal(goal)
     run = Run.open(run_directory)
@@ -62,7 +61,7 @@ def frontier(
         if name not in (GREEDY, *RIVALS):
             raise InputError(f"unknown rival {name!r}; there are {', '.join((GREEDY, *RIVALS))}")
     free = ConstraintsConfig()  # rivals do not keep the constraints of a result
-    validation, test = (scenario_of(run, part, constraints=free) for part in ("validation", "test"))
+    validation, test = (run.scenario(part, constraints=free) for part in ("validation", "test"))
     with progress_bar() as progress:
         task = progress.add_task("tuning", total=len(chosen) + 1, note="")
         fronts = fronts_of(

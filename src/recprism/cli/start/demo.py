@@ -62,7 +62,6 @@ def demo(
     from recprism.budget.audit import COST, cost_of_diversity
     from recprism.runs.jobs.diversify import diversify_within
     from recprism.runs.jobs.train import evaluate_run, recommend
-    from recprism.runs.scenario import scenario_of
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
     if not overwrite:
@@ -86,7 +85,7 @@ def demo(
             run.save_metrics(result.to_frame())
     say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        cost = cost_of_diversity(scenario_of(run), ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
+        cost = cost_of_diversity(run.scenario(), ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
     say(
         f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, served by a few named weights per user"
     )

@@ -19,8 +19,8 @@ from recprism.data._ids import canonical_text
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.deploy.batch.dials import DialFitter, FittedDials
-from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.models._settings import choose_device
 from recprism.ranking import topk
 from recprism.rerank import Constrained, Features, Optimal

@@ -25,8 +25,8 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.stream import stream_parquet
 from recprism.deploy.batch._users import UserVectors
 from recprism.deploy.batch.lists import BatchLists, BatchRule
-from recprism.deploy.rule_file import RuleFile, fingerprint_of
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile, fingerprint_of
 from recprism.runs._lock import LOCK, held
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from recprism.data._files import readable
 from recprism.data._ids import canonical_text
 from recprism.data.progress import ProgressCallback
-from recprism.deploy.rule_file import RuleFile
 from recprism.deploy.served._labels import Labels
 from recprism.deploy.served_log import BASE, RULE, SERVED_LOG_COLUMNS
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.metrics._compiled import COMPILED
 from recprism.metrics._tables import Rows, Topics
 from recprism.metrics.accuracy import ndcg

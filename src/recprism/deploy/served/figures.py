@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.deploy.retention import ALL_DAYS
-from recprism.deploy.rule_file import RuleFile
 from recprism.deploy.served._log import Requests
 from recprism.deploy.served.confidence import Interval, confidence_interval, ratio_interval
+from recprism.forms.rule_file import RuleFile
 from recprism.metrics.catalogue import gini
 
 MOST_CATEGORIES = 10  # that are shown

@@ -124,7 +124,7 @@ def plan_holdout(
     rate = read_share(click_rate, "click_rate", ends=False)
     lost = read_share(change, "change", ends=False)
     chance, level = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha")))
-    goal = run.diversified().objective
+    goal = run.load_result().objective
     found = effect(run, (goal,), part=part, controls=False, on_step=on_step)
     questions = [("click rate", _of_share(rate * (1 - lost)), _of_share(rate))]
     values = [np.asarray(it.values.get(goal, ())) for it in (found.after, found.before)]

@@ -13,7 +13,6 @@ import polars as pl
 from recprism.data.progress import ProgressCallback
 from recprism.deploy.check import junit
 from recprism.deploy.retention import ALL_DAYS
-from recprism.deploy.rule_file import RuleFile, fingerprint_of
 from recprism.deploy.served._labels import Labels
 from recprism.deploy.served._log import Requests, log_files, read_requests
 from recprism.deploy.served.alarms import FIRES, Alarm, AlarmLimits, alarm
@@ -29,6 +28,7 @@ from recprism.deploy.served.figures import (
     share_interval,
 )
 from recprism.deploy.served.holdout import HoldoutResult, compare_arms
+from recprism.forms.rule_file import RuleFile, fingerprint_of
 
 SLOW = 0.01  # share of requests that may be slower than the limit
 GAIN = "gain kept"

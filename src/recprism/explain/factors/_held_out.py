@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.diversified import Diversified
 from recprism.cmb import CMB
 from recprism.data._checks import random_generator
 from recprism.data.split import Split
@@ -35,19 +34,13 @@ def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, R
     return np.sort(order[n_judged:]), np.sort(order[:n_judged])
 
 
-def refitted(
-    found: Diversified, split: Split, subtopics: Subtopics | None, rows: Rows, *, seed: int | None = None
-) -> Change:
+def refitted(found: CMB, split: Split, subtopics: Subtopics | None, rows: Rows, *, seed: int | None = None) -> Change:
     """Repeat the players' search on some of the users; its change of the item vectors serves all users."""
-    if found.search is None:
-        raise InputError("users can be held out of a search by players only; this change was made from lists")
-    if found.search.side != "item":
-        raise InputError(
-            f"side={found.search.side}: users that were never seen have no change of their own; use side=item"
-        )
-    settings = {**found.search.settings(), **({} if seed is None else {"seed": seed})}
-    again = CMB(**settings).fit(found.base.of_users(rows), split.of_users(rows), subtopics)
-    return Change.of(found.base, again.delta_)
+    if found.side != "item":
+        raise InputError(f"side={found.side}: users that were never seen have no change of their own; use side=item")
+    settings = {**found.settings(), **({} if seed is None else {"seed": seed})}
+    again = CMB(**settings).fit(found.base_.of_users(rows), split.of_users(rows), subtopics)
+    return Change.of(found.base_, again.delta_)
 
 
 def learned_promotion(

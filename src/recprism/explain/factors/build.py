@@ -105,7 +105,7 @@ def explain(
             evaluator.means(_without(shown, [(row.side, row.number) for row in factors]).after),
         ),
         all_directions=found,
-        swaps=find_swaps(shown, evaluator.depth, rank=evaluator.lists),
+        swaps=find_swaps(shown, evaluator.depth, exclude=evaluator.exclude),
         titles=titles if titles is not None else [str(item) for item in change.base.item_ids],
         nulls=null_erasures(shown, evaluator, seed=seed),
         agreement=agreement,

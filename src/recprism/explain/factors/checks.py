@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from recprism._log import phase
-from recprism.budget.diversified import Diversified
+from recprism.cmb import CMB
 from recprism.data._checks import random_generator
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
@@ -24,7 +24,7 @@ from recprism.explain.factors.controls import Controls, PureBias, Shuffled, run_
 from recprism.explain.factors.evaluator import METRICS, Evaluator
 from recprism.explain.factors.explanation import Explanation
 from recprism.explain.factors.naming import Labels
-from recprism.metrics.registry import metric_name, with_gini
+from recprism.metrics.registry import metric_name, metric_of_goal, with_gini
 
 GROUPS = 4  # of users, on each of which factors are ranked
 FEWEST_USERS = 20  # to be divided into groups
@@ -105,7 +105,7 @@ class Question:
     @classmethod
     def about(
         cls,
-        found: Diversified,
+        found: CMB,
         objective: str | None = None,
         *,
         axes: str | None = None,
@@ -120,8 +120,8 @@ class Question:
             InputError: If the draws are too few to show a gain beyond chance.
         """
         require_enough(draws)
-        name = metric_name(objective or found.objective)
-        return cls(name, axes or usual_axes(found.base), part, draws, seed, held_out)
+        name = metric_name(objective or metric_of_goal(found.goal))
+        return cls(name, axes or usual_axes(found.base_), part, draws, seed, held_out)
 
 
 def require_enough(draws: int) -> None:
@@ -134,7 +134,7 @@ def require_enough(draws: int) -> None:
 
 @phase("running the controls", __name__)
 def run_checks(
-    found: Diversified,
+    found: CMB,
     split: Split,
     subtopics: Subtopics,
     asked: Question,
@@ -148,16 +148,16 @@ def run_checks(
     everybody = np.arange(split.n_users)
     apart = _can_be_repeated(found) and split.n_users >= FEWEST_USERS
     rows, judged = divided_users(split.n_users, asked.held_out, asked.seed) if apart else (everybody, None)
-    change = Change.of(found.base, found.change) if judged is None else refitted(found, split, subtopics, rows)
+    change = Change.of(found.base_, found.delta_) if judged is None else refitted(found, split, subtopics, rows)
     controls = run_controls(
         on_axes(change, asked.axes, subtopics),
-        Evaluator.on(split, asked.part, found.base, subtopics, (asked.objective, COST), judged, found.constraints),
+        Evaluator.on(split, asked.part, found.base_, subtopics, (asked.objective, COST), judged),
         asked.objective,
         COST,
         asked.draws,
         asked.seed,
         on_step=on_step,
-        candidates=learned_promotion(found.base, split, subtopics, rows, asked.objective),
+        candidates=learned_promotion(found.base_, split, subtopics, rows, asked.objective),
         unseen=judged is not None,
     )
     notes: tuple[str, ...] = ()
@@ -166,13 +166,13 @@ def run_checks(
     return Checks(controls, notes, stability(found, split, subtopics, asked.axes, asked.seed))
 
 
-def _can_be_repeated(found: Diversified) -> bool:
-    """Whether players searched for item vectors: such a search can be repeated without some of the users."""
-    return found.search is not None and found.search.side == "item"
+def _can_be_repeated(found: CMB) -> bool:
+    """Whether players searched for item vectors alone: such a search can be repeated without some of the users."""
+    return found.side == "item"
 
 
 def stability(
-    found: Diversified, split: Split, subtopics: Subtopics, axes: str = "raw", seed: int = 0
+    found: CMB, split: Split, subtopics: Subtopics, axes: str = "raw", seed: int = 0
 ) -> ranking.Agreement | None:
     """Test whether the ranking of factors comes out alike on separate groups of users.
 
@@ -182,19 +182,17 @@ def stability(
     Returns:
         None for item vectors that no search can find again, and if there is too little to compare.
     """
-    unknown = found.change.item is not None and not _can_be_repeated(found)
-    if unknown or split.n_users < FEWEST_USERS or found.base.dim < 2:
+    if found.side == "both" or split.n_users < FEWEST_USERS or found.base_.dim < 2:
         return None
     mixed = random_generator(seed, split.n_users).permutation(split.n_users)
     groups = [np.sort(rows) for rows in np.array_split(mixed, GROUPS)]
     if _can_be_repeated(found):
-        assert found.search is not None
         again = (
-            on_axes(refitted(found, split, subtopics, rows, seed=found.search.seed + number), axes, subtopics)
+            on_axes(refitted(found, split, subtopics, rows, seed=found.seed + number), axes, subtopics)
             for number, rows in enumerate(groups)
         )
         return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in again])
-    delta = on_axes(Change.of(found.base, found.change), axes, subtopics).sides["user"]
+    delta = on_axes(Change.of(found.base_, found.delta_), axes, subtopics).sides["user"]
     return ranking.rank_agreement([ranking.shared(delta, rows) for rows in groups])
 
 
@@ -211,7 +209,7 @@ class Explained:
 
 
 def explain_result(
-    found: Diversified,
+    found: CMB,
     split: Split,
     subtopics: Subtopics,
     asked: Question,
@@ -238,11 +236,11 @@ def explain_result(
     Stability: provisional.
     """
     names = with_gini((asked.objective, *METRICS))
-    evaluator = Evaluator.on(split, asked.part, found.base, subtopics, names, constraints=found.constraints)
+    evaluator = Evaluator.on(split, asked.part, found.base_, subtopics, names)
     if asked.draws and checks is None:
         checks = run_checks(found, split, subtopics, asked, on_step)
     made = explain(
-        Change.of(found.base, found.change),
+        Change.of(found.base_, found.delta_),
         evaluator,
         asked.objective,
         axes=asked.axes,

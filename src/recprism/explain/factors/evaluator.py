@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -36,7 +35,6 @@ class Evaluator:
         metrics: Names of the metrics.
         users: Row numbers of the evaluated users, in the order of ``context`` and ``exclude``; None for all users.
         subtopics: The subtopics of the items, if there are any.
-        serving: Ranks under constraints; None without constraints.
 
     Stability: provisional.
     """
@@ -46,7 +44,6 @@ class Evaluator:
     metrics: tuple[str, ...] = METRICS
     users: NDArray[np.int64] | None = None
     subtopics: Subtopics | None = None
-    serving: Scenario | None = None
 
     @classmethod
     def on(
@@ -57,7 +54,6 @@ class Evaluator:
         subtopics: Subtopics | None = None,
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
-        constraints: Mapping[str, Any] | None = None,
     ) -> Evaluator:
         """Evaluate on the labels of one part of a split.
 
@@ -70,19 +66,13 @@ class Evaluator:
             subtopics: The subtopics of the items.
             metrics: Names of the metrics.
             users: Row numbers of the users to evaluate; None for all users.
-            constraints: What all lists keep, as in :class:`recprism.budget.Scenario`.
         """
         known = subtopics if subtopics is not None and len(subtopics) else None
         own = split if users is None else split.of_users(users)
         context = Context.from_split(own, part, vectors=base.item, **({} if known is None else {"subtopics": known}))
         names = tuple(metric_name(name) for name in metrics)
         judged = tuple(name for name in names if not context.missing(parse(name)[0].needs))
-        found = cls(context, own.seen_before(part), judged, users, known)
-        if not constraints or subtopics is None:
-            return found
-        serving = Scenario(base, split, subtopics, part, constraints=constraints)
-        hidden = serving.hidden if users is None else serving.hidden.take_rows(users)
-        return replace(found, exclude=hidden, serving=serving) if serving.constraints else found
+        return cls(context, own.seen_before(part), judged, users, known)
 
     @property
     def depth(self) -> int:
@@ -91,8 +81,6 @@ class Evaluator:
 
     def lists(self, factors: Factors) -> NDArray[Any]:
         """Rank: (n_users, depth) item numbers, -1 in empty places."""
-        if self.serving is not None:
-            return self.serving.rank(factors, self.depth, users=self.users)[0]
         if self.users is not None:
             factors = factors.of_users(self.users)
         return factors.rank(self.depth, exclude=self.exclude)[0]

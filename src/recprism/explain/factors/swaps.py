@@ -5,9 +5,7 @@ The parts add up. They are a decomposition and no causal claim.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +14,6 @@ from recprism.data.incidence import Incidence
 from recprism.explain.factors.change import Change
 from recprism.explain.factors.evaluator import Evaluator
 from recprism.metrics import evaluate
-from recprism.models import Factors
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -97,30 +94,20 @@ class Swaps:
         return found
 
 
-def find_swaps(
-    change: Change,
-    k: int = 10,
-    *,
-    exclude: Incidence | None = None,
-    rank: Callable[[Factors], NDArray[Any]] | None = None,
-) -> Swaps:
+def find_swaps(change: Change, k: int = 10, *, exclude: Incidence | None = None) -> Swaps:
     """Find the items that entered and left every user's list, and the parts of each swap.
 
     Args:
         change: The change of the vectors.
         k: Length of the lists.
         exclude: (n_users, n_items) pairs that are never ranked.
-        rank: Makes (n_users, k) lists of vectors, for lists under constraints; k and ``exclude`` are then not used.
 
     Returns:
         The swaps; ranks count from 0.
 
     Stability: provisional.
     """
-    if rank is None:
-        base, after = (it.rank(k, exclude=exclude)[0] for it in (change.base, change.after))
-    else:
-        base, after = rank(change.base), rank(change.after)
+    base, after = (it.rank(k, exclude=exclude)[0] for it in (change.base, change.after))
     users, rank_in = np.nonzero(_missing_from(base, after))
     _, rank_out = np.nonzero(_missing_from(after, base))  # as many per user: both lists have the same length
     came, went = after[users, rank_in], base[users, rank_out]

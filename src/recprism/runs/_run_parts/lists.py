@@ -1,4 +1,4 @@
-"""What a run serves and shows: lists, paths, live user vectors, metrics and pages."""
+"""What a run serves and shows: lists, paths, metrics and pages."""
 
 from __future__ import annotations
 
@@ -20,32 +20,10 @@ TRAINED, DIVERSIFIED = "trained", "diversified"
 class RunLists(RunFolder):
     """Reads and writes lists, metrics and pages; each file is bound to the vectors that it was made from."""
 
-    def save_recommendations(self, frame: pl.DataFrame, *, live: bool = False) -> Path:
-        """Write the lists that are served."""
-        name = "recommendations.live" if live else "recommendations"
+    def save_recommendations(self, frame: pl.DataFrame, *, live: bool = True) -> Path:
+        """Write lists: the live ones, or the judged ones."""
+        name = "recommendations" if live else "recommendations.judged"
         return self._files.write_table(name, frame, self._files.hashes(*SERVED))
-
-    def save_live(self, user: NDArray[Any], made_from: str) -> None:
-        """Write user vectors for live lists.
-
-        Args:
-            user: ``(n_users, d)`` vectors.
-            made_from: The :meth:`live_fingerprint` before anything was read for them.
-        """
-        write_tensors(self.file("live.safetensors"), {"user": user}, {"made_from": made_from})
-
-    def load_live(self) -> NDArray[Any] | None:
-        """Return ``(n_users, d)`` live vectors; None if they are missing, damaged, or of another result."""
-        try:
-            tensors, facts = read_tensors(self.file("live.safetensors"))
-        except (FileNotFoundError, ValueError):
-            return None
-        return tensors.get("user") if facts.get("made_from") == self.live_fingerprint() else None
-
-    def live_fingerprint(self) -> str:
-        """Return a hash of all files that live user vectors are made from."""
-        made_from = ("factors.safetensors", "split.parquet", "subtopics.parquet", "delta.safetensors")
-        return self._files.fingerprint(*made_from, "certificate.json")
 
     def save_path(
         self, goal: str, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], made_from: str

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from recprism.budget.scenario import Lists
 from recprism.errors import BusyError, StorageError
 from recprism.runs._lock import held
-from recprism.runs.run import Run
+from recprism.runs._run_parts.lists import RunLists
 
-FORMAT = 4
+FORMAT = 5
 
 
 class RunPaths:
@@ -23,7 +23,7 @@ class RunPaths:
         run: A trained run.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunLists) -> None:
         self._run = run
         self._made_from = run.fingerprint()  # before anything is read for a path
 

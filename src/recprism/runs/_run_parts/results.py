@@ -8,30 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recprism.budget.diversified import Diversified
-from recprism.budget.scenario import Ranker
+from recprism.budget.scenario import Scenario
 from recprism.data._files import readable, require_rights, write_text
-from recprism.data.concepts import Concepts
+from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.models import Factors
 from recprism.runs._event_log import has_event
 from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.lists import TRAINED, RunLists
+from recprism.runs._run_parts.paths import RunPaths
 from recprism.runs._run_parts.result_files import read_result, write_result
 from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config, write_config
+from recprism.runs.result import Result
 
 STEERING, DIALS_SET = "steering.json", "dials set"
 NO_SETTINGS = 'put it back, or go on without them by writing {"settings": []} into it'
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
     *("certificate.json", "explanation.json", "factors_explanation.json", "report.html"),
-    *("live.safetensors", "recommendations.live.parquet"),
+    "recommendations.judged.parquet",
 )
 """Files that are deleted, in this order, when a result is replaced."""
-OF_SETTINGS = ("recommendations.parquet", "recommendations.live.parquet", "report.html")
-"""Files that are deleted, in every result, when a user's own settings of the dials change."""
 
 
 class RunResults(RunData, RunLists):
@@ -59,8 +57,28 @@ class RunResults(RunData, RunLists):
         else:
             write_config(self.file(ASKED), asked, only={"diversify"})
 
-    def save_result(self, found: Diversified) -> None:
-        """Write a change of the vectors, and the base that it changes."""
+    def scenario(
+        self, part: Part = "test", *, constraints: ConstraintsConfig | None = None, stored: bool = True
+    ) -> Scenario:
+        """Return the judged context of the trained model, from which audits, searches and lists start.
+
+        Args:
+            part: The part that judges.
+            constraints: What the lists must keep, for a new result; by default those of this result.
+            stored: Whether lists of paths are read from the run and kept in it.
+        """
+        factors = self.factors()
+        return Scenario(
+            factors,
+            self.split(),
+            self.subtopics(),
+            part,
+            store=RunPaths(self) if stored else None,
+            constraints=numbered(self.constraints if constraints is None else constraints, factors),
+        )
+
+    def save_result(self, found: Result) -> None:
+        """Write a result, and the base that it changes."""
         measured = self.metrics() if self.measured() == TRAINED else None
         if measured is None:
             self.file("metrics.parquet").unlink(missing_ok=True)  # of the result that is replaced
@@ -68,14 +86,15 @@ class RunResults(RunData, RunLists):
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
         self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
         if found.search is None:
-            write_result(found, folder, self.folder, made_from)
+            found.scenario.factors.save(self.folder / "factors.safetensors", made_from=made_from)
+            write_result(found, folder, self.folder)
         else:
             found.search.save(folder, made_from=made_from, base_folder=self.folder)
         if measured is not None and before != self._files.hashes("factors.safetensors"):
             self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
 
     def is_diversified(self) -> bool:
-        """Whether there is a change of the vectors.
+        """Whether there is a result.
 
         Raises:
             InputError: If there was one, and its file is gone: the base would pass for the result.
@@ -90,18 +109,24 @@ class RunResults(RunData, RunLists):
             )
         return False
 
-    def diversified(self) -> Diversified:
-        """Return the result, however it was found."""
+    def load_result(self, part: Part = "test") -> Result:
+        """Return the result, however it was found, as it is judged on a part.
+
+        Raises:
+            InputError: If there is none.
+        """
         if not self.is_diversified():
             raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
-        found = read_result(self.file("delta.safetensors").parent, self.folder, self.certificate())
-        found = replace(found, constraints=numbered(self.constraints, found.base))
-        if found.dials is None:
-            return found
-        names, known = found.dials.names, self.steering()  # another result may have other dials
-        own = {user: {name: it for name, it in mine.items() if name in names} for user, mine in known.items()}
-        return replace(found, steering={user: mine for user, mine in own.items() if mine})
+        folder = self.file("delta.safetensors").parent
+        found = read_result(folder, self.folder, self.scenario(part), self.certificate())
+        return replace(found, steering=self.steering(), run=self)
+
+    def model_or_result(self, part: Part = "test", *, base: bool = False) -> Result:
+        """Return the result; with ``base`` or without a result, the trained model as it is."""
+        if base or not self.is_diversified():
+            return Result(self.scenario(part), run=self)
+        return self.load_result(part)
 
     def steering(self) -> dict[Any, dict[str, float]]:
         """Return the dials that users set for themselves: user id -> concept -> share of the user's score range.
@@ -118,17 +143,12 @@ class RunResults(RunData, RunLists):
             return {user: dict(own) for user, own in json.loads(path.read_text(encoding="utf-8"))["settings"]}
 
     def save_steering(self, settings: dict[Any, dict[str, float]], **changed: Any) -> None:
-        """Write the dials that users set for themselves; what was made with other settings is deleted before.
+        """Write the dials that users set for themselves.
 
         Args:
             settings: User id -> concept -> share of the user's score range, for all users.
             **changed: What the event says about the change.
         """
-        for result in (None, *self.results()):
-            of = type(self)(self.path, result, folder=self.folder)
-            stale = OF_SETTINGS if of.measured() == TRAINED else (*OF_SETTINGS, "metrics.parquet")
-            for name in stale:
-                of.file(name).unlink(missing_ok=True)
         facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}
         write_text(self.folder / STEERING, json.dumps(facts, indent=1, ensure_ascii=False))
         self.event(DIALS_SET, **changed)
@@ -138,22 +158,6 @@ class RunResults(RunData, RunLists):
         """What all lists of the result keep; nothing without a budget."""
         asked = self.config.diversify
         return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
-
-    def concepts(self) -> Concepts | None:
-        """Return the concepts that the dials of the result have weights for; None if they are the categories."""
-        asked = self.config.diversify
-        if asked is None or asked.within is None or not asked.within.concepts:
-            return None
-        dials = self.diversified().dials
-        return None if dials is None else dials.concepts
-
-    def served_model(self, *, base: bool = False) -> Ranker:
-        """Return what makes the lists of the run; with ``base``, the trained model."""
-        return self.factors() if base or not self.is_diversified() else self.diversified().model
-
-    def served_factors(self, *, base: bool = False) -> Factors:
-        """Return the vectors that the run serves; with ``base``, those of the trained model."""
-        return self.factors() if base or not self.is_diversified() else self.diversified().factors
 
     def save_certificate(self, facts: Mapping[str, Any]) -> None:
         """Write certificate.json, bound to the served vectors and to the constraints."""

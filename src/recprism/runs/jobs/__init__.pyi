@@ -6,11 +6,11 @@ from recprism.runs.jobs.diversify import Effect as Effect
 from recprism.runs.jobs.diversify import diversify_within as diversify_within
 from recprism.runs.jobs.erasure import ErasureReport as ErasureReport
 from recprism.runs.jobs.erasure import erase_run as erase_run
-from recprism.runs.jobs.explain import ExplainedRun as ExplainedRun
 from recprism.runs.jobs.explain import explain_run as explain_run
 from recprism.runs.jobs.explain_lists import ListChoices as ListChoices
 from recprism.runs.jobs.explain_lists import explain_lists_of_run as explain_lists_of_run
 from recprism.runs.jobs.explain_lists import explain_lists_with_scores as explain_lists_with_scores
+from recprism.runs.jobs.export import export_run as export_run
 from recprism.runs.jobs.factors import ExplainedFactors as ExplainedFactors
 from recprism.runs.jobs.factors import explain_factors as explain_factors
 from recprism.runs.jobs.imported import aligned as aligned
@@ -22,6 +22,7 @@ from recprism.runs.jobs.list_files import audit_lists as audit_lists
 from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
 from recprism.runs.jobs.reasons import UserReasons as UserReasons
 from recprism.runs.jobs.reasons import reasons_of as reasons_of
+from recprism.runs.jobs.saved import put_result as put_result
 from recprism.runs.jobs.train import evaluate_run as evaluate_run
 from recprism.runs.jobs.train import metric_names as metric_names
 from recprism.runs.jobs.train import recommend as recommend

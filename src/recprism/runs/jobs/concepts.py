@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import find_ids, known_positions, show_names
+from recprism.data._ids import known_positions, show_names
 from recprism.data._readers.categories import CategoryColumns, long_categories, read_categories
 from recprism.data._readers.tables import ROW, read_table
 from recprism.data.concepts import Concepts
@@ -18,7 +18,6 @@ from recprism.data.frames import attributes_from_frame, subtopics_from_frame
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.runs._catalogue import titles_of
-from recprism.runs.config import BudgetConfig
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)
@@ -52,35 +51,6 @@ def find_concepts(run: Run, words: Sequence[str], scenario: Scenario, min_suppor
     return _joined([(word, _of_word(run, word, scenario, shown, min_support)) for word in words], shown, min_support)
 
 
-def carried_concepts(old: Run, run: Run, asked: BudgetConfig, scenario: Scenario) -> Concepts | None:
-    """Build the concepts of an old run for a retrained one; None if it was served by categories.
-
-    Categories, popularity and columns of items are those of the new run. Clusters and files come from the old result,
-    so that dials keep their names and need no file. Items that are new there belong to no category or cluster, and
-    have the mean of every number.
-
-    Args:
-        old: The run with the result.
-        run: The retrained run.
-        asked: The request of the old run.
-        scenario: Of the retrained run; its candidates count for the support.
-    """
-    stored, items = old.concepts(), run.items()
-    if stored is None:
-        return None
-    fresh = [word for word in asked.concepts if word in (CATEGORIES, POPULARITY) or word in items.columns]
-    categories = set(old.subtopics().names) if CATEGORIES in fresh else set()
-    starts = tuple(f"{word}: " for word in fresh)
-    kept = [j for j, name in enumerate(stored.names) if not (name in categories or f"{name}: ".startswith(starts))]
-    at = find_ids(scenario.split.item_ids, old.split().item_ids)
-    shown = np.unique(scenario.candidates[0])
-    shown = shown[shown >= 0]
-    parts = [(word, _of_word(run, word, scenario, shown, asked.min_support)) for word in fresh]
-    if kept:
-        parts.append(("of the old run", stored.of_columns(kept).of_items(at)))
-    return _joined(parts, shown, asked.min_support, needed=False)
-
-
 def as_subtopics(concepts: Concepts) -> Subtopics:
     """Return the categories and clusters among concepts as subtopics; columns of numbers are left out."""
     kept = [j for j, kind in enumerate(concepts.kinds) if kind in ("category", "cluster")]
@@ -90,14 +60,12 @@ def as_subtopics(concepts: Concepts) -> Subtopics:
     return Subtopics.from_pairs(item, names[column], len(values), values[item, column])
 
 
-def _joined(
-    parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_support: int, *, needed: bool = True
-) -> Concepts:
-    """Join the concepts of all words, without those of too little support; each word is needed, or one of them."""
+def _joined(parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_support: int) -> Concepts:
+    """Join the concepts of all words, without those of too little support."""
     found = []
     for word, concepts in parts:
         kept = concepts.supported(shown, min_support)
-        if not len(kept) and (needed or len(parts) == 1):
+        if not len(kept):
             raise InputError(
                 f"--concepts {word}: no concept of it tells at least {min_support} candidate items from the others; "
                 "lower --min-support, or name other concepts"

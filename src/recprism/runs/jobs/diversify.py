@@ -1,4 +1,4 @@
-"""Diversifies a run: finds a change of its vectors, writes it, and measures its effect."""
+"""Diversifies a run: finds a rule or a change of its vectors, writes it, and measures its effect."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
-from recprism.budget.diversified import RULE, Diversified, within_budget
 from recprism.budget.scenario import Ranker, Scenario
+from recprism.budget.within import within_budget
 from recprism.cmb import CMB, Progress, Step
 from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
@@ -24,19 +24,18 @@ from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
 from recprism.runs.config import BudgetConfig, DiversifyConfig
 from recprism.runs.jobs._questions import note_questions
-from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.neighbours import overlap_of
+from recprism.runs.result import Result
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """The effect of a change of vectors on the lists, and that of random changes of the same size.
+    """The effect of a result on the lists, and that of its controls.
 
     Attributes:
         before: The lists of the model.
-        after: The lists of the changed vectors.
+        after: The lists of the result.
         change: Before against after, user by user.
         controls: Name -> the same comparison for a control, and for lists of the most popular items.
 
@@ -106,7 +105,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
         raise InputError(f"{run.path}: no search was started in this run; run `recprism search {run.argument}`")
     with run.discarded_on_failure():
         model = _fitted(run, wanted, on_step, executor)
-        run.save_result(Diversified.of_search(model))
+        run.save_result(Result.of_search(run.scenario(), model))
         run.event(
             "diversified",
             iterations=len(model.history_),
@@ -143,15 +142,15 @@ def _fitted(
 @writing
 def diversify_within(
     run: Run, asked: BudgetConfig, *, overwrite: bool = False, on_step: ProgressCallback | None = None
-) -> Diversified:
-    """Find the most diverse vectors within the budgets, certify them on held-out labels, and write them into the run.
+) -> Result:
+    """Find the rule with the most diverse lists within the budgets, certify it, and write it into the run.
 
-    The run does not change before they are found. If nothing is certified, or if a constraint is violated without
+    The run does not change before it is found. If nothing is certified, or if a constraint is violated without
     ``asked.allow_violations``, it does not change at all.
 
     Args:
         run: A trained run.
-        asked: Goal, budgets, constraints and concepts.
+        asked: Goal, budgets and constraints.
         overwrite: Replace the result that is there.
         on_step: Receives the progress.
 
@@ -162,37 +161,33 @@ def diversify_within(
     Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
-    scenario = scenario_of(run, constraints=asked.constraints)
-    if asked.concepts:
-        scenario = scenario.with_concepts(find_concepts(run, asked.concepts, scenario, asked.min_support))
-    kept = within_budget(
+    scenario = run.scenario(constraints=asked.constraints)
+    found = within_budget(
         scenario,
         asked.goal,
         asked.budgets,
-        into=asked.into,
-        ordered=asked.ordered,
-        rest=asked.rest,
         confidence=asked.confidence,
         method=asked.method,
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    kept = replace(kept, asked_before=_noted(run, asked, kept))
+    kept = Result.of_rule(scenario, found)
+    kept = replace(kept, asked_before=_noted(run, asked, kept), run=run)
     if kept.is_changed:
         scenario.keep_path(kept.goal)  # first: a run that is read between the two writes has no result without its path
     keep_result(run, asked, kept, kept.to_dict())
     return kept
 
 
-def _noted(run: Run, asked: BudgetConfig, kept: Diversified) -> str | None:
+def _noted(run: Run, asked: BudgetConfig, kept: Result) -> str | None:
     """Note in the run that its labels were asked for this certificate."""
     assert kept.certificate is not None  # a budget was given
     same_answer = asked.model_dump(mode="json", exclude={"confidence", "certify_on"}, exclude_defaults=True)
-    return note_questions(run, kept.certificate.part, asked.confidence, [{**same_answer, "into": kept.into}])
+    return note_questions(run, kept.certificate.part, asked.confidence, [same_answer])
 
 
 @phase("writing the result", __name__)
-def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: Mapping[str, Any]) -> None:
+def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mapping[str, Any]) -> None:
     """Replace the run's result by another one and its certificate; without a change, the run stays as it is.
 
     Args:
@@ -217,9 +212,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
             "diversified within a budget",
             goal=kept.goal,
             trade_off=kept.trade_off,
-            into=kept.into,
             certificate=None if kept.certificate is None else kept.certificate.figures(),
-            neighbours=overlap_of(kept.base, kept.change).to_dict(),
             **{name: certificate[name] for name in ("like", "retrained") if name in certificate},
         )
         write_card(staged, about=BEFORE)
@@ -229,19 +222,19 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Diversified, certificate: M
         unfinished.discard()
 
 
-def _controls(found: Diversified, scenario: Scenario, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
+def _controls(found: Result, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
     """Return name -> a randomised model, and the scenario that ranks its lists.
 
-    A change of vectors is permuted, and replaced by noise of its size. A rule, whether run or compiled into dials, is
-    run on shuffled categories.
+    A change of vectors is permuted, and replaced by noise of its size. A rule is run on shuffled categories.
     """
-    if found.rule is not None and found.into in (RULE, "dials", "lifts"):
-        by_category = any(name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name) for name in found.rule.goals)
+    scenario, rule, search = found.scenario, found.rule, found.search
+    if rule is not None:
+        by_category = any(name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name) for name in rule.goals)
         mixed = scenario.shuffled(seed) if by_category else None
-        return {} if mixed is None else {"shuffled categories": (found.rule, mixed)}
-    max_step = CMB().max_step if found.search is None else found.search.max_step
-    drawn = control_perturbations(found.base, found.change, max_step, seed)
-    return {name: (it.applied_to(found.base), scenario) for name, it in drawn.items()}
+        return {} if mixed is None else {"shuffled categories": (rule, mixed)}
+    assert search is not None
+    drawn = control_perturbations(search.base_, search.delta_, search.max_step, seed)
+    return {name: (it.applied_to(search.base_), scenario) for name, it in drawn.items()}
 
 
 def require_goals(model: CMB, run: Run) -> None:
@@ -262,7 +255,7 @@ def effect(
     *,
     part: Part = "test",
     controls: bool = True,
-    scenario: Scenario | None = None,
+    result: Result | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Effect:
     """Measure the lists before and after the change of a run.
@@ -272,11 +265,12 @@ def effect(
         metrics: Names with cuts; the usual ones by default.
         part: The part that judges.
         controls: Whether to measure the permuted change, noise of its size, and popularity, too.
-        scenario: Of the run and the part, if it is known already.
+        result: The result of the run on the part, if it is known already.
         on_step: Receives the progress.
     """
-    found, scenario = run.diversified(), scenario_of(run, part) if scenario is None else scenario
-    others = _controls(found, scenario, run.config.seed) if controls else {}
+    found = run.load_result(part) if result is None else result
+    scenario = found.scenario
+    others = _controls(found, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 
     def judge(model: Ranker, of: Scenario = scenario) -> Evaluation:
@@ -284,7 +278,7 @@ def effect(
         step()
         return judged
 
-    before, after = judge(found.base), judge(found.model)
+    before, after = judge(scenario.base), judge(found.model)
     if not controls:
         return Effect(before, after, compare(before, after), {})
     judged = {name: judge(*it) for name, it in others.items()}

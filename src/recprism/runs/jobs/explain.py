@@ -1,141 +1,22 @@
-"""Explains the lists of a run: the account of its rule, and how far a choice model explains what was chosen."""
+"""Explains the lists of a run, and keeps the explanation in short."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recprism._display import Displayed
 from recprism._log import phase
 from recprism._version import __version__
-from recprism.budget.diversified import Diversified
-from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
-from recprism.data.subtopics import Subtopics
-from recprism.dials.lift_reasons import LiftReason, explain_lifts
-from recprism.dials.lifts import Lifts, exposure_goal
-from recprism.explain.accounting import Account, account
-from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
-from recprism.explain.choice.model import LEVEL, ChoiceModel
-from recprism.rerank.features import subtopic_probabilities
-from recprism.rerank.rule import Rule, is_exposure_goal
-from recprism.runs.jobs.concepts import as_subtopics
+from recprism.explain.choice.fit import DRAWS
+from recprism.explain.explained import ExplainedLists, ExplanationInShort
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
-CANDIDATES = 200
 KEPT = "in_short"  # in explanation.json
 
 
-@dataclass(frozen=True)
-class ExplanationInShort:
-    """An explanation in plain values: what pages show, and what a run keeps.
-
-    Attributes:
-        sentences: The explanation in words.
-        explained: Share of what scores leave open that one choice model explains; None without a model.
-        verdict: Of the choice model, by size; None without one.
-        users: Users that the model was judged on; 0 without one.
-        shuffled: What the model explains with categories shuffled among items of the same popularity, on average.
-        p_value: Of the real categories against the shuffled ones; None without draws.
-        lifted: How many items are lifted for all users.
-        categories: One row per category, as in :meth:`recprism.explain.Account.table`; empty for exposure.
-
-    Stability: provisional.
-    """
-
-    sentences: tuple[str, ...]
-    explained: float | None
-    verdict: str | None
-    users: int
-    shuffled: float | None
-    p_value: float | None
-    lifted: int
-    categories: tuple[Mapping[str, Any], ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether categories explain the lists, at least in part, and better than shuffled ones."""
-        return self.verdict in ("explains", "in part") and self.p_value is not None and self.p_value <= LEVEL
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ExplainedRun(Displayed):
-    """Why the lists of a run are as they are.
-
-    Attributes:
-        into: What serves the lists.
-        rule: What makes the lists; None if players found a change of vectors.
-        account: What the rule does over all users; None without a rule, and for goals of exposure.
-        lifts: Why items are lifted, the largest lift first; empty for other goals than exposure.
-        held: Share of users whose served list is the one of the rule, as a set; None without a rule.
-        choice_model: How far one choice model for all users explains the lists; None without categories or clusters,
-            and if too few lists changed.
-        note: Why there is no choice model, or which concepts it uses if they are not the categories; else empty.
-
-    Stability: provisional.
-    """
-
-    into: str
-    rule: Rule | None
-    account: Account | None
-    lifts: tuple[LiftReason, ...]
-    held: float | None
-    choice_model: ChoiceModel | None
-    note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            "into": self.into,
-            "rule": None if self.rule is None else self.rule.to_dict(),
-            "held": self.held,
-            "account": None if self.account is None else self.account.to_dict(),
-            "lifts": [{**it.to_dict(), "sentence": it.sentence()} for it in self.lifts],
-            "choice_model": None if self.choice_model is None else self.choice_model.to_dict(),
-            "note": self.note,
-        }
-
-    def in_short(self) -> ExplanationInShort:
-        """Return what pages show."""
-        model = self.choice_model
-        control = None if model is None else model.shuffled_within
-        return ExplanationInShort(
-            sentences=tuple(self.sentences()),
-            explained=None if model is None or not np.isfinite(model.explained) else float(model.explained),
-            verdict=None if model is None else model.verdict,
-            users=0 if model is None else model.n_users,
-            shuffled=None if control is None else control.mean,
-            p_value=None if control is None else control.p_value,
-            lifted=len(self.lifts),
-            categories=() if self.account is None else tuple(self.account.table()),
-        )
-
-    def sentences(self) -> list[str]:
-        """Say what makes the lists, how many are served as such, and whether that explains them."""
-        said = []
-        if self.rule is not None:
-            prices = ", ".join(f"{price:.3f} per unit of {goal}" for goal, price in self.rule.prices.items())
-            what = f"relevance, plus a price for what the list lacks ({prices})" if prices else "relevance plus lifts"
-            said.append(f"The lists follow a rule: {what}.")
-            if self.lifts:
-                said.append(f"{len(self.lifts):,} items are lifted. {self.lifts[0].sentence()}")
-            if self.held is not None and self.held < 1:
-                said.append(f"The {self.into} return the list of the rule for {self.held:.1%} of the users.")
-        else:
-            said.append("Players found a change of vectors; there is no rule that made these lists.")
-        if self.account is not None:
-            said.append(self.account.sentence())
-        said += [self.note] if self.note else []
-        return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
-
-
-def facts_to_keep(found: ExplainedRun, *, part: str, draws: int, seed: int) -> dict[str, Any]:
+def facts_to_keep(found: ExplainedLists, *, part: str, draws: int, seed: int) -> dict[str, Any]:
     """Return what explanation.json holds."""
     in_short = {"asked": _question(part, draws, seed), **asdict(found.in_short())}
     return {**found.to_dict(), "part": part, KEPT: in_short}
@@ -157,8 +38,8 @@ def _question(part: str, draws: int, seed: int) -> dict[str, Any]:
 @phase("explaining", __name__)
 def explain_run(
     run: Run, *, part: Part = "test", draws: int = DRAWS, seed: int = 0, on_step: ProgressCallback | None = None
-) -> ExplainedRun:
-    """Explain the lists of a run.
+) -> ExplainedLists:
+    """Explain the judged lists of a run.
 
     Args:
         run: A diversified run.
@@ -172,87 +53,4 @@ def explain_run(
 
     Stability: provisional.
     """
-    found, scenario = run.diversified(), scenario_of(run, part)
-    return explain_found(found, scenario, draws=draws, seed=seed, on_step=on_step)
-
-
-def explain_found(
-    found: Diversified,
-    scenario: Scenario,
-    *,
-    draws: int = DRAWS,
-    seed: int = 0,
-    on_step: ProgressCallback | None = None,
-) -> ExplainedRun:
-    """Explain a result in its scenario; arguments and result are those of :func:`explain_run`."""
-    lists = scenario.rank(found.model)[0]
-    own = found.rule
-    model, note = _choice_model(scenario, own, lists, draws, seed, on_step)
-    return ExplainedRun(
-        into=found.into,
-        rule=own,
-        account=None if own is None or own.lifts is not None else account(scenario, own),
-        lifts=() if own is None or own.lifts is None else _lifts(scenario, own, lists),
-        held=None if own is None else _share_of_equal_sets(lists, scenario.rank(own)[0]),
-        choice_model=model,
-        note=note,
-    )
-
-
-def _choice_model(
-    scenario: Scenario,
-    rule: Rule | None,
-    lists: NDArray[np.int64],
-    draws: int,
-    seed: int,
-    on_step: ProgressCallback | None,
-) -> tuple[ChoiceModel | None, str]:
-    """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
-    topics, note = _features_of(scenario)
-    if not len(topics):
-        return None, "The items have no categories or clusters, so no choice model was fitted."
-    depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
-    items, scores = scenario.candidates_after([], depth, None, None if rule is None else rule.lifts)
-    new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
-    known = new & (lists[:, :, None] == items[:, None, :]).any(2)
-    if int(known.any(1).sum()) < FEWEST_USERS:
-        return None, f"No choice model was fitted: fewer than {FEWEST_USERS} lists have new items among the candidates."
-    model = fit_choice_model(
-        items,
-        scores,
-        scenario.base_lists,
-        lists,
-        topics,
-        history=subtopic_probabilities(scenario.seen, topics),
-        popularity=scenario.split.train.col_counts,
-        draws=draws,
-        seed=seed,
-        on_step=on_step,
-    )
-    return model, note
-
-
-def _features_of(scenario: Scenario) -> tuple[Subtopics, str]:
-    """Return what the choice model knows about items, and a sentence if these are other concepts than categories."""
-    if scenario.own_concepts is None:
-        return scenario.subtopics, ""
-    topics = as_subtopics(scenario.own_concepts)
-    left_out = len(scenario.own_concepts) - len(topics)
-    numbers = f"; {left_out} columns of numbers are left out" if left_out else ""
-    return topics, f"The choice model uses the {len(topics)} categories and clusters that the dials name{numbers}."
-
-
-def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:
-    assert rule.lifts is not None
-    n_items = scenario.base.n_items
-    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
-    goal, wanted = exposure_goal(next(name for name in rule.goals if is_exposure_goal(name)))
-    scores = scenario.candidates[1][:, : rule.candidates]
-    real = np.where(np.isfinite(scores), scores, np.nan)
-    reach = float(np.nanmean(np.nanmax(real, 1) - np.nanmin(real, 1)))
-    found = Lifts(goal, wanted, rule.lifts, before, after, reach, len(lists))
-    return tuple(explain_lifts(found, [str(it) for it in scenario.base.item_ids]))
-
-
-def _share_of_equal_sets(lists: NDArray[np.int64], others: NDArray[np.int64]) -> float:
-    return float((np.sort(lists, 1) == np.sort(others, 1)).all(1).mean())
+    return run.load_result(part).explain(draws=draws, seed=seed, on_step=on_step)

@@ -28,7 +28,6 @@ from recprism.rerank.features import subtopic_probabilities
 from recprism.runs.jobs.concepts import as_subtopics, find_concepts
 from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 CANDIDATES = 200
 SCORES = ("user_id", "item_id", "score")
@@ -93,7 +92,7 @@ def explain_lists_of_run(
     Stability: provisional.
     """
     reader = TableReader(columns or {})
-    scenario = scenario_of(run, part)
+    scenario = run.scenario(part)
     found = _Lists.read(reader, path, base, scenario.split.user_ids, scenario.split.item_ids)
     reader.require_used()
     items, scores = (array[:, :CANDIDATES] for array in scenario.candidates)

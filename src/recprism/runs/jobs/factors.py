@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from recprism._log import phase
-from recprism.budget.diversified import Diversified
+from recprism.cmb import CMB
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -68,7 +68,7 @@ def explain_factors(
         on_step: Receives the progress of the controls.
 
     Raises:
-        InputError: If a rule, dials or lifts serve the lists, so that no vector changed.
+        InputError: If a rule makes the lists, so that no vector changed.
 
     Stability: provisional.
     """
@@ -89,17 +89,17 @@ def explain_factors(
     return ExplainedFactors(explained.explanation, explained.evaluator, to_keep(explained.checks, key))
 
 
-def changed_vectors(run: Run) -> Diversified:
-    """Return the result of a run.
+def changed_vectors(run: Run) -> CMB:
+    """Return the players' search of a run.
 
     Raises:
-        InputError: If no vector changed.
+        InputError: If the result is a rule, which changes no vector.
     """
-    found = run.diversified()
-    if found.change.item is None and found.change.user is None:
-        why = "nothing was certified" if found.rule is None else f"the {found.into} of this result change no vector"
+    found = run.load_result().search
+    if found is None:
         raise InputError(
-            f"{run.path}: {why}, so there are no factors to erase; `recprism explain {run.argument}` explains the lists"
+            f"{run.path}: a rule makes its lists and no vector changed, so there are no factors to erase; "
+            f"`recprism explain {run.argument}` explains the lists"
         )
     return found
 

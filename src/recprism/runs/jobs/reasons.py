@@ -20,7 +20,6 @@ from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import titles_of
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 ITEMS = ("without", "seen", "forget")
 """Changes of :func:`recprism.explain.what_if` that name an item."""
@@ -35,7 +34,7 @@ class UserReasons(Displayed):
         rule: What makes the list.
         user: Id of the user, as in the data.
         titles: Title of each item, (n_items,).
-        note: A sentence, if the list that is served differs from that of the rule.
+        live: Whether the list is the live one; else the judged one.
 
     Stability: provisional.
     """
@@ -44,7 +43,7 @@ class UserReasons(Displayed):
     rule: Rule
     user: Any
     titles: list[str]
-    note: str | None = None
+    live: bool = True
 
     def why_list(self) -> tuple[Reason, ...]:
         """Explain every item of the list."""
@@ -65,11 +64,11 @@ class UserReasons(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the user, the note and the reasons in plain values."""
-        return {"user": self.user, "note": self.note, "list": [it.to_dict() for it in self.why_list()]}
+        """Return the user, the context and the reasons in plain values."""
+        return {"user": self.user, "live": self.live, "list": [it.to_dict() for it in self.why_list()]}
 
     def _facts(self) -> dict[str, Any]:
-        return {"user": self.user, "goals": "+".join(self.rule.goals), "note": self.note}
+        return {"user": self.user, "goals": "+".join(self.rule.goals), "live": self.live}
 
     def _repr_html_(self) -> str:
         with pl.Config(
@@ -102,7 +101,7 @@ class UserReasons(Displayed):
 
 
 def newcomer_reasons(
-    scenario: Scenario, rule: Rule, row: int, items: NDArray[np.int64], name: Callable[[Any], str], into: str
+    scenario: Scenario, rule: Rule, row: int, items: NDArray[np.int64], name: Callable[[Any], str]
 ) -> dict[int, str]:
     """Return the reason of every item of a served list that the base list lacks, in brief.
 
@@ -110,9 +109,8 @@ def newcomer_reasons(
         scenario: What is served.
         rule: What makes the lists.
         row: Row number of the user.
-        items: The served list, (k,) item numbers.
+        items: The list of the rule, (k,) item numbers.
         name: Returns the words for an item id.
-        into: What serves the lists. It may serve an item that the rule does not choose.
 
     Returns:
         Item number -> sentence.
@@ -124,9 +122,8 @@ def newcomer_reasons(
         return {item: _why_lifted(scenario, rule.lifts, item) for item in new}
     user = scenario.split.user_ids[row : row + 1].tolist()[0]
     found = {it.item: it.in_brief(name) for it in questions.why_newcomers(scenario, rule, user)}
-    other = f"Served by the {into} in place of an item that the rule chooses."
     ids = scenario.split.item_ids[new].tolist()
-    return {item: found.get(own, other) for item, own in zip(new, ids, strict=True)}
+    return {item: found[own] for item, own in zip(new, ids, strict=True)}
 
 
 def _why_lifted(scenario: Scenario, lifts: NDArray[np.float64], item: int) -> str:
@@ -137,29 +134,26 @@ def _why_lifted(scenario: Scenario, lifts: NDArray[np.float64], item: int) -> st
     return f"Lifted for all users: {before:,} of {len(scenario.base_lists):,} lists showed it before."
 
 
-def reasons_of(run: Run, user: Any, *, part: Part = "test") -> UserReasons:
+def reasons_of(run: Run, user: Any, *, part: Part = "test", live: bool = True) -> UserReasons:
     """Return what answers questions about one user's list.
 
     Args:
         run: A run that `recprism diversify` has changed.
         user: Id of the user.
-        part: The part that the lists are made for.
+        part: The part that judged lists are made for.
+        live: Whether the list is the live one; else the judged one.
 
     Raises:
         InputError: If no rule made the lists, or the user is unknown.
 
     Stability: provisional.
     """
-    found, scenario = run.diversified(), scenario_of(run, part)
+    found = run.load_result(part)
     if found.rule is None:
         raise InputError(
             f"{run.path}: players found this change, and no rule made its lists; `recprism erase {run.argument}` looks "
             "at its factors"
         )
-    row = id_positions(as_id_array([user], "user"), scenario.split.user_ids, "user")
-    wanted, served = (scenario.rank(it, users=row)[0][0] for it in (found.rule, found.model))
-    note = None
-    if set(wanted.tolist()) != set(served.tolist()):
-        ids = ", ".join(str(it) for it in scenario.split.item_ids[np.setdiff1d(served, wanted)])
-        note = f"These are the reasons of the rule. The {found.into} of this user serve other items instead: {ids}."
-    return UserReasons(scenario, found.rule, scenario.split.user_ids[row].tolist()[0], titles_of(run.items()), note)
+    scenario = found.context(live=live)
+    own = scenario.split.user_ids[found.rows_of([user])].tolist()[0]
+    return UserReasons(scenario, found.rule, own, titles_of(run.items()), live)

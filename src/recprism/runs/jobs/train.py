@@ -8,14 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
-from recprism.budget.scenario import Lists, Ranker, Scenario
-from recprism.data._ids import as_id_array, id_positions, id_series
+from recprism.budget.scenario import Lists, Scenario
 from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
@@ -30,7 +28,6 @@ from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs._dataset import open_data
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 log = logging.getLogger(__name__)
 
@@ -134,81 +131,59 @@ def recommend(
     run: Run,
     k: int,
     *,
-    part: Part = "test",
     users: Sequence[Any] | None = None,
+    live: bool = True,
+    part: Part = "test",
     base: bool = False,
     allow_violations: bool = False,
-) -> pl.DataFrame:
-    """Return the lists of a run without the items seen before ``part``, under the constraints of its result.
+    on_step: ProgressCallback | None = None,
+) -> tuple[pl.DataFrame, LiveFigures | None]:
+    """Make the lists of a run, under the constraints of its result.
 
     Args:
         run: A trained run.
         k: Length of the lists.
-        part: The part that judges.
         users: Ids of the users; all of them by default.
+        live: Whether all known interactions count as seen; else those before ``part``.
+        part: The part that judged lists are made for.
         base: Use the trained model, also if the run is diversified.
         allow_violations: Return lists that cannot keep a constraint, too.
+        on_step: Receives progress.
 
     Returns:
-        A long table user_id, item_id, rank (from 1), score.
+        A long table user_id, item_id, rank (from 1), score; and figures of live lists. Places are counted in these
+        lists; the gain is that of the lists of all users.
 
     Raises:
         ConstraintError: If a list cannot keep a constraint, and neither the run nor the argument allows it.
 
     Stability: provisional.
     """
-    factors, model = run.factors(), run.served_model(base=base)
-    rows = rows_of(factors, users)
-    items, scores = ranked(run, scenario_of(run, part), model, k, rows, allow_violations=allow_violations)
-    return lists_to_frame(factors, rows, items, scores)
+    step = count_steps(on_step, "making lists", 2)
+    result = run.model_or_result(part, base=base)
+    scenario, rows = result.context(live=live), result.rows_of(users)
+    some = None if users is None else rows
+    items, scores = scenario.rank(result.model, k, users=some)
+    _require_kept(run, scenario, items, some, allow_violations)
+    step()
+    figures = None
+    if live:
+        certified = None if result.certificate is None else result.certificate.part or part
+        objective = result.objective if result.is_changed else None
+        figures = live_figures(scenario, result.model, rows, items, objective, certified)
+    step()
+    return lists_to_frame(scenario.base, rows, items, scores), figures
 
 
-def ranked(
-    run: Run, scenario: Scenario, model: Ranker, k: int, rows: NDArray[Any], *, allow_violations: bool
-) -> tuple[Lists, NDArray[np.float32]]:
-    """Rank as a run serves.
-
-    Args:
-        run: The run, which may allow violations.
-        scenario: Its history and constraints.
-        model: The vectors or the rule.
-        k: Length of the lists.
-        rows: ``(n,)`` row numbers of the users.
-        allow_violations: Return lists that cannot keep a constraint, too.
-
-    Returns:
-        ``(n, k)`` item numbers and scores.
-    """
-    whole = np.array_equal(rows, np.arange(scenario.factors.n_users))
-    items, scores = scenario.rank(model, k, users=None if whole else rows)
-    found = scenario.violations(items, users=None if whole else rows)
+def _require_kept(
+    run: Run, scenario: Scenario, items: Lists, users: NDArray[Any] | None, allow_violations: bool
+) -> None:
+    """Refuse lists that cannot keep a constraint, unless the run or the caller allows them."""
+    found = scenario.violations(items, users=users)
     if found is not None and not found.none:
         if not allow_violations and not run.constraints.allow_violations:
             found.require_none()
         log.warning("%s", found.sentence())
-    return items, scores
-
-
-def rows_of(factors: Factors, users: Sequence[Any] | None) -> NDArray[np.int64]:
-    """Return ``(n,)`` row numbers of user ids; all of them for None."""
-    if users is None:
-        return np.arange(factors.n_users)
-    return id_positions(as_id_array(users, "user", distinct=False), factors.user_ids, "user")
-
-
-def lists_to_frame(factors: Factors, users: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:
-    """Return ``(n, k)`` item numbers, -1 in empty places, as a long table."""
-    filled = items >= 0
-    rank = np.broadcast_to(np.arange(1, items.shape[1] + 1), items.shape)
-    owner = np.broadcast_to(users[:, None], items.shape)
-    return pl.DataFrame(
-        {
-            "user_id": id_series(factors.user_ids[owner[filled]]),
-            "item_id": id_series(factors.item_ids[items[filled]]),
-            "rank": rank[filled].astype(np.int32),
-            "score": scores[filled],
-        }
-    )
 
 
 @phase("ranking and measuring", __name__)
@@ -243,11 +218,12 @@ def evaluate_run(
     """
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
-        model, scenario = run.served_model(base=base), scenario_of(run, part)
+        found = run.model_or_result(part, base=base)
+        scenario = found.scenario
         if any("relevant" in parse(name)[0].needs for name in metrics or ()):
             scenario.split.require_labels(part, "accuracy")
         step()
-        result = scenario.evaluate(model, metrics, bootstrap=bootstrap, seed=seed)
+        result = scenario.evaluate(found.model, metrics, bootstrap=bootstrap, seed=seed)
         step()
         result = with_popularity(result, scenario.split, part, scenario.context, hidden=scenario.hidden)
         step()

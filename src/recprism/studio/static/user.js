@@ -12,6 +12,7 @@ export function begin(shared) {
   finder("find-user", ["users"], () => state.run, (_, user) => state.openUser(user));
   finder("find-why-not", ["items"], () => state.run, (_, item) => explain(item, byId("why-not-answer"), "why not"));
   byId("anyone").addEventListener("click", state.safely(anyone));
+  byId("judged").addEventListener("change", state.safely(open));
   byId("reset").addEventListener("click", reset);
   byId("back").addEventListener("click", close);
 }
@@ -22,7 +23,7 @@ export function leave() {
   show(byId("what-if"), false);
 }
 
-const asked = (more = {}) => ({ user: state.user, ...state.shown(), ...more });
+const asked = (more = {}) => ({ user: state.user, judged: byId("judged").checked, ...state.shown(), ...more });
 
 // Answers and errors about lists that the page has left do not count.
 async function ask(path, more, about) {
@@ -61,7 +62,7 @@ function showLists({ before, after }) {
   const known = covered(before), now = covered(after), fresh = after.filter((entry) => entry.state === "new").length;
   const topics = known.size ? ` It covers ${counted(now.size, "category", "categories")} instead of ${known.size}.` : "";
   fill(byId("user-facts"), el("b", {}, fresh ? `${fresh} of ${after.length} items are new.` : "The items stay the same."), topics);
-  byId("after-title").textContent = `After: ${answer.what}`;
+  byId("after-title").textContent = `After: ${answer.what} (${answer.live ? "live" : "judged"} list)`;
   showList(byId("before"), before, { open: choose });
   showList(byId("after"), after, { known, open: choose, reasons });
 }

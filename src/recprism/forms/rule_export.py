@@ -1,9 +1,8 @@
-"""Export of the rule of a run, for :mod:`recprism.serving`."""
+"""What an exported rule holds, for :mod:`recprism.serving`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,12 @@ from numpy.typing import NDArray
 
 from recprism._version import __version__
 from recprism.budget.scenario import Scenario
-from recprism.deploy.rule_file import RuleFile
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
 from recprism.rerank._kernels.prices import TIED_TOGETHER
 from recprism.rerank.optimal import directions_of, goal_units, subtopic_rows
 from recprism.rerank.rule import Rule, is_exposure_goal
-from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
 
@@ -62,7 +59,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> Ru
         history_weight=float(rule.history_weight) if goals else 0.0,
         k=rule.k,
         candidates=rule.candidates,
-        constraints=_by_id(scenario),
+        constraints=constraints_by_id(scenario),
         item_ids=scenario.split.item_ids,
         names=tuple(scenario.subtopics.names) if has_subtopics else (),
         indptr=np.asarray(indptr, np.int64),
@@ -76,36 +73,13 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> Ru
     )
 
 
-def export_rule(run: Run, folder: str | Path, *, vectors: bool = True) -> RuleFile:
-    """Write the rule of a run for request time.
-
-    Args:
-        run: A diversified run.
-        folder: The folder to write.
-        vectors: Whether item vectors are included.
-
-    Raises:
-        InputError: If the run has no rule, or its rule needs the lists of all users.
-
-    Stability: provisional.
-    """
-    rule = run.diversified().rule if run.is_diversified() else None
-    if rule is None:
-        raise InputError(f"{run.path} has no rule to export; run `recprism diversify {run.argument} --budget 1%` first")
-    made = collect_rule(scenario_of(run, live=True), rule, vectors=vectors)
-    about = {**made.about, "run": run.path.resolve().name, "result": run.result, "made_from": run.fingerprint()}
-    whole = RuleFile(**{**vars(made), "about": about})
-    whole.write(folder)
-    return whole
-
-
 def _vectors(scenario: Scenario) -> NDArray[np.float32]:
     if not isinstance(scenario.base, Factors):
         raise InputError("this model has no item vectors; export the rule without them (--no-vectors)")
     return np.ascontiguousarray(scenario.base.search_vectors[1], np.float32)
 
 
-def _by_id(scenario: Scenario) -> dict[str, Any]:
+def constraints_by_id(scenario: Scenario) -> dict[str, Any]:
     """Return bans, pins and shares with ids and names."""
     ids, names = scenario.split.item_ids.tolist(), scenario.subtopics.names
     given, found = scenario.constraints, dict[str, Any]()

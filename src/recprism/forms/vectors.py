@@ -12,28 +12,25 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.diversified import RULE, as_into, serve
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import Share, share
-from recprism.deploy._budget import budget_of
-from recprism.deploy._export_formats import Side, decoded_vectors, format_named
-from recprism.deploy.live import LiveFigures, live_figures, live_model
-from recprism.dials.solve import as_decoded, widen_margins
+from recprism.dials.solve import widen_margins
 from recprism.errors import InputError
+from recprism.forms._export_formats import Side, decoded_vectors, format_named
+from recprism.forms.compiled import Agreement, agreement_of
+from recprism.forms.live import LiveFigures, live_figures
 from recprism.models import COSINE, INNER_PRODUCT, Factors
-from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
+from recprism.rerank.rule import Rule
 
-ExportedPart = Literal["live", "test"]
-SCHEMA, VERSION = "recprism.export", 1
+SCHEMA, VERSION = "recprism.export", 2
 LISTED = 10
 TRIED = 20  # users with a list in expected.json
 CHECKED = 1000  # users who are ranked from the files to validate an export
@@ -46,8 +43,9 @@ class Export:
 
     Attributes:
         format: Name of the file format.
+        form: What the vectors are: "dials", "user-vectors", "boosts", or "vectors" for those of a model or of players.
         metric: The metric of the index.
-        alpha: 1 for the run's own vectors, 0 for the trained model's.
+        alpha: Share of the rule's trade-off; 0 is the trained model.
         dim: Number of columns.
         base_dim: Number of columns of the trained model.
         user_version: Version of the user vectors, from their contents.
@@ -60,10 +58,10 @@ class Export:
         made_from: Fingerprint of the run.
         margin: Margin by which the user vectors hold the lists; None if not requested.
         for_index: Name of the index whose decoded vectors are in the file of the items; None if not requested.
-        part: "live" for live lists, "test" for the lists that were evaluated.
         result: Name of the result, if it has one.
-        live: Figures of the live lists; None for "test".
+        live: Figures of the live lists.
         items_moved: Whether item vectors are not those of the trained model.
+        agreement: How many live lists equal those of the rule; None if the vectors are not compiled from one.
         constraints: What the lists of the run keep. Banned items have no vector in the files. Pins, shares and floors
             are not in the vectors: the program that serves them must apply these.
 
@@ -71,6 +69,7 @@ class Export:
     """
 
     format: str
+    form: str
     metric: str
     alpha: float
     dim: int
@@ -84,10 +83,10 @@ class Export:
     made_from: str
     margin: float | None = None
     for_index: str | None = None
-    part: str = "test"
     result: str | None = None
     live: LiveFigures | None = None
     items_moved: bool = False
+    agreement: Agreement | None = None
     constraints: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -96,84 +95,72 @@ class Export:
         return self.for_index is not None or self.item_version == self.base_item_version
 
 
-def vectors_at(run: Run, alpha: Share, part: ExportedPart = "live") -> Factors:
-    """Return the vectors of a run at a share of its trade-off. They are solved again: scaled vectors lose the lists.
+@dataclass(frozen=True)
+class Origin:
+    """Where exported vectors come from.
 
-    A rule is compiled into dials, which hold most of its lists.
-
-    Args:
-        run: Trained, and perhaps diversified.
-        alpha: The share of the trade-off; 0 gives the trained model.
-        part: "live" for vectors of live lists, "test" for the vectors that were evaluated.
-
-    Raises:
-        InputError: If players found the change, and ``alpha`` is neither 0 nor 1: there is no path to solve again.
+    Attributes:
+        form: What they are: "dials", "user-vectors", "boosts", or "vectors" for those of a model or of players.
+        alpha: Share of the rule's trade-off; 0 is the trained model.
+        run: Name of the run directory; "" without one.
+        result: Name of the result, if it has one.
+        made_from: Fingerprint of the run; "" without one.
+        constraints: What the lists keep, by id and name.
 
     Stability: provisional.
     """
-    alpha = share(alpha, "alpha")
-    if alpha == 0 or not run.is_diversified():
-        return run.factors()
-    found = run.diversified()
-    if alpha == 1 and found.into != RULE:
-        model = live_model(run) if part == "live" else found.model
-        assert isinstance(model, Factors)  # a run has vectors, and so has any form but the rule
-        return model
-    if found.rule is None:
-        raise InputError(f"{run.path}: players found this change, and there is no smaller one; --alpha is 0 or 1 here")
-    if (run.certificate() or {}).get("retrained", {}).get("stickiness"):
-        raise InputError(f"{run.path}: its lists keep items of an older run; --alpha is 0 or 1 here")
-    asked, form = budget_of(run), as_into("dials" if found.into == RULE else found.into)
-    scenario = scenario_of(run, live=part == "live")
-    how = {} if asked is None else {"ordered": asked.ordered, "rest": asked.rest}
-    return found.served_by(serve(scenario, found.goal, alpha * found.trade_off, form, **how)).factors
+
+    form: str
+    alpha: float = 1.0
+    run: str = ""
+    result: str | None = None
+    made_from: str = ""
+    constraints: Mapping[str, Any] = field(default_factory=dict)
 
 
-def export_run(
-    run: Run,
+def export_vectors(
+    scenario: Scenario,
+    factors: Factors,
     folder: str | Path,
     to: str = "safetensors",
     *,
+    origin: Origin,
     metric: str | None = None,
-    alpha: Share = 1.0,
     margin: Share | None = None,
     for_index: str | Path | None = None,
-    part: ExportedPart = "live",
+    rule: Rule | None = None,
+    objective: str | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Export:
-    """Write the vectors that a run serves, and check that the files reproduce the run's lists.
+    """Write vectors, and check that the files reproduce their lists.
 
     Args:
-        run: Trained, and perhaps diversified.
+        scenario: The live context that the vectors are for.
+        factors: The vectors.
         folder: The folder to write.
         to: Name of the file format: safetensors, npz, parquet, csv or faiss.
+        origin: Where the vectors come from.
         metric: The metric of the index; by default the model's own.
-        alpha: Share of the run's trade-off, see :func:`vectors_at`.
         margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
             :func:`recprism.dials.widen_margins`).
         for_index: A FAISS index: change the user vectors so that they hold the same lists with its decoded vectors.
-        part: "live" for lists in which all known interactions count as seen, "test" for those that were evaluated.
+        rule: What the vectors were compiled from; the lists are compared with its own.
+        objective: The metric of the goal; None for the vectors of the trained model.
         on_step: Receives progress.
 
     Raises:
-        InputError: If an argument is invalid, or if the files do not reproduce the run's lists.
+        InputError: If an argument is invalid, or if the files do not reproduce the lists.
 
     Stability: provisional.
     """
     chosen, folder = format_named(to), Path(folder)
-    if part not in get_args(ExportedPart):
-        raise InputError(f"vectors are exported for {' or '.join(get_args(ExportedPart))} lists, not for {part!r}")
     step = count_steps(on_step, "exporting", 4)
-    alpha, margin = share(alpha, "alpha"), None if margin is None else share(margin, "margin")
-    served, decoded = run.served_factors(base=alpha == 0), None if for_index is None else decoded_vectors(for_index)
-    wanted = metric or served.metric
-    _require_metric(served, wanted)
+    margin = None if margin is None else share(margin, "margin")
+    decoded = None if for_index is None else decoded_vectors(for_index)
+    wanted = metric or factors.metric
+    _require_metric(factors, wanted)
     require_new_folder(folder)
-    if decoded is not None:  # before live vectors are solved and kept
-        as_decoded(served, decoded)
-    factors, base = vectors_at(run, alpha, part), run.factors()
-    is_certified = alpha in (0, 1) and (not run.is_diversified() or run.diversified().into != RULE)
-    scenario = scenario_of(run, live=part == "live")
+    base = scenario.factors
     if margin is not None or decoded is not None:
         factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
     step()
@@ -181,7 +168,6 @@ def export_run(
     whole, factors, seen = factors, factors.of_items(shown), scenario.seen.of_cols(shown)
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
-    about = {"metric": wanted, "user_version": versions[0], "item_version": versions[1]}
     sides = (
         Side("user", user, factors.user_ids, versions[0], versions[1], wanted),
         Side("item", item, factors.item_ids, versions[1], versions[1], wanted),
@@ -191,22 +177,20 @@ def export_run(
         step()
         made = Export(
             format=to,
-            alpha=alpha,
+            **asdict(origin),
+            metric=wanted,
+            user_version=versions[0],
+            item_version=versions[1],
             dim=user.shape[1],
             base_dim=base.search_vectors[0].shape[1],
             base_item_version=version_of(base.search_vectors[1], base.item_ids),
             users=users.name,
             items=items.name,
-            run=run.path.resolve().name,
-            made_from=run.fingerprint(),
             margin=margin,
             for_index=None if for_index is None else Path(for_index).name,
-            part=part,
-            result=run.result,
-            live=_live(run, scenario, whole, is_certified=is_certified) if part == "live" else None,
+            live=_live(scenario, whole, objective),
             items_moved=versions[1] != version_of(base.of_items(shown).search_vectors[1], factors.item_ids),
-            constraints=run.constraints.model_dump(exclude_defaults=True),
-            **about,
+            agreement=None if rule is None else agreement_of(scenario, rule, whole),
         )
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
         write_text(temporary / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
@@ -284,9 +268,10 @@ def _manifest(folder: Path) -> Export:
     if facts.get("schema") != SCHEMA or facts.get("version") != VERSION:
         raise InputError(f"{path}: not an export of version {VERSION}; export again with this version of recprism")
     try:
-        known = {name: value for name, value in facts.items() if name not in ("schema", "version", "live")}
-        return Export(**known, live=LiveFigures(**facts["live"]) if facts.get("live") else None)
-    except TypeError as problem:
+        known = {name: value for name, value in facts.items() if name not in ("schema", "version", "live", "agreement")}
+        live, equal = facts["live"], facts["agreement"]
+        return Export(**known, live=LiveFigures(**live), agreement=Agreement(**equal) if equal else None)
+    except (KeyError, TypeError) as problem:
         raise InputError(f"{path}: not complete ({problem}); export again") from None
 
 
@@ -305,10 +290,10 @@ def _require_metric(factors: Factors, wanted: str) -> None:
         )
 
 
-def _live(run: Run, scenario: Scenario, factors: Factors, *, is_certified: bool) -> LiveFigures:
+def _live(scenario: Scenario, factors: Factors, objective: str | None) -> LiveFigures:
     """Measure the lists that the files give when items that users have are left out and the constraints applied."""
     items = scenario.rank(factors, LISTED)[0]
-    return live_figures(run, scenario, factors, np.arange(factors.n_users), items, is_certified=is_certified)
+    return live_figures(scenario, factors, np.arange(factors.n_users), items, objective)
 
 
 def _expected(factors: Factors, seen: Any) -> dict[str, Any]:

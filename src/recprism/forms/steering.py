@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
-from recprism.budget.diversified import Diversified
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
-from recprism.errors import InputError
+from recprism.dials import Dials
+from recprism.dials.steering import steered
+from recprism.forms.compiled import compile_dials, with_lifts
+from recprism.rerank.rule import Rule
 
 OF_SUBTOPICS, OF_VECTORS = ("subtopic_coverage", "ilad_subtopics"), ("ilad",)
 
@@ -51,32 +53,44 @@ class Steered(Displayed):
         return {"before": self.before, "after": self.after}
 
 
-def steer(scenario: Scenario, found: Diversified, user: Any, settings: Mapping[str, float]) -> Steered:
-    """Set dials for one user, and rank the user's list again.
+def steer(
+    scenario: Scenario, rule: Rule, user: Any, settings: Mapping[str, float], known: Mapping[Any, Any] | None = None
+) -> Steered:
+    """Compile the dials of one user, set some of them, and rank the user's list again.
 
     Args:
-        scenario: What is served.
-        found: A result that dials serve.
+        scenario: The context.
+        rule: What makes the lists.
         user: Id of the user.
-        settings: Concept -> share of the user's score range, from -1 to 1; 0 takes an own setting back.
+        settings: Category -> share of the user's score range, from -1 to 1; 0 takes an own setting back.
+        known: User id -> settings that are kept already.
 
     Raises:
-        InputError: If the result has no dials, or if the user or a concept is unknown.
+        InputError: If there are no categories, or if the user or a category is unknown.
 
     Stability: provisional.
     """
-    if found.dials is None or found.into != "dials":
-        raise InputError(
-            f"this result is served by {found.into}, and only dials can be set; make it with `--into dials`"
-        )
-    row = id_positions(as_id_array([user], "user"), found.base.user_ids, "user")
-    ids = found.base.user_ids[row]  # as in the data: a command line passes text
-    own = next((dict(it) for known, it in found.steering.items() if str(known) == str(ids[0])), {})
+    base, users = scenario.factors, scenario.factors.user_ids
+    row = id_positions(as_id_array([user], "user"), users, "user")
+    plain = users[row].tolist()[0]  # as in the data: a command line passes text
+    own = own_settings(known or {}, plain)
     now = {**own, **settings}
-    others = {known: it for known, it in found.steering.items() if str(known) != str(ids[0])}
-    after = replace(found, steering={**others, ids[0]: now})
-    lists = [scenario.rank(it.factors, users=row)[0][0] for it in (found, after)]
+    dials = compile_dials(scenario, rule, users=row)
+    model = with_lifts(base, rule)
+    lists = [scenario.rank(steered(dials, base, {plain: it}).applied_to(model), users=row)[0][0] for it in (own, now)]
     names = tuple(f"{name}@{scenario.k}" for name in (OF_SUBTOPICS if len(scenario.subtopics) else OF_VECTORS))
     values = {name: (it[0], it[1]) for name, it in scenario.judge_items(np.stack(lists), names).items()}
-    plain = ids[:1].tolist()[0]
-    return Steered(plain, {n: it for n, it in now.items() if it}, lists[0], lists[1], values, found.base.item_ids)
+    return Steered(plain, {n: it for n, it in now.items() if it}, lists[0], lists[1], values, base.item_ids)
+
+
+def own_settings(known: Mapping[Any, Any], user: Any) -> dict[str, float]:
+    """Return the settings that are kept for a user, whose id may be text or a number."""
+    return next((dict(it) for one, it in known.items() if str(one) == str(user)), {})
+
+
+def dials_of_user(
+    scenario: Scenario, rule: Rule, row: int, known: Mapping[Any, Any] | None = None
+) -> tuple[Dials, dict[str, float]]:
+    """Compile the dials of one user, given by row number, and return the user's own settings, too."""
+    dials = compile_dials(scenario, rule, users=np.array([row]))
+    return dials, own_settings(known or {}, scenario.factors.user_ids[row])

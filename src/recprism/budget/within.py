@@ -1,0 +1,147 @@
+"""The rule that makes the most diverse lists within a certified budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from recprism._log import phase
+from recprism.budget.certificate import Certificate
+from recprism.budget.certifying import certify_until_refused
+from recprism.budget.evidence import possible_losses
+from recprism.budget.path import (
+    Values,
+    check_goal,
+    deciding_part,
+    lists_at,
+    require_certifiable,
+    rule_at,
+    steps_towards,
+)
+from recprism.budget.scenario import Lists, Ranker, Scenario
+from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.data.split import Part
+from recprism.metrics.registry import metric_name
+from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.rule import Rule
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedRule:
+    """A rule and what was tested about it.
+
+    Attributes:
+        goal: What is raised, several metrics joined by +.
+        rule: What makes the lists; None if nothing was certified.
+        certificate: What the lists cost at most, as the mean over the users of the part that certifies.
+        violations: Of the constraints, in the lists of the scenario; None without constraints or without a rule.
+        constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
+            not part of the certified loss.
+
+    Stability: provisional.
+    """
+
+    goal: str
+    rule: Rule | None
+    certificate: Certificate
+    violations: Violations | None = None
+    constraint_costs: Mapping[str, float] = field(default_factory=dict)
+
+
+@phase("walking the path and certifying", __name__)
+def within_budget(
+    scenario: Scenario,
+    goal: str,
+    budgets: Mapping[str, Share],
+    *,
+    confidence: Share = 0.95,
+    method: Literal["betting", "t"] = "betting",
+    trade_offs: Sequence[float] | None = None,
+    certify_on: Part | None = None,
+    on_step: ProgressCallback | None = None,
+) -> CertifiedRule:
+    """Find the rule with the most diverse lists whose loss is certified to stay within all budgets.
+
+    The points of the path are tested in order, and the first that fails ends the walk. Losses count from the base lists
+    under the same constraints; what the constraints cost by themselves is reported apart.
+
+    Args:
+        scenario: What is served, and the constraints that all lists keep.
+        goal: The metric to raise, or several joined by +.
+        budgets: Metric with cut -> the share of it that may be lost.
+        confidence: Of the certificate.
+        method: The test of a point; see :func:`recprism.budget.certify`.
+        trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
+        certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
+            then stays unread.
+        on_step: Receives the number of points that are done, and how many there are at most.
+
+    Returns:
+        The rule and its certificate. There is no rule if not even the first point is certified.
+
+    Stability: provisional.
+    """
+    goal = check_goal(goal)
+    named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
+    budgets = shares(named, "budget", ends=False)
+    confidence = share(confidence, "confidence", *CONFIDENCE)
+    part = certify_on or deciding_part(scenario.split, scenario.part)
+    scenario.split.require_labels(part, "a certified budget")
+    judge, names = scenario.on(part), tuple(budgets)
+    base, base_lists = _judged(judge, judge.base, names)
+    steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
+    step = count_steps(on_step, "walking the path", len(steps) + 1)
+
+    def points() -> Iterator[tuple[Values, Values]]:
+        for trade_off in steps:
+            values, lists = _judged_point(judge, goal, trade_off, names)
+            step()
+            yield values, {name: possible_losses(base_lists[name], lists[name], name) for name in names}
+
+    certificate = certify_until_refused(base, points(), budgets, confidence=confidence, method=method, part=part)
+    rule = violations = None
+    if certificate.last is not None:
+        rule = rule_at(scenario, goal, steps[certificate.last])
+        violations = scenario.violations(scenario.rank(rule)[0])
+    step()
+    return CertifiedRule(goal, rule, certificate, violations, _costs(judge, base))
+
+
+def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
+    """Return metric -> ``(n_users,)`` values of the lists that vectors or a rule make."""
+    found = judge.evaluate(model, names, bootstrap=0)
+    return {score.name: found.values[score.name] for score in found.scores}
+
+
+def _judged(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> tuple[Values, dict[str, Lists]]:
+    """Return metric -> values of the lists, and metric -> these lists, as long as its cut."""
+    cuts = {name: int(name.partition("@")[2]) for name in names}
+    by_cut = {cut: judge.rank(model, cut)[0] for cut in set(cuts.values())}
+    return _values(judge, model, names), {name: by_cut[cut] for name, cut in cuts.items()}
+
+
+def _judged_point(
+    judge: Scenario, goal: str, trade_off: float, names: tuple[str, ...]
+) -> tuple[Values, dict[str, Lists]]:
+    """Return the values and the lists of one point of the path; known lists are not made again."""
+    depth = max(int(name.partition("@")[2]) for name in names)
+    if judge.constraints:
+        return _judged(judge, rule_at(judge, goal, trade_off), names)
+    if depth <= judge.k:
+        lists = lists_at(judge, goal, trade_off)
+    else:
+        lists = judge.rank(rule_at(judge, goal, trade_off), depth)[0]
+    return judge.judge(lists, names), dict.fromkeys(names, lists)
+
+
+def _costs(judge: Scenario, base: Values) -> dict[str, float]:
+    """Return metric -> the share of it that the constraints take from the base lists; empty without constraints."""
+    if not judge.constraints:
+        return {}
+    without = _values(judge.under(None), judge.base, tuple(base))
+    before, after = ({name: float(np.nanmean(it)) for name, it in of.items()} for of in (without, base))
+    return {name: 1 - after[name] / before[name] for name in base if before[name]}

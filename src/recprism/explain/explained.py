@@ -1,0 +1,194 @@
+"""Why lists are as they are: the account of their rule, and how far a choice model explains what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism._display import Displayed
+from recprism.budget.scenario import Scenario
+from recprism.data.progress import ProgressCallback
+from recprism.dials.lift_reasons import LiftReason, explain_lifts
+from recprism.dials.lifts import Lifts, exposure_goal
+from recprism.explain.accounting import Account, account
+from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
+from recprism.explain.choice.model import LEVEL, ChoiceModel
+from recprism.rerank.features import subtopic_probabilities
+from recprism.rerank.rule import Rule, is_exposure_goal
+
+CANDIDATES = 200
+
+
+@dataclass(frozen=True)
+class ExplanationInShort:
+    """An explanation in plain values: what pages show, and what a run keeps.
+
+    Attributes:
+        sentences: The explanation in words.
+        explained: Share of what scores leave open that one choice model explains; None without a model.
+        verdict: Of the choice model, by size; None without one.
+        users: Users that the model was judged on; 0 without one.
+        shuffled: What the model explains with categories shuffled among items of the same popularity, on average.
+        p_value: Of the real categories against the shuffled ones; None without draws.
+        lifted: How many items are lifted for all users.
+        categories: One row per category, as in :meth:`recprism.explain.Account.table`; empty for exposure.
+
+    Stability: provisional.
+    """
+
+    sentences: tuple[str, ...]
+    explained: float | None
+    verdict: str | None
+    users: int
+    shuffled: float | None
+    p_value: float | None
+    lifted: int
+    categories: tuple[Mapping[str, Any], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether categories explain the lists, at least in part, and better than shuffled ones."""
+        return self.verdict in ("explains", "in part") and self.p_value is not None and self.p_value <= LEVEL
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedLists(Displayed):
+    """Why the lists of a result are as they are.
+
+    Attributes:
+        rule: What makes the lists; None if players found a change of vectors.
+        account: What the rule does over all users; None without a rule, and for goals of exposure.
+        lifts: Why items are lifted, the largest lift first; empty for other goals than exposure.
+        choice_model: How far one choice model for all users explains the lists; None without categories, and if
+            too few lists changed.
+        note: Why there is no choice model; empty if there is one.
+
+    Stability: provisional.
+    """
+
+    rule: Rule | None
+    account: Account | None
+    lifts: tuple[LiftReason, ...]
+    choice_model: ChoiceModel | None
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "account": None if self.account is None else self.account.to_dict(),
+            "lifts": [{**it.to_dict(), "sentence": it.sentence()} for it in self.lifts],
+            "choice_model": None if self.choice_model is None else self.choice_model.to_dict(),
+            "note": self.note,
+        }
+
+    def in_short(self) -> ExplanationInShort:
+        """Return what pages show."""
+        model = self.choice_model
+        control = None if model is None else model.shuffled_within
+        return ExplanationInShort(
+            sentences=tuple(self.sentences()),
+            explained=None if model is None or not np.isfinite(model.explained) else float(model.explained),
+            verdict=None if model is None else model.verdict,
+            users=0 if model is None else model.n_users,
+            shuffled=None if control is None else control.mean,
+            p_value=None if control is None else control.p_value,
+            lifted=len(self.lifts),
+            categories=() if self.account is None else tuple(self.account.table()),
+        )
+
+    def sentences(self) -> list[str]:
+        """Say what makes the lists, and whether that explains them."""
+        said = []
+        if self.rule is not None:
+            prices = ", ".join(f"{price:.3f} per unit of {goal}" for goal, price in self.rule.prices.items())
+            what = f"relevance, plus a price for what the list lacks ({prices})" if prices else "relevance plus lifts"
+            said.append(f"The lists follow a rule: {what}.")
+            if self.lifts:
+                said.append(f"{len(self.lifts):,} items are lifted. {self.lifts[0].sentence()}")
+        else:
+            said.append("Players found a change of vectors; there is no rule that made these lists.")
+        if self.account is not None:
+            said.append(self.account.sentence())
+        said += [self.note] if self.note else []
+        return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
+
+
+def explain_made(
+    scenario: Scenario,
+    rule: Rule | None,
+    lists: NDArray[np.int64],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    on_step: ProgressCallback | None = None,
+) -> ExplainedLists:
+    """Explain lists in the context that they were made for.
+
+    Args:
+        scenario: The context.
+        rule: What made the lists; None if players found a change of vectors.
+        lists: ``(n_users, k)`` item numbers.
+        draws: Draws of each shuffle of categories; 0 runs none.
+        seed: Of the choice model.
+        on_step: Receives progress.
+
+    Stability: provisional.
+    """
+    model, note = _choice_model(scenario, rule, lists, draws, seed, on_step)
+    return ExplainedLists(
+        rule=rule,
+        account=None if rule is None or rule.lifts is not None else account(scenario, rule),
+        lifts=() if rule is None or rule.lifts is None else _lifts(scenario, rule, lists),
+        choice_model=model,
+        note=note,
+    )
+
+
+def _choice_model(
+    scenario: Scenario,
+    rule: Rule | None,
+    lists: NDArray[np.int64],
+    draws: int,
+    seed: int,
+    on_step: ProgressCallback | None,
+) -> tuple[ChoiceModel | None, str]:
+    """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
+    topics = scenario.subtopics
+    if not len(topics):
+        return None, "The items have no categories, so no choice model was fitted."
+    depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
+    items, scores = scenario.candidates_after([], depth, None, None if rule is None else rule.lifts)
+    new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
+    known = new & (lists[:, :, None] == items[:, None, :]).any(2)
+    if int(known.any(1).sum()) < FEWEST_USERS:
+        return None, f"No choice model was fitted: fewer than {FEWEST_USERS} lists have new items among the candidates."
+    model = fit_choice_model(
+        items,
+        scores,
+        scenario.base_lists,
+        lists,
+        topics,
+        history=subtopic_probabilities(scenario.seen, topics),
+        popularity=scenario.split.train.col_counts,
+        draws=draws,
+        seed=seed,
+        on_step=on_step,
+    )
+    return model, ""
+
+
+def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:
+    assert rule.lifts is not None
+    n_items = scenario.base.n_items
+    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
+    goal, wanted = exposure_goal(next(name for name in rule.goals if is_exposure_goal(name)))
+    scores = scenario.candidates[1][:, : rule.candidates]
+    real = np.where(np.isfinite(scores), scores, np.nan)
+    reach = float(np.nanmean(np.nanmax(real, 1) - np.nanmin(real, 1)))
+    found = Lifts(goal, wanted, rule.lifts, before, after, reach, len(lists))
+    return tuple(explain_lifts(found, [str(it) for it in scenario.base.item_ids]))

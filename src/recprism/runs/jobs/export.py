@@ -1,0 +1,47 @@
+"""Exports the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recprism._log import phase
+from recprism.forms.rule_file import RuleFile
+from recprism.forms.vectors import Export
+from recprism.runs.jobs.concepts import find_concepts
+from recprism.runs.run import Run
+
+
+@phase("exporting", __name__)
+def export_run(
+    run: Run,
+    folder: str | Path | None = None,
+    form: str | None = None,
+    *,
+    concepts: Sequence[str] = (),
+    min_support: int = 2,
+    **options: Any,
+) -> tuple[str, Path, Export | RuleFile]:
+    """Write the rule of a run, or what it is compiled into for live lists.
+
+    Args:
+        run: Trained, and perhaps diversified.
+        folder: The folder to write; by default one in the run.
+        form: As in :meth:`recprism.Result.export`.
+        concepts: What dials have weights for, as in :func:`recprism.runs.jobs.concepts.find_concepts`; the categories
+            by default.
+        min_support: How many candidate items one of ``concepts`` must tell from the others.
+        **options: Of :meth:`recprism.Result.export`.
+
+    Returns:
+        The form, the folder, and what was written.
+
+    Stability: provisional.
+    """
+    found = run.model_or_result()
+    form = form or ("vectors" if found.rule is None else "rule")
+    where = run.export_path(form) if folder is None else Path(folder)
+    if concepts:
+        options["concepts"] = find_concepts(run, concepts, found.context(), min_support)
+    return form, where, found.export(where, form, **options)

@@ -1,0 +1,441 @@
+"""The result: a rule, its certificate, and the problem that it was found for. Lists, reasons and exports come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from recprism._display import Displayed
+from recprism._version import __version__
+from recprism.budget.certificate import Certificate
+from recprism.budget.scenario import Lists, Ranker, Scenario
+from recprism.budget.sticky import StickyScenario
+from recprism.budget.within import CertifiedRule
+from recprism.cmb import CMB
+from recprism.data._files import require_new_folder
+from recprism.data._ids import as_id_array, id_positions, id_series
+from recprism.data.concepts import Concepts
+from recprism.data.progress import ProgressCallback
+from recprism.data.shares import Share, share
+from recprism.dials import Dials
+from recprism.dials.steering import steered
+from recprism.errors import InputError
+from recprism.explain.choice.fit import DRAWS
+from recprism.explain.explained import ExplainedLists, explain_made
+from recprism.explain.reasons.questions import what_if, why, why_list, why_not
+from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
+from recprism.forms.compiled import compile_dials, compile_rule, with_lifts
+from recprism.forms.rule_export import collect_rule, constraints_by_id
+from recprism.forms.rule_file import RuleFile
+from recprism.forms.steering import Steered, steer
+from recprism.forms.vectors import Export, Origin, export_vectors
+from recprism.metrics import Comparison, Evaluation, compare
+from recprism.metrics.registry import metric_of_goal, with_gini
+from recprism.models import Factors
+from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.rule import Rule
+
+if TYPE_CHECKING:
+    from recprism.runs.run import Run
+
+FORMS = ("rule", "dials", "user-vectors", "boosts", "vectors")
+"""What a result can be exported as; "vectors" are those of the trained model, or those that players found."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Displayed):
+    """A rule, what was certified about it, and the problem that it was found for.
+
+    A list is made by the rule in a context. *Judged* lists use the history before the held-out part, and figures come
+    from them. *Live* lists use all known history.
+
+    Attributes:
+        scenario: The judged context: model, history, categories and constraints.
+        goal: What was raised, several metrics joined by +; "" for a model as it is.
+        rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
+        certificate: What the lists cost at most; None if no budget was given.
+        violations: Of the constraints, in the judged lists; None without constraints.
+        constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
+            not part of the certified loss.
+        search: The players' search that found a change of vectors; None otherwise.
+        steering: Dials that users set for themselves: user id -> category -> share of the user's score range. They are
+            part of exported dials. The lists of the result do not use them.
+        asked_before: A sentence about other certificates that the same labels decided; None if there are none.
+        run: The run that holds the result, for the names in exports; None without one.
+
+    Stability: provisional.
+    """
+
+    scenario: Scenario
+    goal: str = ""
+    rule: Rule | None = None
+    certificate: Certificate | None = None
+    violations: Violations | None = None
+    constraint_costs: Mapping[str, float] = field(default_factory=dict)
+    search: CMB | None = None
+    steering: Mapping[Any, Any] = field(default_factory=dict)
+    asked_before: str | None = None
+    run: Run | None = None
+
+    @classmethod
+    def of_rule(cls, scenario: Scenario, found: CertifiedRule) -> Result:
+        """Return what was found within a budget."""
+        about = (found.rule, found.certificate, found.violations, found.constraint_costs)
+        return cls(scenario, found.goal, *about)
+
+    @classmethod
+    def of_search(cls, scenario: Scenario, search: CMB) -> Result:
+        """Return what a fitted search by players found."""
+        return cls(scenario, search.goal, search=search)
+
+    # -- what makes the lists -----------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Ranker:
+        """The rule, or the vectors of players; the model as it was if nothing changed."""
+        if self.rule is not None:
+            return self.rule
+        return self.scenario.base if self.search is None else self.search.factors_
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the lists differ from the base lists."""
+        return self.rule is not None or self.search is not None
+
+    @property
+    def trade_off(self) -> float:
+        """The trade-off of the rule; 0 without one."""
+        return 0.0 if self.rule is None else self.rule.trade_off
+
+    @property
+    def objective(self) -> str:
+        """The metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name."""
+        return metric_of_goal(self.goal)
+
+    def context(self, *, live: bool = True) -> Scenario:
+        """Return the live context, or the judged one."""
+        return self.scenario.live() if live else self.scenario
+
+    # -- lists --------------------------------------------------------------------------------------------------------
+
+    def ranked(
+        self, rows: NDArray[Any] | None = None, k: int | None = None, *, live: bool = True
+    ) -> tuple[Lists, NDArray[np.float32]]:
+        """Return ``(n, k)`` item numbers, -1 in empty places, and scores; ``rows`` are row numbers of users."""
+        return self.context(live=live).rank(self.model, k, users=rows)
+
+    def lists(self, users: Any = None, k: int | None = None, *, live: bool = True) -> pl.DataFrame:
+        """Return lists under the constraints of the result.
+
+        Args:
+            users: An id or ids of users; all users by default.
+            k: Length of the lists; that of the result by default.
+            live: Whether all known interactions count as seen; else those before the held-out part.
+
+        Returns:
+            A long table: user_id, item_id, rank (from 1), score.
+        """
+        rows = self.rows_of(users)
+        items, scores = self.ranked(None if users is None else rows, k, live=live)
+        return lists_to_frame(self.scenario.base, rows, items, scores)
+
+    def rows_of(self, users: Any) -> NDArray[np.int64]:
+        """Return ``(n,)`` row numbers of user ids; all of them for None."""
+        return rows_of(self.scenario.base, users)
+
+    # -- figures ------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, metrics: Sequence[str] | None = None, **options: Any) -> Evaluation:
+        """Evaluate the judged lists; arguments as in :meth:`recprism.Scenario.evaluate`."""
+        return self.scenario.evaluate(self.model, metrics, **options)
+
+    @cached_property
+    def change(self) -> Comparison:
+        """The metrics before and after, user by user, of the judged lists."""
+        before, after = (self.scenario.evaluate(it, self._metrics) for it in (self.scenario.base, self.model))
+        return compare(before, after)
+
+    @property
+    def _metrics(self) -> tuple[str, ...]:
+        case = self.scenario
+        goals = tuple(f"{name}@{case.k}" for name in self.goal.split("+"))
+        judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
+        known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
+        others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage"))
+        return with_gini((*goals, *others))
+
+    # -- reasons ------------------------------------------------------------------------------------------------------
+
+    def explain(self, *, draws: int = DRAWS, seed: int = 0, on_step: ProgressCallback | None = None) -> ExplainedLists:
+        """Explain why the judged lists are as they are, as `recprism explain` does.
+
+        Args:
+            draws: Draws of each shuffle of categories; 0 runs none.
+            seed: Of the choice model.
+            on_step: Receives progress.
+
+        Raises:
+            InputError: If nothing was certified, so that the lists did not change.
+        """
+        self._require_changed()
+        lists = self.ranked(live=False)[0]
+        return explain_made(self.scenario, self.rule, lists, draws=draws, seed=seed, on_step=on_step)
+
+    def why(self, user: Any, item: Any = None, *, live: bool = True) -> Reason | tuple[Reason, ...]:
+        """Explain why an item is in a user's list; without an item, explain every item of the list.
+
+        Args:
+            user: Id of the user.
+            item: Id of an item of the list.
+            live: Whether the list is the live one; else the judged one.
+        """
+        rule, case = self.own_rule(), self.context(live=live)
+        return why_list(case, rule, user) if item is None else why(case, rule, user, item)
+
+    def why_not(self, user: Any, item: Any, *, live: bool = True) -> ReasonNot:
+        """Explain why an item is not in a user's list."""
+        return why_not(self.context(live=live), self.own_rule(), user, item)
+
+    def what_if(self, user: Any, *, live: bool = True, **changes: Any) -> WhatIf:
+        """Run the rule again after a change.
+
+        Args:
+            user: Id of the user.
+            live: Whether the list is the live one; else the judged one.
+            **changes: without=ITEM, ban=CATEGORY, price=NUMBER, seen=ITEM or forget=ITEM, as in
+                :func:`recprism.explain.what_if`.
+        """
+        return what_if(self.context(live=live), self.own_rule(), user, **changes)
+
+    def own_rule(self) -> Rule:
+        """Return the rule.
+
+        Raises:
+            InputError: If nothing was certified, or players found a change of vectors.
+        """
+        self._require_changed()
+        if self.rule is None:
+            raise InputError("players found this change, and no rule made its lists; reasons need a rule")
+        return self.rule
+
+    def _require_changed(self) -> None:
+        if not self.is_changed:
+            raise InputError("nothing was certified, so the lists did not change and there is nothing to explain")
+
+    # -- compiled forms -----------------------------------------------------------------------------------------------
+
+    def dials(
+        self,
+        users: Any = None,
+        *,
+        live: bool = True,
+        ordered: bool = False,
+        rest: bool = False,
+        concepts: Concepts | None = None,
+    ) -> Dials:
+        """Compile the lists into a few named weights per user; options as in :func:`recprism.forms.compile_dials`."""
+        rows = None if users is None else self.rows_of(users)
+        case = self.context(live=live)
+        return compile_dials(case, self.own_rule(), users=rows, ordered=ordered, rest=rest, concepts=concepts)
+
+    def steer(self, user: Any, *, live: bool = True, **settings: float) -> Steered:
+        """Compile the dials of one user, set some of them, and rank the user's list again; the result stays as it is.
+
+        Args:
+            user: Id of the user.
+            live: Whether the list is the live one; else the judged one.
+            **settings: Name of a category=share of the user's score range to add, from -1 to 1. Names with blanks are
+                passed as ``**{"Film noir": 0.2}``.
+        """
+        return steer(self.context(live=live), self.own_rule(), user, settings, self.steering)
+
+    def export(
+        self,
+        folder: str | Path,
+        form: str | None = None,
+        *,
+        to: str = "safetensors",
+        alpha: Share = 1.0,
+        ordered: bool = False,
+        rest: bool = False,
+        concepts: Concepts | None = None,
+        vectors: bool = True,
+        metric: str | None = None,
+        margin: Share | None = None,
+        for_index: str | Path | None = None,
+        on_step: ProgressCallback | None = None,
+    ) -> Export | RuleFile:
+        """Write the rule, or what it is compiled into for live lists, into a new folder.
+
+        Args:
+            folder: The folder to write.
+            form: "rule" (for request time), "dials" (a few named weights per user), "user-vectors" (an index of items
+                stays as it is), "boosts" (a number per item, for goals of exposure), or "vectors": those of the
+                trained model, or those that players found. By default the rule, and vectors without one.
+            to: File format of vectors: safetensors, npz, parquet, csv or faiss.
+            alpha: Share of the rule's trade-off, compiled again; 0 is the trained model.
+            ordered: Dials keep the order of the lists, too.
+            rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
+            concepts: The named columns of the items that dials have weights for; the categories by default.
+            vectors: Whether the file of a rule includes item vectors, to rank by a user vector.
+            metric: The metric of the index; by default the model's own.
+            margin: As in :func:`recprism.forms.export_vectors`.
+            for_index: As in :func:`recprism.forms.export_vectors`.
+            on_step: Receives progress.
+
+        Raises:
+            InputError: If the form does not fit the result, or an argument is invalid.
+        """
+        form = form or ("vectors" if self.rule is None else "rule")
+        if form not in FORMS:
+            raise InputError(f"a result is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not as {form!r}")
+        if form == "rule":
+            return self._export_rule(folder, vectors)
+        alpha, rule = share(alpha, "alpha"), None
+        if form == "vectors" or alpha == 0:
+            factors = self._own_vectors(form, alpha)
+        else:
+            rule = self._rule_at(alpha)
+            made = compile_rule(self.context(), rule, form, ordered=ordered, rest=rest, concepts=concepts)  # type: ignore[arg-type]
+            factors = made.factors if made.dials is None else self._with_settings(made.dials, rule)
+        origin = Origin(form, alpha, *self._origin(), constraints_by_id(self.scenario))
+        return export_vectors(
+            self.context(),
+            factors,
+            folder,
+            to,
+            origin=origin,
+            metric=metric,
+            margin=margin,
+            for_index=for_index,
+            rule=rule,
+            objective=self.objective if self.is_changed and alpha else None,
+            on_step=on_step,
+        )
+
+    def _export_rule(self, folder: str | Path, vectors: bool) -> RuleFile:
+        rule = self.own_rule()
+        if isinstance(self.scenario, StickyScenario):
+            raise InputError(
+                "this result keeps items of older lists, which a rule at request time does not know; export "
+                "--form user-vectors or dials"
+            )
+        require_new_folder(Path(folder))
+        made = collect_rule(self.context(), rule, vectors=vectors and isinstance(self.scenario.base, Factors))
+        run, result, made_from = self._origin()
+        about = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
+        whole = replace(made, about=about)
+        whole.write(folder)
+        return whole
+
+    def _origin(self) -> tuple[str, str | None, str]:
+        run = self.run
+        return ("", None, "") if run is None else (run.path.resolve().name, run.result, run.fingerprint())
+
+    def _own_vectors(self, form: str, alpha: float) -> Factors:
+        """Return the vectors of the trained model, or those of players."""
+        if form == "vectors" and self.rule is not None and alpha:
+            raise InputError(
+                "the rule of this result is in no vectors; choose --form rule, dials, user-vectors, boosts"
+            )
+        if form != "vectors" and self.rule is None:
+            self.own_rule()
+        if alpha not in (0, 1):
+            raise InputError("players found this change, and there is no smaller one; --alpha is 0 or 1 here")
+        return self.scenario.factors if alpha == 0 or self.search is None else self.search.factors_
+
+    def _rule_at(self, alpha: float) -> Rule:
+        rule = self.own_rule()
+        if alpha != 1 and (rule.lifts is not None or isinstance(self.scenario, StickyScenario)):
+            why = "boosts are fixed when they are certified" if rule.lifts is not None else "it keeps older lists"
+            raise InputError(f"{why}, so --alpha is 0 or 1 here")
+        return rule if alpha == 1 else rule.at(alpha * rule.trade_off)
+
+    def _with_settings(self, dials: Dials, rule: Rule) -> Factors:
+        """Return the vectors of dials, with those that users set for themselves."""
+        own = {
+            user: {name: it for name, it in mine.items() if name in dials.names} for user, mine in self.steering.items()
+        }
+        base = self.scenario.factors
+        return steered(dials, base, {user: it for user, it in own.items() if it}).applied_to(with_lifts(base, rule))
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result with everything it needs into a new run directory; every command works on it.
+
+        Raises:
+            InputError: If the folder holds other files.
+        """
+        from recprism.runs.jobs.saved import save_result
+
+        return save_result(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, name: str | None = None) -> Result:
+        """Read a result from a run directory.
+
+        Args:
+            path: The run directory.
+            name: The name of the result; None is the unnamed one.
+        """
+        from recprism.runs.run import Run
+
+        return Run.open(path, name).load_result()
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per metric: before, after, relative change and p-value."""
+        return self.change.to_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the certificate's file holds, in plain values."""
+        costs = {"constraint_costs": dict(self.constraint_costs)} if self.constraint_costs else {}
+        before = {"asked_before": self.asked_before} if self.asked_before else {}
+        return {
+            "goal": self.goal,
+            "trade_off": self.trade_off,
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "violations": None if self.violations is None else self.violations.to_dict(),
+            **costs,
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            **before,
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"goal": self.goal, "trade_off": self.trade_off}
+        changes = {row.name: row.relative for row in self.change.rows if row.relative is not None}
+        shown = (self._metrics[0], f"ndcg@{self.scenario.k}")
+        facts |= {name: f"{100 * changes[name]:+.1f} %" for name in shown if name in changes}
+        if self.certificate is not None:
+            facts["certified"] = self.is_changed
+        return facts
+
+
+def rows_of(model: Any, users: Any) -> NDArray[np.int64]:
+    """Return ``(n,)`` row numbers of user ids; all of them for None."""
+    if users is None:
+        return np.arange(model.n_users)
+    wanted = [users] if np.isscalar(users) else users
+    return id_positions(as_id_array(wanted, "user", distinct=False), model.user_ids, "user")
+
+
+def lists_to_frame(model: Any, users: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:
+    """Return ``(n, k)`` item numbers, -1 in empty places, as a long table."""
+    filled = items >= 0
+    rank = np.broadcast_to(np.arange(1, items.shape[1] + 1), items.shape)
+    owner = np.broadcast_to(users[:, None], items.shape)
+    return pl.DataFrame(
+        {
+            "user_id": id_series(model.user_ids[owner[filled]]),
+            "item_id": id_series(model.item_ids[items[filled]]),
+            "rank": rank[filled].astype(np.int32),
+            "score": scores[filled],
+        }
+    )
