@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from recprism.api.result import Result
 from recprism.api.verbs import diversify
@@ -18,7 +17,6 @@ from recprism.data.incidence import Incidence
 from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.query_adapter import QueryAdapter
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors, make_model
@@ -117,7 +115,6 @@ class Diversifier:
         result = diversify(
             scenario, self.goal, self.budget, guards=self.guards, into=self.into, confidence=self.confidence
         )
-        self.__dict__.pop("adapter_", None)  # of an earlier fit
         self.result_, self.base_, self.split_, self.subtopics_ = result, factors, split, subtopics
         self.factors_, self.certificate_ = result.factors, result.certificate
         self.met_ = split.seen_before("test").union(split.test)
@@ -132,25 +129,6 @@ class Diversifier:
         """Return ``(n, k)`` item ids for n user ids, or for the first column of rows such as ``fit`` takes."""
         users = np.asarray(X)
         return self.recommend(users[:, 0] if users.ndim == 2 else users)[0]
-
-    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Map ``(n, d)`` vectors of any users, also new ones, to vectors that serve more diverse lists.
-
-        With ``into="item-vectors"`` they stay as they are. With user vectors, a map is learned from the lists of
-        ``fit``. It reaches part of the gain of the users' own vectors (docs/design/carry.md), and the certificate is
-        not about it.
-        """
-        self._require_fitted()
-        if self.result_.found.into == "item-vectors" or not self.result_.found.is_changed:
-            return np.array(X, np.float32)
-        return self.adapter_(X)
-
-    @cached_property
-    def adapter_(self) -> QueryAdapter:
-        """The map p -> p + f(p) behind ``transform``, learned on first use."""
-        seen = self.split_.seen_before("test")
-        lists, _ = self.factors_.rank(self.k, exclude=seen)
-        return QueryAdapter().fit_lists(self.base_, lists, exclude=seen)
 
     def score(self, X: Any, y: Any = None, metric: str | None = None) -> float:  # noqa: ARG002 - scikit-learn passes y
         """Return the mean of a metric, judged by interactions that ``fit`` did not see.
@@ -201,9 +179,9 @@ class Diversifier:
         return hasattr(self, "result_")
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import Tags, TargetTags, TransformerTags
+        from sklearn.utils import Tags, TargetTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False), transformer_tags=TransformerTags())
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -280,11 +280,8 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "export": Options(
-        "run_directory output adapter name as_json",
-        (
-            _with("--adapter", "adapter", "hidden seed", otherwise="rule to part metric alpha margin for_index"),
-            _with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),
-        ),
+        "run_directory output rule name as_json",
+        (_with("--rule", "rule", "no_vectors", otherwise="to part metric alpha margin for_index"),),
     ),
     "batch": Options(
         "export user_vectors output seen k dials shard_users executor as_json",

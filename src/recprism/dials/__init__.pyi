@@ -4,8 +4,6 @@ from recprism.dials.lifts import Lifts as Lifts
 from recprism.dials.lifts import find_lifts as find_lifts
 from recprism.dials.named import Dials as Dials
 from recprism.dials.named import lists_to_dials as lists_to_dials
-from recprism.dials.query_adapter import QueryAdapter as QueryAdapter
-from recprism.dials.query_adapter import QueryAdapterSettings as QueryAdapterSettings
 from recprism.dials.rest import Rest as Rest
 from recprism.dials.result import CompiledVectors as CompiledVectors
 from recprism.dials.result import Pairs as Pairs
@@ -13,5 +11,3 @@ from recprism.dials.result import Pulls as Pulls
 from recprism.dials.solve import lists_to_vectors as lists_to_vectors
 from recprism.dials.solve import widen_margins as widen_margins
 from recprism.dials.steering import steered as steered
-from recprism.dials.transfer import change_from_similar_items as change_from_similar_items
-from recprism.dials.transfer import transfer_change as transfer_change

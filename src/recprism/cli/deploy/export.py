@@ -1,4 +1,4 @@
-"""recprism export: a run's vectors, its rule, or its query adapter, as files for your own stack."""
+"""recprism export: a run's vectors or its rule, as files for your own stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from recprism._command_line import command_line
 from recprism.cli._options import AsJson, ResultName, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
-from recprism.data._checks import LARGEST_SEED
 
 if TYPE_CHECKING:
     from recprism.runs.run import Run
@@ -56,26 +55,16 @@ def export(
             show_default=False,
         ),
     ] = None,
-    adapter: Annotated[
-        bool,
-        typer.Option("--adapter", help="Write the query adapter instead, for user vectors made at request time."),
-    ] = False,
     rule: Annotated[
         bool, typer.Option("--rule", help="Write the rule instead, for lists and reasons at request time.")
     ] = False,
     no_vectors: Annotated[
         bool, typer.Option("--no-vectors", help="With --rule: leave out the item vectors; scores come from elsewhere.")
     ] = False,
-    hidden: Annotated[
-        int, typer.Option(help="With --adapter: units of a hidden layer; 0 is a linear map.", min=0, max=4096)
-    ] = 0,
-    seed: Annotated[
-        int, typer.Option(help="With --adapter: the same seed gives the same bits.", min=0, max=LARGEST_SEED)
-    ] = 0,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write vectors, the rule, or the query adapter for your own stack.
+    """Write vectors or the rule for your own stack.
 
     The command reads the files back and ranks with them before it keeps them. User vectors belong to one version of
     the item vectors. The version is in the files and in their names, and loading any other pair is refused. If only
@@ -93,16 +82,13 @@ def export(
     - `recprism export runs/x --part test -o judged`
     - `recprism export runs/x --for-index ivfpq.faiss`
     - `recprism export runs/x --rule -o rule`
-    - `recprism export runs/x --adapter`
     """
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    folder = output or run.export_path("adapter" if adapter else "rule" if rule else to)
+    folder = output or run.export_path("rule" if rule else to)
     asked = {"metric": metric, "alpha": alpha, "margin": margin, "for_index": for_index, "part": part or "live"}
-    if adapter:
-        facts, sentences = _adapter(run, folder, hidden, seed)
-    elif rule:
+    if rule:
         facts, sentences = _rule(run, folder, vectors=not no_vectors)
     else:
         facts, sentences = _vectors(run, folder, to, asked)
@@ -146,18 +132,6 @@ def _vectors(run: Run, folder: Path, to: str, asked: dict[str, Any]) -> tuple[di
     live = () if made.live is None else made.live.sentences()
     facts = {**asdict(made), "live": None if made.live is None else made.live.to_dict()}
     return facts, [f"{made.users} and {made.items} -> {folder}", index, *bound, *live]
-
-
-def _adapter(run: Run, folder: Path, hidden: int, seed: int) -> tuple[dict[str, Any], list[str]]:
-    from recprism.data._files import atomic_folder
-    from recprism.deploy._adapter_export import learn_adapter, write_onnx
-
-    with atomic_folder(folder) as temporary:
-        with progress_of_steps() as on_step:
-            learned, shipped = learn_adapter(run, hidden=hidden, seed=seed, on_step=on_step)
-        write_onnx(learned, temporary / "adapter.onnx")
-        learned.save(temporary / "adapter.safetensors")
-    return asdict(shipped), [f"adapter.safetensors and adapter.onnx -> {folder}", shipped.sentence()]
 
 
 def _rule(run: Run, folder: Path, *, vectors: bool) -> tuple[dict[str, Any], list[str]]:
