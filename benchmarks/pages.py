@@ -10,7 +10,7 @@ test part; all gains are over the base model in the same scenario.
 
 Scenarios: the first page, the second page, what follows when five items are consumed, and two random fifths of the
 catalogue out of stock. "robust" methods were fitted to several scenarios of each user, with other random masks. There
-is one seed. On two cores a set takes about ten minutes. What carries over to other users: benchmarks/carry.py.
+is one seed. On two cores a set takes about ten minutes. What carried over to other users: docs/design/carry.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.dials.solve import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
@@ -37,7 +36,6 @@ from recprism.rerank import Features, reranker
 K, CANDIDATES, FIFTH = 10, 100, 5
 TARGETS = (("xquad_uniform", 0.8), ("optimal_subtopic_coverage", 0.3))
 STRENGTHS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0)
-ADAPTER = QueryAdapterSettings(steps=300, temperature=0.2, hidden=128)
 PRICE = 0.1
 BAR = 0.6
 Lists = NDArray[np.int64]
@@ -207,13 +205,6 @@ def item_side(target: Target, rows: tuple[Any, Any, Any] | None = None) -> Made:
     return lambda factors, strength: factors.with_vectors(item=factors.item + np.float32(strength) * moved)
 
 
-def adapted(target: Target, rows: tuple[Any, Any, Any] | None = None) -> Made:
-    users, (lists, seen) = target.world.users(0), target.taught
-    lists, who, exclude = (lists, None, seen) if rows is None else rows
-    adapter = QueryAdapter(ADAPTER).fit_lists(users, lists, users=who, exclude=exclude)
-    return lambda factors, strength: adapter.with_strength(strength).applied_to(factors)
-
-
 def user_side(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Factors:
     return lists_to_vectors(users, lists, users=who, exclude=exclude).applied_to(users)
 
@@ -224,8 +215,6 @@ def learned(target: Target) -> Iterator[tuple[str, Pages]]:
     rows = target.scenarios(0, "test", 7, 1)
     ways: list[tuple[str, Callable[[], Made]]] = [
         ("item side", lambda: item_side(target)),
-        ("adapter", lambda: adapted(target)),
-        ("adapter, robust", lambda: adapted(target, rows)),
         ("item side, robust", lambda: item_side(target, rows)),
     ]
     for name, make in ways:

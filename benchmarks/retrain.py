@@ -1,14 +1,12 @@
-"""After the base model was retrained: what the old change is still worth, what a refit brings, what lists it changes.
+"""After the base model was retrained: what a refit brings, and what lists it changes.
 
     python benchmarks/retrain.py --data-root DIR [--retrained seed data] [--sides user item] [--models DIR] [--json]
 
 Two retrainings of BPRMF (50 factors) on MovieLens-1M, test part. "seed": the same data, another seed. "data": the old
 model knows the first nine tenths of all interactions by time, the new one all of them, so that users and items are new
 and items were seen since. A first fit walks the path within the budget; a refit follows the old run (recprism refit NEW
---like OLD), on the user side also with a bound on churn. "carried" is no fit at all: the old change on the new
-vectors, turned onto the old axes or not. "baked": item vectors for the lists of the old trade-off, sought from the new
-base vectors or from the carried ones (a warm start). Changes in per cent of the new base lists. On two cores about
-twelve minutes, five of them training.
+--like OLD), on the user side also with a bound on churn. Changes in per cent of the new base lists. On two cores it
+takes up to twelve minutes, five of them training.
 """
 
 from __future__ import annotations
@@ -25,13 +23,10 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.budget.diversified import within_budget
-from recprism.budget.path import lists_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
 from recprism.deploy.refit import PreviousDeployment, refit
 from recprism.deploy.stability import churn
-from recprism.dials.solve import lists_to_vectors
-from recprism.dials.transfer import transfer_change
 from recprism.models import BPRMF, Factors
 
 GOAL, COST = "subtopic_coverage", "ndcg@10"
@@ -137,22 +132,6 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
             unlike=(found.aligned.unlike_before, found.aligned.unlike),
             lists_turned=int((turned != world.new.base_lists).any(1).sum()),
         )
-    for way, factors in (("carried, axes aligned", found.aligned.factors), ("carried as it is", world.new.factors)):
-        start = time.perf_counter()
-        change = transfer_change(old.perturbation, world.old.factors, factors, world.new.subtopics)
-        seconds = time.perf_counter() - start
-        yield row(way, change.applied_to(factors).rank(10, exclude=world.new.seen)[0], seconds=seconds)
-    if side == "item":
-        change = transfer_change(old.perturbation, world.old.factors, found.aligned.factors, world.new.subtopics)
-        wanted = lists_at(world.new, GOAL, old.trade_off)
-        for way, start in (
-            ("baked from the base vectors", found.aligned.factors),
-            ("baked from the carried ones", change.applied_to(found.aligned.factors)),
-        ):
-            began = time.perf_counter()
-            compiled = lists_to_vectors(start, wanted, "item", exclude=world.new.seen)
-            seconds = time.perf_counter() - began
-            yield row(way, compiled.given, seconds=seconds, kept=float(compiled.kept.mean()))
 
 
 def claims(found: list[dict[str, Any]]) -> Iterator[Claim]:

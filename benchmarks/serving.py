@@ -18,20 +18,15 @@ Needs about 3 GiB and five minutes on two quiet cores.
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
-import onnxruntime
 import pyversity
 
 from harness import Claim, parser, report
-from recprism.deploy._adapter_export import write_onnx
-from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.dials.solve import lists_to_vectors
 from recprism.rerank import Features, reranker
 from serving_worlds import (
@@ -143,14 +138,9 @@ def norms(what: str, before: Vectors, after: Vectors) -> Claim:
     return Claim(f"{what}: lengths at 1 / 50 / 99 %, before -> after", f"{words(before)} -> {words(after)}", None)
 
 
-def answers(world: World, index: Index, effort: int, folder: Path) -> dict[str, Answer]:
+def answers(world: World, index: Index, effort: int) -> dict[str, Answer]:
     """name -> what answers the request of a user."""
     base, swapped, item = world.base.user, world.served.user, world.base.item
-    adapter = QueryAdapter(QueryAdapterSettings(ridge=1e-3)).fit(base, swapped - base)
-    write_onnx(adapter, folder / "adapter.onnx")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    graph = onnxruntime.InferenceSession(folder / "adapter.onnx", options, providers=["CPUExecutionProvider"])
 
     def search(vector: Vectors, user: int, k: int = K) -> Any:
         return index.ask(vector, k, world.allowed[user], effort)
@@ -171,15 +161,10 @@ def answers(world: World, index: Index, effort: int, folder: Path) -> dict[str, 
 
         return answer
 
-    def by_onnx(user: int) -> Any:
-        return search(graph.run(None, {"user": base[user : user + 1]})[0], user)
-
     return {
         "base": lambda user: search(base[user : user + 1], user),
         "base again": lambda user: search(base[user : user + 1], user),
         "swapped": lambda user: search(swapped[user : user + 1], user),
-        "adapter (NumPy)": lambda user: search(adapter(base[user : user + 1]), user),
-        "adapter (ONNX)": by_onnx,
         "100, then pyversity's MMR": pyversitys(pyversity.mmr),
         "100, then pyversity's DPP": pyversitys(pyversity.dpp),
         "100, then our MMR": ours("mmr"),
@@ -208,9 +193,8 @@ def speed(
     world: World, index: Index, effort: int, only: tuple[str, ...] | None = None
 ) -> tuple[list[Claim], dict[str, Any]]:
     users = np.random.default_rng(0).choice(world.base.n_users, min(REQUESTS, world.base.n_users), replace=False)
-    with tempfile.TemporaryDirectory() as folder:
-        ways = answers(world, index, effort, Path(folder))
-        seconds = timed({name: ways[name] for name in only or ways}, users)
+    ways = answers(world, index, effort)
+    seconds = timed({name: ways[name] for name in only or ways}, users)
     where = f"{world.name}, {index.name}{f' at {effort}' if effort else ''}"
     per_round = {name: np.median(it, axis=1) for name, it in seconds.items()}
     off = np.abs(per_round["base again"] / per_round["base"] - 1).max()
@@ -278,7 +262,7 @@ def main() -> None:
     ):
         more, facts = speed(*asked_of)
         claims, details = claims + more, details | facts
-    packages = ("faiss-cpu", "onnxruntime", "pyversity")
+    packages = ("faiss-cpu", "pyversity")
     report(claims, as_json=asked.json, packages=packages, details=details)
 
 

@@ -1,13 +1,10 @@
-"""User vectors that exist only at request time: a session model, with the rule behind it or an adapter.
+"""User vectors that exist only at request time: a session model, with the rule behind it.
 
     python examples/sessions.py [--data ml-1m --data-root DIR]
 
 A small self-attentive model (in the manner of SASRec) learns from what happened before a point in time. Then it answers
-the sessions of users who came later, of whom it has seen nothing. There are two ways to diverse lists:
-
-- The rule, exported once: it takes the candidates and scores of each request, and gives a reason for each item.
-- An adapter, which learns from the diverse lists of early sessions: one matrix product per request, no reasons, and the
-  item index stays as it is.
+the sessions of users who came later, of whom it has seen nothing. The rule is exported once. It takes the candidates
+and scores of each request, and gives a reason for each item.
 """
 
 from __future__ import annotations
@@ -25,10 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recprism import Scenario, load
-from recprism.budget.path import lists_at, rule_at
+from recprism.budget.path import rule_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.deploy import collect_rule
-from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.models import Factors
 from recprism.ranking._threads import one_thread
 from recprism.serving import Ranked, ServedRule
@@ -37,9 +33,8 @@ from recprism.serving import load as load_rule
 LENGTH, DIM, HEADS = 30, 48, 2
 BATCH, RIVALS, PATIENCE = 64, 200, 3
 EARLY, NEXT = 0.8, 0.2  # of all interactions by time; of a session, what is to be foretold
-TRADE_OFF, BUDGET = 0.2, 0.05
+TRADE_OFF = 0.2
 JUDGED = 1000  # early sessions that say when training ends
-STRENGTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,18 +182,6 @@ def judged(scenario: Scenario, lists: NDArray[np.int64]) -> dict[str, float]:
     return {name: float(np.nanmean(values)) for name, values in found.items()}
 
 
-def adapted(scenario: Scenario, adapter: QueryAdapter) -> NDArray[np.int64]:
-    return adapter.applied_to(scenario.factors).rank(10, exclude=scenario.seen)[0]
-
-
-def strongest(adapter: QueryAdapter, early: Scenario) -> QueryAdapter:
-    """The strength with the most SC among those that cost early sessions no more NDCG than the budget."""
-    bar = (1 - BUDGET) * judged(early, early.base_lists)["ndcg@10"]
-    tried = [(judged(early, adapted(early, it)), it) for it in map(adapter.with_strength, STRENGTHS)]
-    allowed = [(found["subtopic_coverage@10"], it) for found, it in tried if found["ndcg@10"] >= bar]
-    return max(allowed, key=lambda pair: pair[0])[1] if allowed else adapter.with_strength(0.0)
-
-
 def show(found: Ranked, data: Dataset, catalogue: NDArray[np.int64]) -> None:
     """Print the list of one session, and why its new items are there."""
     titles = data.attributes["title" if "title" in data.attributes.columns else "item_id"].gather(catalogue).to_list()
@@ -226,16 +209,10 @@ def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
     rule = exported(before)
     answers = [answer(rule, model, session) for session in late.so_far]
     show(answers[0], data, catalogue)
-    found = {
+    return {
         "base": judged(now, now.base_lists),
         "rule at request time": judged(now, np.array([it.ids for it in answers])),
     }
-    taught = lists_at(before, "subtopic_coverage", TRADE_OFF)
-    for name, hidden in (("adapter, linear", 0), ("adapter, small network", 128)):
-        settings = QueryAdapterSettings(steps=300, temperature=0.2, hidden=hidden)
-        adapter = strongest(QueryAdapter(settings).fit_lists(before.factors, taught, exclude=before.seen), before)
-        found[f"{name}, strength {adapter.settings.strength:g}"] = judged(now, adapted(now, adapter))
-    return found
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "adapters": ("implicit",),
     "ann": ("faiss",),
     "cornac": ("cornac",),
-    "export": ("faiss", "onnx"),
+    "export": ("faiss",),
     "lenskit": ("lenskit",),
     "haystack": ("haystack",),
     "contest": ("ortools",),

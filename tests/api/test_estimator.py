@@ -21,7 +21,6 @@ from recprism import BPRMF, Diversifier, Scenario
 from recprism.budget import within_budget
 from recprism.data import Dataset, Interactions
 from recprism.errors import InputError
-from recprism.models import Factors
 
 QUICK = {"epochs": 3, "dim": 8}
 
@@ -120,27 +119,6 @@ def test_lists_are_of_the_new_vectors_and_hold_nothing_met(fitted: Diversifier, 
     for user, items in zip(fitted.split_.user_ids[:5].tolist(), ids.tolist(), strict=True):
         assert not met & {(user, item) for item in items}
     assert fitted.recommend(0, 3)[0].shape == (3,)
-
-
-@pytest.mark.slow
-def test_transform_makes_the_lists_of_any_vector_more_diverse(fitted: Diversifier) -> None:
-    swapped = fitted.transform(fitted.base_.user)
-    assert swapped.shape == fitted.base_.user.shape and swapped.dtype == np.float32
-    seen = fitted.split_.seen_before("test")
-    scenario = Scenario(fitted.base_, fitted.split_, fitted.subtopics_, "test")
-
-    def covered(factors: Factors) -> float:
-        return float(
-            np.nanmean(
-                scenario.judge(factors.rank(10, exclude=seen)[0], ("subtopic_coverage@10",))["subtopic_coverage@10"]
-            )
-        )
-
-    assert covered(fitted.base_.with_vectors(user=swapped)) > covered(fitted.base_)
-    by_items = (
-        clone(fitted).set_params(into="item-vectors", subtopics=fitted.subtopics_).fit(fitted.base_, fitted.split_)
-    )
-    np.testing.assert_array_equal(by_items.transform(fitted.base_.user), fitted.base_.user)
 
 
 def test_score_is_the_metric_on_interactions_it_did_not_see(data: Dataset, rows: np.ndarray) -> None:

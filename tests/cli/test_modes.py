@@ -107,8 +107,6 @@ MINIMAL = {
         "without --json": "found",
     },
     "export": {
-        "with --adapter": "run --adapter",
-        "without --adapter": "run",
         "with --rule": "run --rule",
         "without --rule": "run",
     },

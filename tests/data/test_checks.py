@@ -20,7 +20,6 @@ from recprism.data._checks import OneOf, Real, Several, Whole, random_generator,
 from recprism.data._labels import split_labels
 from recprism.data.interactions import Interactions
 from recprism.data.split import split_interactions
-from recprism.dials import QueryAdapterSettings
 from recprism.errors import InputError
 from recprism.metrics import Context, compare, evaluate
 from recprism.models import BPRMF, FeatureModel, LightGCN, fold_in
@@ -47,7 +46,6 @@ SEEDED: dict[str, Callable[[Any], Any]] = {
     "CMB": lambda seed: CMB(seed=seed),
     "shuffled": lambda seed: permuted(torch.zeros(2, 2), seed),
     "noise": lambda seed: noise((2, 2), 0.1, seed),
-    "adapter": lambda seed: QueryAdapterSettings(seed=seed),
     "world": lambda seed: make_world(50, 40, 4, takes=5, seed=seed),
     "planted": lambda seed: make_planted(50, 40, takes=5, seed=seed),
 }
@@ -97,7 +95,6 @@ SETTINGS: dict[str, tuple[Callable[..., Any], Any]] = {
     "lightgcn": (LightGCN, LightGCN.rules),
     "als": (ImplicitALS, ImplicitALS.rules),
     "features": (FeatureModel, FeatureModel.rules),
-    "adapter": (QueryAdapterSettings, QueryAdapterSettings.rules),
     "CMB": (CMB, RULES),
     **{name: (kind, kind.rules) for name, kind in CLASSES.items()},
 }

@@ -17,11 +17,9 @@ from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset, Incidence
-from recprism.deploy._adapter_export import learn_adapter, write_onnx
 from recprism.forms._export_formats import FORMATS, NPZ
 from recprism.deploy.export import as_expected, export_run, load_export, pair, vectors_at
 from recprism.deploy.live import live_model
-from recprism.dials.query_adapter import QueryAdapter, QueryAdapterSettings
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
@@ -229,40 +227,6 @@ def test_a_run_on_the_sphere_is_exported_for_cosine(base: Run, tmp_path: Path) -
     run.save_factors(base.factors().on_sphere())
     assert export_run(run, tmp_path / "out", "parquet").metric == "cosine"
     assert pl.read_parquet(next((tmp_path / "out").glob("items-*.parquet"))).columns == ["item_id", "vector"]
-
-
-# -- the adapter ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("hidden", [0, 5])
-def test_the_graph_of_an_adapter_computes_the_same(tmp_path: Path, hidden: int) -> None:
-    import onnxruntime
-
-    generator = np.random.default_rng(0)
-    users, changes = generator.normal(size=(2, 50, 8)).astype(np.float32)
-    adapter = QueryAdapter(QueryAdapterSettings(hidden=hidden, steps=50, strength=0.7)).fit(users, changes)
-    write_onnx(adapter, tmp_path / "adapter.onnx")
-    session = onnxruntime.InferenceSession(str(tmp_path / "adapter.onnx"))
-    asked = np.vstack([users[:5], np.zeros((1, 8), np.float32)])
-    np.testing.assert_allclose(session.run(None, {"user": asked})[0], adapter(asked), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_an_adapter_is_evaluated_on_held_out_users(user_side: Run) -> None:
-    _, effect = learn_adapter(user_side)
-    assert effect.users == round(0.2 * user_side.split().n_users)
-    assert effect.gain is not None
-    assert effect.own_gain is not None
-    assert 0 < effect.gain < 1.5 * effect.own_gain
-    assert "did not learn from" in effect.sentence()
-
-
-@pytest.mark.slow
-def test_a_run_without_a_change_of_user_vectors_has_no_adapter(base: Run, item_side: Run) -> None:
-    with pytest.raises(InputError, match="no change to learn from"):
-        learn_adapter(base)
-    with pytest.raises(InputError, match="need no adapter"):
-        learn_adapter(item_side)
 
 
 def rounding_index(items: np.ndarray, path: Path, kind: str) -> None:

@@ -239,13 +239,6 @@ def test_the_manifest_says_what_the_vectors_are_for(runs: dict[str, Run], tmp_pa
         export_run(runs["user"], tmp_path / "other", part="validation")
 
 
-def test_an_adapter_learns_from_the_evaluated_lists_only(
-    runs: dict[str, Run], call: Call, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert call("export", runs["user"].path, "--adapter", "--part", "live", "-o", tmp_path / "out") == 2
-    assert "--part has no effect with --" in capsys.readouterr().err
-
-
 def test_the_certificate_says_where_it_was_earned(runs: dict[str, Run]) -> None:
     run = runs["user"]
     wanted = (

@@ -267,9 +267,6 @@ export run --to npz -o other
 export run --to npz --metric cosine -o new
 export run --alpha 2
 export run --part validation
-export run --adapter --part live
-export run --adapter --to npz
-export run --hidden 8
 export run --rule
 export run --rule --to npz
 export run --no-vectors

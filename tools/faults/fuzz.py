@@ -58,7 +58,6 @@ def readers(run: Path) -> Iterator[Reader]:
     """Every reader with valid files; run: a run directory with everything in it."""
     from recprism.data import load_files
     from recprism.deploy.export import load_export
-    from recprism.dials.query_adapter import QueryAdapter
     from recprism.models import Factors
     from recprism.models.adapters.arrays import from_files
     from recprism.runs.config import read_config
@@ -100,10 +99,6 @@ def readers(run: Path) -> Iterator[Reader]:
     for name in ("factors.safetensors", "factors.json"):
         both = _of(run, "factors.safetensors", "factors.json")
         yield Reader(name, both, name, lambda path: Factors.load(path / "factors.safetensors"))
-    adapter = _of(run, "adapter.safetensors")
-    yield Reader(
-        "adapter", adapter, "adapter.safetensors", lambda path: QueryAdapter.load(path / "adapter.safetensors")
-    )
     whole = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
     for name in sorted(whole):
         yield Reader(f"run: {name}", whole, name, lambda path: _whole_run(Run.open(path)))
@@ -352,7 +347,6 @@ def valid_run(folder: Path) -> Path:
     from recprism.cmb import CMB
     from recprism.data import load_files
     from recprism.deploy.export import export_run
-    from recprism.dials import QueryAdapter
     from recprism.models import BPRMF
     from recprism.runs.config import DiversifyConfig, RunConfig
     from recprism.runs.jobs.train import evaluate_run
@@ -379,8 +373,6 @@ def valid_run(folder: Path) -> Path:
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1})
     run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
     stored_path(run, "subtopic_coverage")
-    users = run.factors().user
-    QueryAdapter().fit(users, 0.1 * users).save(run.path / "adapter.safetensors")
     for to in ("npz", "safetensors", "parquet", "csv", "faiss"):
         export_run(run, run.path / f"export-{to}", to)
     return run.path
