@@ -115,7 +115,7 @@ class Scenario(Displayed):
         return self._with(self.part, constraints) if constraints or self.constraints else self
 
     def live(self) -> Scenario:
-        """Return the live context: all known interactions count as seen, and no part judges. Its lists are not stored."""
+        """Return the live context: all known interactions count as seen. Its lists are not stored."""
         return self.once("live", self._live)
 
     def _live(self) -> Scenario:

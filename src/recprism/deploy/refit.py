@@ -153,14 +153,13 @@ class Refit:
     stability: Stability | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {
+        return {
             "unlike": self.aligned.unlike,
             "stickiness": self.stickiness,
             "judged": self.judged,
             "churn": asdict(self.churn),
             "stability": None if self.stability is None else self.stability.to_dict(),
         }
-        return facts
 
 
 class _StickyOnNewLabels(StickyScenario):

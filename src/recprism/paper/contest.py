@@ -262,7 +262,7 @@ def _of_dials(scenario: Scenario, trial: Trial, lists: Lists) -> Lists:
     dials = lists_to_dials(
         scenario.factors,
         lists,
-        scenario.concepts,
+        scenario.subtopics,
         base_lists=scenario.base_lists,
         exclude=scenario.hidden,
         ordered=trial.choice["goal"].startswith("alpha_ndcg"),

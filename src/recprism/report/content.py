@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from recprism.explain.explained import ExplanationInShort
     from recprism.report.headline import Headline
-    from recprism.runs.jobs.explain import ExplanationInShort
 
 
 def known(value: float | None) -> float | None:

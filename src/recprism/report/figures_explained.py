@@ -7,10 +7,10 @@ from typing import Any
 
 import altair as alt
 
+from recprism.explain.explained import ExplanationInShort
 from recprism.report.charts import BLUE, GREEN, GREY, ORANGE, Figure, Table, as_p, as_share, chart_of, spec_of
 from recprism.report.content import Explained
 from recprism.report.words import NOT_JUDGED, alike
-from recprism.runs.jobs.explain import ExplanationInShort
 
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
 TITLES = {"individual": "entries of every row", "shared": "factors for all"}

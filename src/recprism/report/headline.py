@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from recprism._command_line import free_name
 from recprism.data.shares import percent
+from recprism.explain.explained import ExplanationInShort
 from recprism.report.content import Change, Explained, FrontPoint
-from recprism.runs.jobs.explain import ExplanationInShort
 
 Kind = Literal["state", "gain", "cost", "reason", "payers", "side effect"]
 SMALLEST_SIDE_EFFECT = 0.01

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
+    from recprism.explain.explained import ExplanationInShort
     from recprism.report.content import Change, Explained
-    from recprism.runs.jobs.explain import ExplanationInShort
 
 SEGMENTS = {
     "everyone": "all users",

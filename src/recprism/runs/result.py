@@ -1,4 +1,4 @@
-"""The result: a rule, its certificate, and the problem that it was found for. Lists, reasons and exports come from it."""
+"""The result: a rule, its certificate, and its problem. Lists, reasons and exports come from it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
 
 if TYPE_CHECKING:
-    from recprism.runs.run import Run
+    from recprism.runs._run_parts.results import RunResults
 
 FORMS = ("rule", "dials", "user-vectors", "boosts", "vectors")
 """What a result can be exported as; "vectors" are those of the trained model, or those that players found."""
@@ -82,7 +82,7 @@ class Result(Displayed):
     search: CMB | None = None
     steering: Mapping[Any, Any] = field(default_factory=dict)
     asked_before: str | None = None
-    run: Run | None = None
+    run: RunResults | None = None
 
     @classmethod
     def of_rule(cls, scenario: Scenario, found: CertifiedRule) -> Result:

@@ -58,6 +58,7 @@ def refit(
     """
     from recprism.deploy.refitted_run import refit_run
     from recprism.runs.jobs.train import metric_names, part_named
+    from recprism.runs.result import Result
     from recprism.runs.run import Run
     from recprism.runs.sinks import followed
 
@@ -70,4 +71,5 @@ def refit(
         also = [found.churn.sentence(), *(() if found.stability is None else found.stability.sentences())]
         if found.judged < 1:
             also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
-        print_diversified(run, found.kept, found.to_dict(), names, as_json, also)
+        result = Result.of_rule(found.scenario, found.kept)
+        print_diversified(run, result, {**result.to_dict(), "retrained": found.to_dict()}, names, as_json, also)

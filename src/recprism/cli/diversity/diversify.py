@@ -113,9 +113,9 @@ def diversify(
 ) -> None:
     """Make the lists more diverse within a certified budget.
 
-    The command finds the rule with the most diverse lists whose loss of NDCG@10 stays within the budget. Held-out interactions
-    certify the loss. The table also shows a control, the same rule on shuffled categories, and what the most popular
-    items reach.
+    The command finds the rule with the most diverse lists whose loss of NDCG@10 stays within the budget. Held-out
+    interactions certify the loss. The table also shows a control, the same rule on shuffled categories, and what the
+    most popular items reach.
 
     The result is the rule that makes the lists. `recprism recommend` shows its live lists, `recprism explain` gives the
     reason of every item, and `recprism export` writes the rule, or what it is compiled into, for your own stack.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -118,7 +117,8 @@ def erase(
     _print(found, everything if curve else spoken_of, spoken_of[0])
     if path is not None:
         say(f"kept in {path}")
-    next_step(run.command("evaluate"), *_looks(run, goal=goal, axes=axes, part=part_option(part)))
+    look = run.command("erase", user=run.factors().user_ids[0], goal=goal, axes=axes, part=part_option(part))
+    next_step(run.command("evaluate"), look)
 
 
 def _numbers(words: str) -> list[int]:
@@ -126,12 +126,6 @@ def _numbers(words: str) -> list[int]:
         return [int(word) for word in words.split(",")]
     except ValueError:
         raise InputError(f"--features {words}: write whole numbers with commas between, as in 5,10") from None
-
-
-def _looks(run: Run, **question: Any) -> Iterator[str]:
-    """Yield the command that looks at one user, where there is one."""
-    if run.diversified().rule is None:
-        yield run.command("erase", user=run.factors().user_ids[0], **question)
 
 
 # -- all users --------------------------------------------------------------------------------------------------------
@@ -244,14 +238,9 @@ def _look_at_one(
     run: Run, user: str | None, item: str | None, goal: str | None, axes: str | None, top: int, part: str, as_json: bool
 ) -> None:
     from recprism.explain.factors.views import view_item, view_user
-    from recprism.runs.jobs.factors import changed_vectors, explain_factors
+    from recprism.runs.jobs.factors import explain_factors
     from recprism.runs.jobs.train import part_named
 
-    if changed_vectors(run).rule is not None:
-        raise InputError(
-            f"{run.path}: a rule made these lists, so factors are not their reasons; use `recprism explain "
-            f"{run.argument} --user ID`"
-        )
     found = explain_factors(run, goal, axes=axes, top=top, draws=0, part=part_named(part))
     explanation = found.explanation
     view: UserView | ItemView = (

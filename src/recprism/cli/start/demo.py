@@ -72,25 +72,23 @@ def demo(
     factors = train_with_progress(run)
     trained = factors.settings
     say(f"    {factors.dim} factors, best after {trained['best_epoch']} of {trained['epochs_trained']} epochs")
-    say("3/7 recommend ten unseen items to every user")
-    with run.unchanged() as saving:
-        lists = recommend(run, 10)
-        with saving():
-            run.save_recommendations(lists)
-    say("4/7 measure accuracy and diversity on the test part")
+    say("3/7 measure accuracy and diversity on the test part")
     with run.unchanged() as saving:
         with progress_of_steps() as on_step:
             result = evaluate_run(run, on_step=on_step)
         with saving():
             run.save_metrics(result.to_frame())
-    say("5/7 audit: what more subtopics in the lists would cost, certified on the validation part")
+    say("4/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
         cost = cost_of_diversity(run.scenario(), ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
-    say(
-        f"6/7 diversify: the most subtopics for at most {BUDGET:.0%} of NDCG@10, served by a few named weights per user"
-    )
+    say(f"5/7 diversify: find the rule with the most subtopics for at most {BUDGET:.0%} of NDCG@10")
     with progress_of_steps() as on_step:
         kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={COST: BUDGET}), on_step=on_step)
+    say("6/7 recommend ten unseen items to every user: live lists, in which all known history counts")
+    with run.unchanged() as saving:
+        lists, _ = recommend(run, 10)
+        with saving():
+            run.save_recommendations(lists)
     say("7/7 write the report, with its controls")
     page = run.report_path
     report_with_progress(run, page, draws=DRAWS)
@@ -103,7 +101,7 @@ def demo(
         print_sentence(_verdict(result))
         print_paths(cost)
         if kept.certificate is not None:
-            print_sentence(f"the lists now: {kept.certificate.sentence()}")
+            print_sentence(f"the rule: {kept.certificate.sentence()}")
         print_sentence(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
     next_step(run.command("explain"), run.command("audit"), _against_other_model(run))
@@ -112,13 +110,15 @@ def demo(
 
 def _against_other_model(run: Run) -> str:
     """Write the commands that train another model on the same split, if it is not there, and compare the lists."""
+    from recprism.runs.run import Run
+
     config = run.config
     model = "bprmf" if config.model.name == "lightgcn" else "lightgcn"
     path = run.path.with_name(f"{run.path.name}-{model}")
     device = None if config.device == "auto" else config.device
     train = command_line("train", model=model, output=path, seed=config.seed or None, device=device)
     compare = command_line("evaluate", path, against=run.path)
-    return compare if path.exists() else f"{train} && {compare}"
+    return compare if Run(path).has_factors() else f"{train} && {compare}"
 
 
 def require_own(path: Path) -> None:
@@ -146,7 +146,7 @@ def _show_one_user(run: Run, lists: pl.DataFrame) -> None:
     first = lists.filter(lists["user_id"] == lists["user_id"][0]).join(
         run.items(), on="item_id", how="left", maintain_order="left"
     )
-    print_title(f"the list of user {first['user_id'][0]}:")
+    print_title(f"the live list of user {first['user_id'][0]}:")
     print_table(("rank", "title", "genres"), first.select("rank", "title", "genres").rows(), numeric=("rank",))
 
 

@@ -1,4 +1,4 @@
-"""A result in a run: ``result.json`` with the rule, and ``delta.safetensors`` with its arrays, bound to the base vectors.
+"""A result in a run: ``result.json`` holds the rule, ``delta.safetensors`` its arrays, bound to the base vectors.
 
 The players' search keeps its own files (:meth:`recprism.cmb.CMB.save`): ``cmb.json`` instead of ``result.json``.
 """

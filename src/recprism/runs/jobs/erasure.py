@@ -98,12 +98,12 @@ def erase_run(
         on_step: Receives the progress.
 
     Raises:
-        InputError: If a rule, dials or lifts serve the lists, so that no vector changed.
+        InputError: If a rule makes the lists, so that no vector changed.
 
     Stability: experimental.
     """
     found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
-    change, users = Change.of(found.base, found.change), None
+    change, users = Change.of(found.base_, found.delta_), None
     hidden = share(held_out, "held_out", 0, 0.9)
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
@@ -121,7 +121,7 @@ def erase_run(
     )
     wanted = explained.explanation.objective
     names = tuple(dict.fromkeys((wanted, *METRICS)))
-    judge = Evaluator.on(split, part, found.base, subtopics, names, users, found.constraints)
+    judge = Evaluator.on(split, part, found.base_, subtopics, names, users)
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     return ErasureReport(
         explained.explanation,

@@ -17,6 +17,7 @@ from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.jobs.imported import write_run
+from recprism.runs.jobs.train import part_named
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 
@@ -89,7 +90,7 @@ def _asked(result: Result) -> BudgetConfig:
         goal=result.goal,
         budgets={check.metric: check.budget for check in certificate.points[0].checks},
         confidence=certificate.confidence,
-        method=certificate.method,
-        certify_on=certificate.part,
+        method="t" if certificate.method == "t" else "betting",
+        certify_on=None if certificate.part is None else part_named(certificate.part),
         constraints=ConstraintsConfig.model_validate({**constraints, **others, "allow_violations": True}),
     )

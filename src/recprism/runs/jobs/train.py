@@ -18,6 +18,7 @@ from recprism.data.dataset import Dataset
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError, StorageError
+from recprism.forms.live import LiveFigures, live_figures
 from recprism.metrics import PAPER_METRICS, Evaluation, parse
 from recprism.metrics.registry import with_gini
 from recprism.models import COSINE, Epoch, Factors, make_model
@@ -27,6 +28,7 @@ from recprism.runs._card import write_card
 from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs._dataset import open_data
+from recprism.runs.result import lists_to_frame
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)
