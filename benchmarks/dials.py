@@ -228,7 +228,7 @@ def main() -> None:
     claims: list[Claim] = []
     for number, path in enumerate(given.runs):
         run = Run.open(path)
-        scenario, name = scenario_of(run, "validation"), run.config.data.source
+        scenario, name = run.scenario("validation"), run.config.data.source
         if "speed" in given.parts and number == 0:
             claims += speed(name, scenario)
         for trade_off in TRADE_OFFS if "rest" in given.parts else ():

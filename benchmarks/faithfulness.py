@@ -374,7 +374,7 @@ def main() -> None:
     claims: list[Claim] = []
     details: dict[str, Any] = {}
     for path in given.runs:
-        scenario = scenario_of(Run.open(path), "validation")
+        scenario = Run.open.scenario((path), "validation")
         details[path.name] = {name: measured(scenario, name, given.users, given.iterations) for name in given.methods}
         claims += claims_of(path.name, details[path.name])
         if not given.json:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, t
 
 from harness import Claim, parser, report
-from recprism.budget.diversified import within_budget
+from recprism.budget.within import within_budget
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.models import BPRMF

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.budget.diversified import within_budget
+from recprism.budget.within import within_budget
 from recprism.budget.scenario import Lists, Scenario
 from recprism.data import Dataset, Incidence, Split, load_dataset
 from recprism.deploy.refit import PreviousDeployment, refit

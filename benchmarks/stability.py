@@ -63,7 +63,7 @@ def main() -> None:
     options.add_argument("--models", type=Path, help="folder that keeps the trained models for the next call")
     asked = options.parse_args()
     run = Run.open(asked.run)
-    present, seed = scenario_of(run, PART), run.config.seed
+    present, seed = run.scenario(PART), run.config.seed
     about = (present.subtopics, PART)
     split, early = present.split, without_the_last(present.split)
     kept = (lambda name: asked.models / name) if asked.models else (lambda _: None)

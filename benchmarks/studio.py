@@ -72,7 +72,7 @@ def load(
 
 def questions(name: str, run: Run) -> Callable[[], tuple[str, str]]:
     """Return what draws a question: its kind, and the address to ask."""
-    users, found = run.factors().user_ids.tolist(), run.diversified()
+    users, found = run.factors().user_ids.tolist(), run.load_result()
     items, dials = run.factors().item_ids.tolist(), () if found.dials is None else found.dials.names
     goal = quote(found.goal)
 

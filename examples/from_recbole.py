@@ -22,7 +22,7 @@ exported = Path(__file__).parents[1] / "tests" / "golden" / "recbole" / "BPR.npz
 
 factors = from_recbole(exported)
 run = run_from_factors("runs/recbole", factors, data, split, overwrite=True)
-print(*rp.audit(scenario_of(run), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 vectors = run.served_factors()  # serve vectors.user with the item index as it is
 write_report(run, draws=0)  # runs/recbole/report.html; with draws=199 it runs the controls of its factors, too

@@ -26,7 +26,7 @@ import numpy as np
 import psycopg
 
 from recprism import serving
-from recprism.deploy.export import as_expected, load_export
+from recprism.forms.vectors import as_expected, load_export
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 from qdrant_client import QdrantClient, models
 
 from recprism import serving
-from recprism.deploy.export import as_expected, load_export
+from recprism.forms.vectors import as_expected, load_export
 
 folder, rule = Path(sys.argv[1]), serving.load(sys.argv[2])
 vectors = load_export(folder)  # refuses a pair of files that does not belong together

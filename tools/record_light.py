@@ -36,7 +36,7 @@ def main() -> None:
 
 def recorded(run: Run) -> list[dict[str, Any]]:
     """Requests and what the rule answers offline."""
-    scenario, rule = scenario_of(run, live=True), run.diversified().rule
+    scenario, rule = run.scenario().live(), run.load_result().rule
     if rule is None:
         raise SystemExit(f"{run.path} has no rule")
     ids, (items, scores), lists = scenario.split.item_ids, scenario.candidates, scenario.rank(rule)[0]

@@ -11,7 +11,7 @@ import pytest
 
 from recprism.report import render
 from recprism.report.content import Content
-from recprism.runs.jobs.explain import ExplanationInShort
+from recprism.explain.explained import ExplanationInShort
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.diversified import within_budget
+from recprism.budget.within import within_budget
 from recprism.budget.path import check_goal, lists_at, rule_at, steps_towards, walk
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset, Incidence

@@ -114,7 +114,7 @@ def test_results_of_a_rule_are_explained_by_the_rule(
 ) -> None:
     run = trained_run()
     diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, into=into))
-    assert run.diversified().rule is not None
+    assert run.load_result().rule is not None
     assert call("erase", run.path) == 2
     out, err = capsys.readouterr()
     assert not out
@@ -192,7 +192,7 @@ def test_bad_words(
 
 def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
-    base, found = run.factors(), run.diversified()
+    base, found = run.factors(), run.load_result()
     run.save_result(Diversified(base, "catalogue_coverage", "item-vectors", change=found.change))
     with pytest.raises(InputError, match="made from lists"):
         erase_run(run, held_out=0.2)

@@ -12,20 +12,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.budget.diversified import within_budget
+from recprism.budget.within import within_budget
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset, Incidence
 from recprism.forms._export_formats import FORMATS, NPZ
-from recprism.deploy.export import as_expected, export_run, load_export, pair, vectors_at
-from recprism.deploy.live import live_model
+from recprism.forms.vectors import as_expected, export_run, load_export, pair, vectors_at
+from recprism.forms.live import live_model
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,7 @@ def test_the_item_version_changes_only_if_items_move(base: Run, item_side: Run, 
 def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_path: Path) -> None:
     export_run(user_side, tmp_path / "back", "npz", alpha=0)
     np.testing.assert_array_equal(load_export(tmp_path / "back").user, base.factors().user)
-    scenario, found = scenario_of(user_side, live=True), user_side.diversified()
+    scenario, found = user_side.scenario().live(), user_side.load_result()
     half = scenario.rank(vectors_at(user_side, 0.5))[0]
     wanted = lists_at(scenario, found.goal, found.trade_off / 2)
     same = (np.sort(half, 1) == np.sort(wanted, 1)).all(1).mean()

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.deploy.export import export_run, load_export
-from recprism.deploy.live import live_figures, live_model, recommend_live
+from recprism.forms.vectors import export_run, load_export
+from recprism.forms.live import live_figures, live_model, recommend_live
 from recprism.deploy.monitor import monitor
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
@@ -21,7 +21,6 @@ from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +91,7 @@ def test_lists_of_the_trained_model_gain_nothing(runs: dict[str, Run]) -> None:
 def test_a_consumed_item_is_counted(runs: dict[str, Run]) -> None:
     run = runs["trained"]
     taken = int(run.split().test.row(0)[0])
-    found = live_figures(run, scenario_of(run, live=True), run.factors(), np.array([0]), np.array([[taken, -1]]))
+    found = live_figures(run, run.scenario().live(), run.factors(), np.array([0]), np.array([[taken, -1]]))
     assert (found.consumed, found.places) == (1, 1)
 
 
@@ -101,8 +100,8 @@ def test_user_vectors_hold_the_rule_solved_for_the_whole_history(runs: dict[str,
     run = runs["user"]
     seen = run.split().live().train
     gains = [
-        live_figures(run, scenario_of(run, live=True), it, np.array([0]), np.array([[-1]])).gain
-        for it in (live_model(run), run.diversified().factors)
+        live_figures(run, run.scenario().live(), it, np.array([0]), np.array([[-1]])).gain
+        for it in (live_model(run), run.load_result().factors)
     ]
     assert gains[0] is not None
     assert gains[1] is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recprism.deploy.export import export_run
+from recprism.forms.vectors import export_run
 from recprism.forms.rule_export import export_rule
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within

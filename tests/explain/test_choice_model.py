@@ -22,7 +22,6 @@ from recprism.explain import ChoiceModel, concept_effects, fit_choice_model
 from recprism.explain.choice._likelihood import RIDGE, Logit
 from recprism.explain.choice._places import ALPHA, FEATURES, ConceptRows, Places, Slots
 from recprism.rerank import DPP, MMR, Calibrated, Features, Optimal, XQuAD
-from recprism.runs import scenario_of
 from recprism.runs.run import Run
 
 K = 10
@@ -300,7 +299,7 @@ def test_a_guess_among_equal_items_counts_its_share() -> None:
 
 
 def test_on_real_data(trained_run: Callable[..., Run]) -> None:
-    scenario = scenario_of(trained_run(10, 16), "validation")
+    scenario = trained_run.scenario((10, 16), "validation")
     items, scores = (array[:, :200] for array in scenario.candidates)
     about = {"history": scenario.features.intents(len(items)).numpy(), "popularity": scenario.split.train.col_counts}
 

@@ -15,7 +15,6 @@ from recprism.budget import Scenario
 from recprism.budget.path import rule_at
 from recprism.data import Incidence, Split, Subtopics
 from recprism.models import Factors
-from recprism.runs import scenario_of
 from recprism.runs.run import Run
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -24,7 +23,7 @@ import faithfulness as bench
 
 @pytest.fixture(scope="module")
 def scenario(trained_run: Callable[..., Run]) -> Scenario:
-    return scenario_of(trained_run(), "validation")
+    return trained_run.scenario((), "validation")
 
 
 def little_scenario(n_users: int = 12, n_items: int = 14) -> Scenario:

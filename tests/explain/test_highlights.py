@@ -81,7 +81,7 @@ def test_without_a_price_the_third_user_changed_most() -> None:
 
 
 def test_who_pays_adds_up(run: Run) -> None:
-    result = run.diversified()
+    result = run.load_result()
     scenario = Scenario(result.base, run.split(), run.subtopics(), "test")
     users, items = who_pays(scenario, scenario.rank(result.model)[0])
     assert users is not None

@@ -25,7 +25,6 @@ from recprism.explain.reasons.reason import CODES
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rerank import Rule
-from recprism.runs import scenario_of
 from recprism.runs.run import Run
 
 USERS, ITEMS = 8, 30
@@ -351,7 +350,7 @@ def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
 
 @pytest.fixture(scope="module")
 def trained(trained_run: Callable[..., Run]) -> Scenario:
-    return scenario_of(trained_run(epochs=10, dim=16), "validation")
+    return trained_run.scenario((epochs=10, dim=16), "validation")
 
 
 def test_sentences_of_some_users_hold(trained: Scenario) -> None:

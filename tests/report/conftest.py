@@ -32,7 +32,7 @@ from recprism.report.content import (
 from recprism.report.headline import Headline, Statement
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.explain import ExplanationInShort
+from recprism.explain.explained import ExplanationInShort
 from recprism.runs.run import Run
 
 

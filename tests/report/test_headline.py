@@ -13,9 +13,8 @@ from recprism.budget.audit import cost_of_diversity, cost_of_one_budget
 from recprism.report import gather, headline_of, render
 from recprism.report.content import Change, Content, FrontPoint
 from recprism.report.headline import Basis, headline
-from recprism.runs.jobs.explain import ExplanationInShort
+from recprism.explain.explained import ExplanationInShort
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 
 def change(name: str, relative: float, better: bool | None = True, spread: float = 0.01) -> Change:
@@ -174,7 +173,7 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
 
 @pytest.mark.parametrize("budget", [0.3, 0.0001])
 def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: float) -> None:
-    scenario = scenario_of(Run.open(trained))
+    scenario = Run.open.scenario((trained))
     whole = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,), show=budget)
     quick = cost_of_one_budget(scenario, "subtopic_coverage", budget)
     (one,), (other,) = whole.stops["subtopic_coverage"], quick.stops["subtopic_coverage"]

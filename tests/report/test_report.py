@@ -17,9 +17,8 @@ from recprism.report.content import Content
 from recprism.report.html import SCRIPTS, inline_json
 from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
-from recprism.runs.jobs.explain import ExplanationInShort, explain_run
+from recprism.explain.explained import ExplanationInShort, explain_run
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 LOADS = {"src", "href", "data", "poster", "srcset", "action"}
@@ -199,7 +198,7 @@ def test_the_page_gives_the_reasons_of_the_rule(by_rule: Callable[[str], Path]) 
     run = Run.open(by_rule("dials"))
     content = gather(run, draws=0)
     assert content.rule is not None
-    scenario, found = scenario_of(run), run.diversified()
+    scenario, found = run.scenario(), run.load_result()
     account = explain_run(run, draws=0).account
     assert found.rule is not None
     assert account is not None

@@ -11,8 +11,8 @@ import pytest
 
 from recprism.budget.diversified import serve
 from recprism.data import Concepts, Dataset, Preparation, Subtopics
-from recprism.deploy.export import export_run, load_export
-from recprism.deploy.live import live_model
+from recprism.forms.vectors import export_run, load_export
+from recprism.forms.live import live_model
 from recprism.deploy.refitted_run import refit_run
 from recprism.dials import lists_to_dials, lists_to_vectors
 from recprism.errors import InputError
@@ -25,7 +25,6 @@ from recprism.runs.jobs.explain import explain_run
 from recprism.runs.jobs.explain_lists import explain_lists_of_run
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 BUDGET = {"ndcg@10": 0.2}
 CLUSTERS = BudgetConfig(goal="ilad", budgets=BUDGET, concepts=["clusters=12"], rest=True)
@@ -64,7 +63,7 @@ def own_file(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathF
         path
     )
     asked = BudgetConfig(budgets=BUDGET, concepts=["categories", "year", "popularity", str(path)], rest=True)
-    meant = find_concepts(run, asked.concepts, scenario_of(run), asked.min_support)
+    meant = find_concepts(run, asked.concepts, run.scenario(), asked.min_support)
     diversify_within(run, asked)
     path.unlink()
     return run, meant
@@ -72,7 +71,7 @@ def own_file(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathF
 
 def test_words_become_columns(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
-    scenario = scenario_of(run)
+    scenario = run.scenario()
     found = find_concepts(run, ["categories", "year", "genres", "popularity"], scenario)
     names = run.subtopics().names
     assert found.names[: len(names) + 2] == (*names, "year: high", "year: low")
@@ -90,7 +89,7 @@ def test_a_file_may_hold_numbers_categories_and_0_and_1(trained_run: Callable[..
     ids = run.items()["item_id"].to_list()
     rows = [f"{i},{i % 7},{'a|b' if i % 2 else 'b'},{i % 2}" for i in ids[:-1]]
     path.write_text("item_id,price,tag,is_new\n" + "\n".join([*rows, "no such item,1,a,0"]) + "\n")
-    found = find_concepts(run, [str(path)], scenario_of(run), 1)
+    found = find_concepts(run, [str(path)], run.scenario(), 1)
     assert found.names == ("price: high", "price: low", "tag: a", "tag: b", "is_new")
     odd = np.array([i % 2 for i in ids[:-1]])
     np.testing.assert_array_equal(found.values[:-1, 2], odd)
@@ -100,7 +99,7 @@ def test_a_file_may_hold_numbers_categories_and_0_and_1(trained_run: Callable[..
     )
     long = tmp_path / "long.csv"
     long.write_text("item_id,subtopic,weight\n" + "".join(f"{i},mood,{1 + i % 2}\n" for i in ids[:50]))
-    weighted = find_concepts(run, [str(long)], scenario_of(run))
+    weighted = find_concepts(run, [str(long)], run.scenario())
     assert weighted.names == ("mood",)
     assert weighted.values[:50, 0].tolist() == [1 + i % 2 for i in ids[:50]]
 
@@ -136,7 +135,7 @@ def test_a_planted_number_is_the_dial_that_is_found() -> None:
 def test_wrong_words_are_refused(trained_run: Callable[..., Run], words: list[str], support: int, message: str) -> None:
     run = trained_run(3, 16)
     with pytest.raises(InputError, match=message):
-        find_concepts(run, words, scenario_of(run), support)
+        find_concepts(run, words, run.scenario(), support)
 
 
 def test_concepts_are_for_dials(trained_run: Callable[..., Run]) -> None:
@@ -150,15 +149,15 @@ def test_concepts_are_for_dials(trained_run: Callable[..., Run]) -> None:
 
 @pytest.mark.slow
 def test_items_without_any_metadata_are_named_by_clusters(clustered: Run) -> None:
-    found = Run.open(clustered.path).diversified()
+    found = Run.open(clustered.path).load_result()
     assert found.into == "dials"
     assert found.dials is not None
     assert len(found.dials.names) == 12
     assert all(name.startswith("like ") for name in found.dials.names)
     assert (found.dials.concepts.values.sum(1) == 1).all(), "an item is in one cluster"
-    lists = scenario_of(clustered).rank(found.model)[0]
+    lists = clustered.scenario().rank(found.model)[0]
     np.testing.assert_array_equal(lists, found.dials.served)
-    by_vectors = lists_to_vectors(found.base, found.dials.lists, exclude=scenario_of(clustered).hidden)
+    by_vectors = lists_to_vectors(found.base, found.dials.lists, exclude=clustered.scenario().hidden)
     possible = by_vectors.kept == 1
     assert possible.mean() > 0.3
     kept = np.array([set(a) == set(b) for a, b in zip(found.dials.lists, found.dials.served, strict=True)])
@@ -173,12 +172,12 @@ def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) ->
     lists = recommend(clustered, 10)
     made = export_run(clustered, tmp_path / "test", "npz", part="test")
     assert made.dim == 16 + 12
-    vectors, scenario = load_export(tmp_path / "test"), scenario_of(clustered)
+    vectors, scenario = load_export(tmp_path / "test"), clustered.scenario()
     np.testing.assert_array_equal(
-        vectors.rank(10, exclude=scenario.seen)[0], scenario.rank(clustered.diversified().model)[0]
+        vectors.rank(10, exclude=scenario.seen)[0], scenario.rank(clustered.load_result().model)[0]
     )
     export_run(clustered, tmp_path / "live", "npz")
-    shown = steer_run(clustered, clustered.factors().user_ids[0], {clustered.diversified().dials.names[0]: 0.5})  # type: ignore[union-attr]
+    shown = steer_run(clustered, clustered.factors().user_ids[0], {clustered.load_result().dials.names[0]: 0.5})  # type: ignore[union-attr]
     assert shown.values.keys() == {"ilad@10"}
     assert lists.equals(recommend(clustered, 10)), "a setting that is not kept changes nothing"
     explained = explain_run(clustered, draws=0)
@@ -188,7 +187,7 @@ def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_live_lists_use_the_stored_concepts(clustered: Run) -> None:
-    live, found = scenario_of(clustered, live=True), clustered.diversified()
+    live, found = clustered.scenario().live(), clustered.load_result()
     model = live_model(clustered)
     assert isinstance(model, Factors)
     wanted = serve(live, found.goal, found.trade_off, "dials", rest=True).model
@@ -203,8 +202,8 @@ def test_a_run_does_not_need_the_file_again(own_file: tuple[Run, Concepts]) -> N
     assert (stored.names, stored.kinds) == (meant.names, meant.kinds)
     np.testing.assert_array_equal(stored.values, meant.values)
     assert "length: high" in stored.names and "maker: m3" in stored.names
-    assert scenario_of(run, "validation").concepts.names == meant.names
-    np.testing.assert_array_equal(scenario_of(run).rank(run.diversified().model)[0], run.diversified().dials.served)  # type: ignore[union-attr]
+    assert run.scenario("validation").concepts.names == meant.names
+    np.testing.assert_array_equal(run.scenario().rank(run.load_result().model)[0], run.load_result().dials.served)  # type: ignore[union-attr]
     live_model(run)
     assert dials_of(run, part="validation").dials.names == meant.names
     assert "are left out" in explain_run(run, draws=0).note, "numbers are no features of a choice model"
@@ -218,7 +217,7 @@ def test_a_retrained_run_takes_files_and_clusters_from_the_old_one(
     steer_run(run, 1, {"maker: m1": 0.3}, keep=True)
     again = trained_run(4, 16)
     refit_run(again, run)
-    found = again.diversified()
+    found = again.load_result()
     assert found.dials is not None
     assert set(found.dials.names) == set(meant.names)
     column = [concepts.values[:, concepts.names.index("length: low")] for concepts in (found.dials.concepts, meant)]
@@ -231,7 +230,7 @@ def test_a_retrained_run_takes_files_and_clusters_from_the_old_one(
 @pytest.mark.slow
 def test_new_items_of_a_retrained_run_have_no_cluster(clustered: Run, bare: Callable[[int], Run]) -> None:
     again = bare(4)
-    scenario = scenario_of(again)
+    scenario = again.scenario()
     old, new = clustered.concepts(), carried_concepts(clustered, again, CLUSTERS, scenario)
     assert old is not None
     assert new is not None
@@ -246,11 +245,11 @@ def test_lists_of_other_concepts_are_stored_apart(
 ) -> None:
     """The dials of categories and of other concepts hold other lists: none may stand for the other."""
     run = trained_run(3, 16)
-    plain = scenario_of(run)
+    plain = run.scenario()
     named = plain.with_concepts(find_concepts(run, ["year"], plain))
     plain.known_lists("subtopic_coverage", served="dials")[0.1] = plain.base_lists
     plain.keep_lists("subtopic_coverage", served="dials")
-    assert 0.1 in scenario_of(run).known_lists("subtopic_coverage", served="dials")
+    assert 0.1 in run.scenario().known_lists("subtopic_coverage", served="dials")
     assert 0.1 not in named.known_lists("subtopic_coverage", served="dials")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recprism.budget.diversified import serve
-from recprism.deploy.live import live_model
+from recprism.forms.live import live_model
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -17,7 +17,6 @@ from recprism.runs.jobs.dials import dials_of, steer_run
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run, recommend
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 ASKED = BudgetConfig(budgets={"ndcg@10": 0.2})
 
@@ -33,7 +32,7 @@ def run(trained_run: Callable[..., Run]) -> Run:
 def test_stored_dials_are_those_that_were_found(run: Run, trained_run: Callable[..., Run]) -> None:
     other = trained_run(3, 16)
     found = diversify_within(other, ASKED).dials
-    read = Run.open(run.path).diversified().dials
+    read = Run.open(run.path).load_result().dials
     assert found is not None
     assert read is not None
     for name in ("weights", "lists", "base_lists", "given", "feasible", "score_range"):
@@ -42,7 +41,7 @@ def test_stored_dials_are_those_that_were_found(run: Run, trained_run: Callable[
 
 
 def test_an_inner_product_of_more_numbers_serves_the_lists(run: Run) -> None:
-    found, scenario = run.diversified(), scenario_of(run)
+    found, scenario = run.load_result(), run.scenario()
     model = found.model
     assert isinstance(model, Factors)
     assert found.dials is not None
@@ -68,7 +67,7 @@ def test_the_figures_of_the_dials(run: Run) -> None:
 def test_dials_of_user_vectors_are_compiled_from_the_lists(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, ASKED.model_copy(update={"into": "user-vectors"}))
-    assert run.diversified().dials is None
+    assert run.load_result().dials is None
     assert dials_of(run).dials.lists_held > 0.9
     with pytest.raises(InputError, match="served by user-vectors, and only dials can be set"):
         steer_run(run, 1, {"Animation": 0.2})
@@ -83,7 +82,7 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     assert mine == run.factors().item_ids[shown.after].tolist()
     others = before["user_id"] != 1
     assert after.filter(others).equals(before.filter(others)), "a setting of one user changed another's list"
-    held_out, live = run.diversified().factors, live_model(run)
+    held_out, live = run.load_result().factors, live_model(run)
     assert isinstance(live, Factors)
     column = held_out.dim - len(run.subtopics()) + run.subtopics().names.index("Animation")
     row = int(np.flatnonzero(held_out.user_ids == 1)[0])
@@ -95,9 +94,9 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     kept = settings.read_bytes()
     settings.unlink()
     with pytest.raises(InputError, match=r"steering\.json: is missing, and holds dials that users set"):
-        run.diversified()
+        run.load_result()
     settings.write_text('{"settings": []}')
-    assert run.diversified().steering == {}
+    assert run.load_result().steering == {}
     settings.write_bytes(kept)
     steer_run(run, 1, {"Animation": 0.0}, keep=True)
     assert run.steering() == {}
@@ -129,19 +128,19 @@ def test_settings_count_in_results_that_have_the_dial(trained_run: Callable[...,
     steer_run(run, 1, {"Animation": 0.3}, keep=True)
     other = Run(run.path, "clusters")
     diversify_within(other, ASKED.model_copy(update={"concepts": ["clusters=5"], "into": "dials"}))
-    assert other.diversified().steering == {}
-    cluster = other.diversified().dials.names[0]
+    assert other.load_result().steering == {}
+    cluster = other.load_result().dials.names[0]
     steer_run(other, 1, {cluster: 0.1}, keep=True)
     assert run.steering() == {1: {"Animation": 0.3, cluster: 0.1}}
-    assert run.diversified().steering == {1: {"Animation": 0.3}}
-    assert other.diversified().steering == {1: {cluster: 0.1}}
+    assert run.load_result().steering == {1: {"Animation": 0.3}}
+    assert other.load_result().steering == {1: {cluster: 0.1}}
 
 
 @pytest.mark.slow
 def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(goal="subtopic_coverage+shown_often", budgets={"ndcg@10": 0.3}))
-    found, live = run.diversified(), scenario_of(run, live=True)
+    found, live = run.load_result(), run.scenario().live()
     assert found.rule is not None
     assert found.rule.lifts is not None
     model = live_model(run)

@@ -14,7 +14,6 @@ from recprism.data._readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
 from recprism.rerank import MMR, Optimal, subtopic_probabilities
-from recprism.runs import scenario_of
 from recprism.runs.jobs import SideFiles, explain_lists_of_run, explain_lists_with_scores
 from recprism.runs.run import Run
 
@@ -33,7 +32,7 @@ def write_lists(path: Path, lists: np.ndarray, user_ids: Any, item_ids: Any) -> 
 def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A run with optimal lists, lists of MMR on vectors, its own lists, and its scores in files."""
     run, folder = trained_run(10, 16), tmp_path_factory.mktemp("lists")
-    scenario = scenario_of(run, "test")
+    scenario = run.scenario("test")
     items, scores = (array[:, :200] for array in scenario.candidates)
     users, ids = scenario.split.user_ids, scenario.split.item_ids
     lists = np.asarray(Optimal(trade_off=0.2)(items, scores, K, features=scenario.features))

@@ -20,7 +20,6 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import aligned, run_from_factors
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +133,7 @@ def test_a_division_of_your_own_is_called_given(factors: Factors, small: Dataset
     mine = replace(split, settings={})
     run = run_from_factors(tmp_path / "run", factors, small, mine)
     assert Run.open(run.path).config.split.method == "given"
-    assert scenario_of(run).split.test.indices.tolist() == split.test.indices.tolist()
+    assert run.scenario().split.test.indices.tolist() == split.test.indices.tolist()
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def test_item_vectors_move_them_and_every_place_says_so(run: Run) -> None:
     diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}, into="item-vectors"))
     found = neighbours_of(run)
     assert found.moved and 0 < found.cosine < 1
-    assert found == overlap_of(run.factors(), run.diversified().change) == noted(run)
+    assert found == overlap_of(run.factors(), run.load_result().change) == noted(run)
     assert found.sentence() in card(run)
     facts = dict(gather(run, draws=0).facts["Item-to-item neighbours"])
     assert facts["overlap of the nearest 10, by cosine"] == f"{found.cosine:.4f}"

@@ -68,8 +68,8 @@ def test_each_result_has_its_own_vectors_settings_and_events(run: Run) -> None:
     assert (run.config.diversify.within, bold.config.diversify.within) == sides
     assert bold.config.model == run.config.model
     np.testing.assert_array_equal(bold.factors().user, run.factors().user)
-    assert run.diversified().change.item is not None
-    assert bold.diversified().change.item is None
+    assert run.load_result().change.item is not None
+    assert bold.load_result().change.item is None
     goals = [[it["into"] for it in one.events() if "into" in it] for one in (run, bold)]
     assert goals == [["item-vectors"], ["user-vectors"]]
     found = noted(bold)
@@ -102,7 +102,7 @@ def test_a_retrained_base_is_refused_under_a_named_result(run: Run) -> None:
     factors = run.factors()
     run.save_factors(factors.with_vectors(user=factors.user * 2))
     with pytest.raises(InputError, match=r"made from another factors\.safetensors"):
-        Run.open(run.path, "bold").diversified()
+        Run.open(run.path, "bold").load_result()
     with pytest.raises(InputError, match=r"made from another factors\.safetensors"):
         Run.open(run.path, "bold").certificate()
 

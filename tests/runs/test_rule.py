@@ -11,15 +11,14 @@ import pytest
 
 from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Scenario
-from recprism.deploy.export import export_run, load_export
-from recprism.deploy.live import recommend_live
+from recprism.forms.vectors import export_run, load_export
+from recprism.forms.live import recommend_live
 from recprism.errors import InputError
 from recprism.rerank import Optimal, Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within, effect
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 
 ASKED = BudgetConfig(budgets={"ndcg@10": 0.2}, into="rule")
 
@@ -33,15 +32,15 @@ def run(trained_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture(scope="module")
 def scenario(run: Run) -> Scenario:
-    return scenario_of(run)
+    return run.scenario()
 
 
 def test_the_stored_rule_gives_the_same_lists_bit_for_bit(run: Run) -> None:
-    again = Run.open(run.path).diversified()
+    again = Run.open(run.path).load_result()
     assert isinstance(again.model, Rule)
-    fresh = scenario_of(run)
+    fresh = run.scenario()
     items, scores = fresh.rank(again.model)
-    np.testing.assert_array_equal(items, lists_at(scenario_of(run), again.goal, again.trade_off))
+    np.testing.assert_array_equal(items, lists_at(run.scenario(), again.goal, again.trade_off))
     np.testing.assert_allclose(scores[0], fresh.factors.user[0] @ fresh.factors.item[items[0]].T, rtol=1e-6)
     assert again.rule == rule_at(fresh, again.goal, again.trade_off)
 
@@ -54,7 +53,7 @@ def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
 
 
 def test_one_user_gets_the_list_that_all_users_together_get(run: Run, scenario: Scenario) -> None:
-    rule = run.diversified().rule
+    rule = run.load_result().rule
     assert rule is not None
     whole = scenario.rank(rule)[0]
     for rows in ([0], [5, 2, 17]):
@@ -62,7 +61,7 @@ def test_one_user_gets_the_list_that_all_users_together_get(run: Run, scenario: 
 
 
 def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, scenario: Scenario) -> None:
-    rule = run.diversified().rule
+    rule = run.load_result().rule
     assert rule is not None
     one, two = scenario.rank(rule, 10)[0], scenario.rank(rule, 20)[0]
     np.testing.assert_array_equal(two[:, :10], one)
@@ -81,7 +80,7 @@ def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, scenario: Scenario
 
 
 def test_commands_serve_the_rule(run: Run, scenario: Scenario) -> None:
-    rule = run.diversified().rule
+    rule = run.load_result().rule
     assert rule is not None
     lists = recommend(run, 10)
     found = lists["item_id"].to_numpy().reshape(-1, 10)
@@ -95,12 +94,12 @@ def test_commands_serve_the_rule(run: Run, scenario: Scenario) -> None:
 
 def test_a_rule_is_exported_as_dials_of_the_lists_that_are_asked_for(run: Run, tmp_path: Path) -> None:
     """Live vectors for live lists, and half the trade-off for half of alpha."""
-    rule = run.diversified().rule
+    rule = run.load_result().rule
     assert rule is not None
     for part, alpha in (("live", 1.0), ("test", 1.0), ("test", 0.5)):
         folder = tmp_path / f"{part}-{alpha}"
         made = export_run(run, folder, part=part, alpha=alpha)  # type: ignore[arg-type]
-        case = scenario_of(run, live=part == "live")
+        case = run.scenario(live=part == "live")
         assert made.dim == case.factors.dim + len(case.subtopics)
         found, wanted = case.rank(load_export(folder))[0], case.rank(rule.at(alpha * rule.trade_off))[0]
         assert (np.sort(found, 1) == np.sort(wanted, 1)).all(1).mean() > 0.9, (part, alpha)

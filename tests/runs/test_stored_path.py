@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.diversified import within_budget
+from recprism.budget.within import within_budget
 from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.models import BPRMF
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
 
 
@@ -78,7 +77,7 @@ def test_audit_and_budget_use_the_path_of_the_run(run: Run, monkeypatch: pytest.
     """One walk, kept in the run: what comes after it computes no list of the path again."""
     stored_path(run, "subtopic_coverage")
     monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
-    found = cost_of_diversity(scenario_of(run), ["subtopic_coverage"])
-    kept = within_budget(scenario_of(run), "subtopic_coverage", {"ndcg@10": 0.2})
+    found = cost_of_diversity(run.scenario(), ["subtopic_coverage"])
+    kept = within_budget(run.scenario(), "subtopic_coverage", {"ndcg@10": 0.2})
     assert len(found.paths["subtopic_coverage"].points) == len(steps_towards("subtopic_coverage"))
     assert kept.trade_off > 0

@@ -26,7 +26,6 @@ from recprism.runs.jobs.dials import steer_run
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.reasons import reasons_of
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
 from recprism.studio import commands, downloads, schemas
 
@@ -105,7 +104,7 @@ def test_the_path_has_what_the_slider_needs(client: TestClient, shelf: Path) -> 
 
 
 def test_payers_are_those_of_the_audit(client: TestClient, shelf: Path) -> None:
-    scenario = scenario_of(Run.open(shelf / "plain"))
+    scenario = Run.open.scenario((shelf / "plain"))
     lists = stored_path(Run.open(shelf / "plain"), "subtopic_coverage").lists
     values = [scenario.judge(it, ("ndcg@10",))["ndcg@10"] for it in (lists[0], lists[3])]
     expected = by_segment(*values, user_segments(scenario.split.train, scenario.subtopics))
@@ -195,7 +194,7 @@ def test_a_mix_of_goals_is_computed_and_kept(client: TestClient, shelf: Path, wa
     assert wait(client, "plain")["phase"] == "ready"
     assert get(client, f"/plain/paths/{mix}")["goal"] == mix
     assert mix in get(client, "/plain")["goals"]
-    assert len(scenario_of(Run.open(shelf / "plain")).known_lists(mix, served="dials")) > 10, "kept in the run"
+    assert len(Run.open.scenario((shelf / "plain")).known_lists(mix, served="dials")) > 10, "kept in the run"
 
 
 def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> None:
@@ -212,7 +211,7 @@ def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> N
 
 def test_reasons_of_an_item_are_those_of_its_lists(client: TestClient, shelf: Path) -> None:
     run = Run.open(shelf / "rule")
-    scenario, found = scenario_of(run), run.diversified()
+    scenario, found = run.scenario(), run.load_result()
     lists = scenario.rank(found.rule)[0]
     new = ~(lists[:, :, None] == scenario.base_lists[:, None, :]).any(2)
     number = int(np.bincount(lists[new]).argmax())
@@ -226,7 +225,7 @@ def test_reasons_of_an_item_are_those_of_its_lists(client: TestClient, shelf: Pa
 @pytest.mark.parametrize("form", FORMS)
 def test_the_result_of_a_run_has_reasons(client: TestClient, shelf: Path, form: str) -> None:
     run = Run.open(shelf / form)
-    found, scenario = run.diversified(), scenario_of(run)
+    found, scenario = run.load_result(), run.scenario()
     served = scenario.rank(found.model)[0]
     for row in (0, 100, 500):
         user = scenario.split.user_ids[row]
@@ -239,7 +238,7 @@ def test_the_result_of_a_run_has_reasons(client: TestClient, shelf: Path, form: 
 
 def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Path) -> None:
     run, point = Run.open(shelf / "plain"), 8
-    scenario, titles = scenario_of(run), dict(run.items().select("item_id", "title").iter_rows())
+    scenario, titles = run.scenario(), dict(run.items().select("item_id", "title").iter_rows())
     answer = get(client, "/plain/reasons", user=1, point=point)
     trade_off = get(client, "/plain/paths/subtopic_coverage")["points"][point]["trade_off"]
     rule = rule_at(scenario, "subtopic_coverage", trade_off)
@@ -264,7 +263,7 @@ def test_the_studio_shows_the_figures_of_the_report(client: TestClient, shelf: P
 
 def test_questions_are_answered_as_on_the_command_line(client: TestClient, shelf: Path) -> None:
     run = Run.open(shelf / "dials")
-    scenario, rule = scenario_of(run), run.diversified().rule
+    scenario, rule = run.scenario(), run.load_result().rule
     assert rule is not None
     lists = get(client, "/dials/user", user=1)
     outside = next(it["id"] for it in lists["before"] if it["state"] == "gone")
@@ -308,7 +307,7 @@ def test_a_change_by_players_has_lists_and_no_reasons(client: TestClient) -> Non
 
 
 def test_a_segment_lists_its_users(client: TestClient, shelf: Path) -> None:
-    scenario = scenario_of(Run.open(shelf / "plain"))
+    scenario = Run.open.scenario((shelf / "plain"))
     light = user_segments(scenario.split.train, scenario.subtopics)["light"]
     answer = get(client, "/plain/segment", segment="light", point=8)
     assert answer["total"] == int(light.sum())

@@ -90,7 +90,7 @@ def test_lists_record_what_they_came_from(two: tuple[Path, Path]) -> None:
 def test_figures_of_diversified_lists_are_of_their_perturbation(two: tuple[Path, Path], tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(two[0], tmp_path / "run"))
     assert run.measured() == "diversified"
-    found = run.diversified()
+    found = run.load_result()
     shutil.copy(two[1] / "delta.safetensors", run.path)
     with pytest.raises(InputError, match=r"metrics\.parquet: made from another delta\.safetensors"):
         run.metrics()
@@ -106,7 +106,7 @@ def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path)
     shutil.copytree(two[0], tmp_path / "run")
     run = Run.open(tmp_path / "run")
     run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
-    found, before = run.diversified(), run.metrics()
+    found, before = run.load_result(), run.metrics()
     turned = found.base.with_vectors(user=-found.base.user, item=-found.base.item)
     run.save_result(Diversified(turned, "subtopic_coverage", "item-vectors", change=found.change))
     assert run.metrics().equals(before)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from recprism import api
-from recprism.deploy.export import load_export
+from recprism.forms.vectors import load_export
 from recprism.errors import ConstraintError, InputError
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
@@ -21,7 +21,6 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.jobs.train import evaluate_run
 from recprism.runs.run import Run
-from recprism.runs.scenario import scenario_of
 from recprism.runs.stored_path import stored_path
 from recprism.studio.downloads import lists_file, vectors_file
 from recprism.studio.view import View
@@ -32,7 +31,7 @@ Call = Callable[..., int]
 
 def most_shown(run: Run, n: int = 3) -> list[int]:
     """The ids of the items that most base lists show."""
-    lists = scenario_of(run).base_lists
+    lists = run.scenario().base_lists
     counts = np.bincount(lists.ravel(), minlength=run.factors().n_items)
     return [int(it) for it in run.factors().item_ids[np.argsort(-counts)[:n]]]
 
@@ -109,7 +108,7 @@ def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path)
 
 def test_a_banned_item_is_in_no_explained_list(banning: Run) -> None:
     swaps = explain_factors(banning, draws=0).explanation.swaps
-    banned = banning.diversified().constraints["banned"]
+    banned = banning.load_result().constraints["banned"]
     assert len(swaps) > 0
     for items in (swaps.came, swaps.went, swaps.base_lists):
         assert not np.isin(items, banned).any()
@@ -125,18 +124,18 @@ def test_the_loss_counts_from_lists_under_the_same_constraints(
     said = json.loads(capsys.readouterr().out)
     assert said["constraint_costs"]["ndcg@10"] > 0.05
     assert said["certificate"]["last"] is not None
-    scenario = scenario_of(run, "validation")
+    scenario = run.scenario("validation")
     free = scenario.under(None)
     means = [np.nanmean(it.judge(it.base_lists, ("ndcg@10",))["ndcg@10"]) for it in (free, scenario)]
     assert said["constraint_costs"]["ndcg@10"] == pytest.approx(1 - means[1] / means[0])
     assert said["change"]["rows"][0]["a"] == pytest.approx(
-        np.nanmean(scenario_of(run).judge(scenario_of(run).base_lists, ("ndcg@10",))["ndcg@10"])
+        np.nanmean(run.scenario().judge(run.scenario().base_lists, ("ndcg@10",))["ndcg@10"])
     )
 
 
 def test_what_is_served_is_what_was_certified(banning: Run) -> None:
     """The lists of the served vectors on the certifying part are those that were tested."""
-    found, scenario = banning.diversified(), scenario_of(banning)
+    found, scenario = banning.load_result(), banning.scenario()
     banned = found.constraints["banned"]
     assert banned == sorted(banned) and len(banned) == 3
     lists = scenario.rank(found.factors, 10)[0]
@@ -195,7 +194,7 @@ def test_a_list_that_cannot_keep_a_constraint_fails_unless_it_is_allowed(run: Ru
 def test_diversity_per_user_and_pins_go_together(run: Run, users: list[int] | None) -> None:
     rules = ConstraintsConfig(per_user_diversity=True, max_share={"Drama": 0.4})
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
-    scenario, rows = scenario_of(run), None if users is None else np.array(users)
+    scenario, rows = run.scenario(), None if users is None else np.array(users)
     whole = scenario.rank(run.served_factors(), 10)[0]
     np.testing.assert_array_equal(
         scenario.rank(run.served_factors(), 10, users=rows)[0], whole if rows is None else whole[rows]
@@ -219,7 +218,7 @@ def test_constraints_that_were_edited_are_refused(run: Run) -> None:
     config = run.path / "config.toml"
     config.write_text(config.read_text(encoding="utf-8").replace("318", "319"), encoding="utf-8")
     with pytest.raises(InputError, match="names other constraints than those that were certified"):
-        run.diversified()
+        run.load_result()
 
 
 def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
@@ -227,7 +226,7 @@ def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
     asked = BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules, into="user-vectors")
     assert diversify_within(run, asked).is_changed
     explained = explain_factors(run, draws=0)
-    np.testing.assert_array_equal(explained.explanation.swaps.base_lists, scenario_of(run).base_lists)
+    np.testing.assert_array_equal(explained.explanation.swaps.base_lists, run.scenario().base_lists)
 
 
 def test_what_is_pinned_and_banned_is_named_by_its_id(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +237,7 @@ def test_what_is_pinned_and_banned_is_named_by_its_id(run: Run, call: Call, caps
 def test_the_floor_of_the_tail_holds_over_all_lists_at_every_length(run: Run) -> None:
     constraints = ConstraintsConfig(tail_floor=0.2)
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.9}, constraints=constraints)).is_changed
-    scenario, factors = scenario_of(run), run.served_factors()
+    scenario, factors = run.scenario(), run.served_factors()
     for k in (5, 10, 20):
         found = scenario.violations(scenario.rank(factors, k)[0])
         assert found is not None and found.none
@@ -247,7 +246,7 @@ def test_the_floor_of_the_tail_holds_over_all_lists_at_every_length(run: Run) ->
 
 
 def test_constraints_hold_in_python_too(run: Run) -> None:
-    case = scenario_of(run)
+    case = run.scenario()
     number = int(np.flatnonzero(case.factors.item_ids == most_shown(run, 1)[0])[0])
     found = api.diversify(case, "subtopic_coverage", "30%", constraints={"banned": [number]})
     users = case.factors.user_ids[:50]

@@ -19,7 +19,7 @@ from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.paper.fronts import frontier
 from recprism.budget.scenario import Scenario
-from recprism.budget.diversified import within_budget
+from recprism.budget.within import within_budget
 
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)

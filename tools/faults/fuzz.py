@@ -57,7 +57,7 @@ class Fault:
 def readers(run: Path) -> Iterator[Reader]:
     """Every reader with valid files; run: a run directory with everything in it."""
     from recprism.data import load_files
-    from recprism.deploy.export import load_export
+    from recprism.forms.vectors import load_export
     from recprism.models import Factors
     from recprism.models.adapters.arrays import from_files
     from recprism.runs.config import read_config
@@ -120,7 +120,7 @@ def _whole_run(run: Any) -> None:
         run.load_path("subtopic_coverage"),
     )
     if run.is_diversified():
-        run.diversified()
+        run.load_result()
     if (run.path / "metrics.parquet").exists():
         run.metrics()
 
@@ -346,7 +346,7 @@ def valid_run(folder: Path) -> Path:
     from recprism.budget import Diversified
     from recprism.cmb import CMB
     from recprism.data import load_files
-    from recprism.deploy.export import export_run
+    from recprism.forms.vectors import export_run
     from recprism.models import BPRMF
     from recprism.runs.config import DiversifyConfig, RunConfig
     from recprism.runs.jobs.train import evaluate_run
