@@ -38,7 +38,7 @@ from harness import Claim, parser, report
 from recprism.budget.certifying import Question, certify, certify_together
 from recprism.budget.evidence import possible_losses
 from recprism.budget.path import lists_at
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 from recprism.testing.synthetic import World, diversified, draw_values, make_world, with_loss
 
 Array = NDArray[np.float64]

@@ -20,7 +20,7 @@ from harness import Claim, parser, report
 from recprism.budget import Scenario
 from recprism.explain import fit_choice_model
 from recprism.rerank import DPP, MMR, Calibrated, Optimal, Reranker, XQuAD
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 
 K, DEPTH = 10, 200
 METHODS: dict[str, Reranker | None] = {

@@ -37,7 +37,7 @@ from recprism.dials._wanted import score_spread
 from recprism.dials._weights import rows_of, solve_block
 from recprism.metrics.registry import canonical
 from recprism.models import Factors
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 from recprism.runs.jobs import find_concepts
 
 TRADE_OFFS = (0.1, 0.2)

@@ -22,7 +22,7 @@ from harness import Claim, parser, report
 from recprism.budget.path import lists_at, steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.rerank import ExposureAware
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 
 METRICS = ("ndcg@10", "catalogue_coverage@10", "shown_often@10", "gini@10", "exposure_entropy@10")
 GOALS = ("catalogue_coverage", "shown_often", "gini", "exposure_entropy")

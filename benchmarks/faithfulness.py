@@ -47,7 +47,7 @@ from recprism.explain.factors.score_directions import directions
 from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.models import Factors
 from recprism.rerank import DPP, MMR, Calibrated, Features, Reranker, XQuAD, subtopic_probabilities
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 
 K = 10
 GOAL = "subtopic_coverage"

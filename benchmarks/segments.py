@@ -34,7 +34,7 @@ from recprism.data.concepts import Concepts
 from recprism.dials import lists_to_dials
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 
 GOAL, COST = "subtopic_coverage@10", "ndcg@10"
 SHARED = {"name": "shared", "k": 10, "max_step": 0.1}

@@ -20,7 +20,7 @@ from recprism.budget.diversified import serve
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence, Split, load_dataset
 from recprism.deploy.stability import Stability, churn, stability_of
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 from retrain import trained
 
 GOAL, PART = "subtopic_coverage", "validation"

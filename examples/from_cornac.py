@@ -11,7 +11,7 @@ from cornac.models import BPR
 import recprism as rp
 from recprism.models.adapters import from_cornac
 from recprism.report import write_report
-from recprism.runs import BudgetConfig, scenario_of
+from recprism.runs import BudgetConfig
 from recprism.runs.jobs import diversify_within, run_from_factors
 
 data = rp.load("ml-latest-small")

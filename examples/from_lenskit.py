@@ -15,7 +15,7 @@ from lenskit.pipeline import topn_pipeline
 import recprism as rp
 from recprism.models.adapters import from_lenskit
 from recprism.report import write_report
-from recprism.runs import BudgetConfig, scenario_of
+from recprism.runs import BudgetConfig
 from recprism.runs.jobs import diversify_within, run_from_factors
 
 data = rp.load("ml-latest-small")

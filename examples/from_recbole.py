@@ -13,7 +13,7 @@ from pathlib import Path
 import recprism as rp
 from recprism.models.adapters import from_recbole
 from recprism.report import write_report
-from recprism.runs import BudgetConfig, scenario_of
+from recprism.runs import BudgetConfig
 from recprism.runs.jobs import diversify_within, run_from_factors
 
 data = rp.load("ml-latest-small")

@@ -25,13 +25,13 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from recprism.budget import Diversified
 from recprism.cli import main
 from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 
@@ -149,10 +149,10 @@ def searched_run(trained_run: Callable[..., Run]) -> Callable[..., Run]:
 
     def run(epochs: int = 2, dim: int = 8, **settings: object) -> Run:
         found = trained_run(epochs, dim)
+        search = CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics())
+        result = Result.of_search(found.scenario(), search)
         found.set_diversify(DiversifyConfig(settings=settings))
-        found.save_result(
-            Diversified.of_search(CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics()))
-        )
+        found.save_result(result)
         return found
 
     return run
