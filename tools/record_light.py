@@ -3,9 +3,9 @@
 The tests of an installation with numpy and numba alone read them, so that its lists are those of the full one. The run:
 
     recprism train --min-item 20 --set dim=12 -o runs/light
-    recprism diversify runs/light --into rule --budget 5% --goal sc+ilad_subtopics --max-share Drama=40% --ban 318
+    recprism diversify runs/light --budget 5% --goal sc+ilad_subtopics --max-share Drama=40% --ban 318
 
-It writes the rule as ``recprism export --rule`` does, and ``lists.json``: for some users what a request would hold
+It writes the rule as ``recprism export`` does, and ``lists.json``: for some users what a request would hold
 (candidates, scores, history, vector), and the list and the reasons that the rule gives offline.
 """
 
@@ -16,9 +16,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from recprism.deploy import export_rule
 from recprism.explain import why_list
-from recprism.runs import Run, scenario_of
+from recprism.runs import Run
 
 USERS = range(0, 500, 125)
 
@@ -29,16 +28,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
     run = Run.open(given.run)
-    export_rule(run, given.folder)
+    run.load_result().export(given.folder, "rule")
     lists = json.dumps(recorded(run), separators=(",", ":"))
     (given.folder / "lists.json").write_text(lists + "\n", encoding="utf-8")
 
 
 def recorded(run: Run) -> list[dict[str, Any]]:
     """Requests and what the rule answers offline."""
-    scenario, rule = run.scenario().live(), run.load_result().rule
-    if rule is None:
-        raise SystemExit(f"{run.path} has no rule")
+    result = run.load_result()
+    scenario, rule = result.context(), result.own_rule()
     ids, (items, scores), lists = scenario.split.item_ids, scenario.candidates, scenario.rank(rule)[0]
     found = []
     for user in USERS:

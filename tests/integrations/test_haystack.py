@@ -17,8 +17,8 @@ from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
-from recprism.deploy import collect_rule
 from recprism.errors import InputError, MissingDependencyError
+from recprism.forms import collect_rule
 from recprism.integrations import RecprismRanker
 from recprism.models import Factors
 from recprism.rerank import Rule
@@ -86,7 +86,7 @@ def pipeline(documents: list[Any], export: Path) -> Any:
 
 
 def ranked(made: Any, vector: Any, **options: Any) -> list[Any]:
-    found = made.run({"retriever": {"query_embedding": vector.tolist()}, "ranker": options})
+    found = made.run({"retriever": {"query_embedding": vector.tolist()}, "ranker": {"history": [], **options}})
     return list(found["ranker"]["documents"])
 
 
@@ -94,7 +94,7 @@ def test_a_pipeline_gives_the_lists_of_the_rule(documents: list[Any], export: Pa
     made, rule = pipeline(documents, export), serving.load(export)
     changed = 0
     for vector in vectors.user:
-        found, wanted = ranked(made, vector), rule.rank(vector)
+        found, wanted = ranked(made, vector), rule.rank(vector, history=[])
         assert [one.id for one in found] == [str(it) for it in wanted.ids]
         assert [one.meta["recprism_reason"]["codes"] for one in found] == [list(it.codes) for it in wanted.reasons]
         assert all(one.content == f"item {one.id}" for one in found)
@@ -123,8 +123,8 @@ def test_every_setting_is_in_the_file(export: Path) -> None:
 def test_options_of_a_request_reach_the_rule(scored: list[Any], export: Path) -> None:
     ranker, rule = RecprismRanker(export, prices={"plain": 0}), serving.load(export, prices={"plain": 0})
     ids, scores = [one.id for one in scored], [one.score for one in scored]
-    first = ranker.run(documents=scored)["documents"][0].id
-    for options in (
+    first = ranker.run(documents=scored, history=[])["documents"][0].id
+    for asked in (
         {"price": "plain"},
         {"price": 0.9},
         {"exclude": [first]},
@@ -132,32 +132,33 @@ def test_options_of_a_request_reach_the_rule(scored: list[Any], export: Path) ->
         {"dials": {rule.names[0]: 0.5}},
         {"history": ids[:3]},
     ):
+        options = {"history": [], **asked}
         found = ranker.run(documents=scored, top_k=4, **options)["documents"]
         assert tuple(one.id for one in found) == rule.rerank(ids, scores, 4, **options).ids, options
 
 
 def test_ids_may_be_in_a_field_and_given_documents_stay_as_they_are(scored: list[Any], export: Path) -> None:
-    wanted = [one.id for one in RecprismRanker(export).run(documents=scored)["documents"]]
+    wanted = [one.id for one in RecprismRanker(export).run(documents=scored, history=[])["documents"]]
     other = [haystack.Document(content=one.content, score=one.score, meta={"item_id": int(one.id)}) for one in scored]
     before = [one.to_dict() for one in other]
-    found = RecprismRanker(export, id_field="item_id", reasons=False).run(documents=other)["documents"]
+    found = RecprismRanker(export, id_field="item_id", reasons=False).run(documents=other, history=[])["documents"]
     assert [str(one.meta["item_id"]) for one in found] == wanted
     assert all("recprism_reason" not in one.meta for one in found)
-    RecprismRanker(export, id_field="item_id").run(documents=other)
+    RecprismRanker(export, id_field="item_id").run(documents=other, history=[])
     assert [one.to_dict() for one in other] == before
 
 
 def test_a_pinned_item_without_a_document_is_reported(scored: list[Any], export: Path) -> None:
-    answer = RecprismRanker(export).run(documents=scored[:20], constraints={"pinned": {1: scored[-1].id}})
+    answer = RecprismRanker(export).run(documents=scored[:20], history=[], constraints={"pinned": {1: scored[-1].id}})
     assert answer["unmet"] == [{"constraint": f"item {scored[-1].id} at place 1", "places": 1}]
     assert len(answer["documents"]) == 5
-    assert RecprismRanker(export).run(documents=[]) == {"documents": [], "unmet": []}
+    assert RecprismRanker(export).run(documents=[], history=[]) == {"documents": [], "unmet": []}
 
 
 def test_a_pin_may_be_a_number_where_the_id_of_the_document_is_text(scored: list[Any], export: Path) -> None:
     pinned = scored[-1].id
     for one in (int(pinned), float(pinned)):
-        answer = RecprismRanker(export).run(documents=scored, constraints={"pinned": {1: one}})
+        answer = RecprismRanker(export).run(documents=scored, history=[], constraints={"pinned": {1: one}})
         assert (answer["documents"][0].id, answer["unmet"]) == (pinned, [])
 
 
@@ -166,7 +167,7 @@ def test_bad_input_is_refused_in_a_sentence(scored: list[Any], export: Path, tmp
     with pytest.raises(InputError, match="has no score; place the ranker after a retriever"):
         ranker.run(documents=[haystack.Document(id="1", content="one")])
     with pytest.raises(InputError, match="occurs more than once"):
-        ranker.run(documents=[scored[0], scored[0]])
+        ranker.run(documents=[scored[0], scored[0]], history=[])
     with pytest.raises(InputError, match="has no 'sku' in its meta"):
         RecprismRanker(export, id_field="sku").run(documents=scored)
     for wrong in (0, -1, True, 2.5):

@@ -57,7 +57,7 @@ class TestConstraints:
         ids = rule.file.item_ids[:200].tolist()
         ids = [BANNED, *(item for item in ids if item != BANNED)]
         scores = np.linspace(1.0, 0.0, len(ids))
-        for found in (rule.rerank(ids, scores), *(rule.rerank(**asked(request)) for request in requests)):
+        for found in (rule.rerank(ids, scores, history=[]), *(rule.rerank(**asked(request)) for request in requests)):
             for shown in (found.ids, found.base):
                 assert BANNED not in shown
                 assert dramas(rule, shown) <= MOST_DRAMAS
@@ -91,7 +91,7 @@ def test_any_list_is_part_of_its_candidates(rule: serving.ServedRule, data: st.D
     exclude = set(data.draw(st.lists(st.sampled_from([*candidates, *known[:3]]), max_size=8)))
     k = data.draw(st.integers(1, 15))
     price = data.draw(st.sampled_from([None, 0.0, 0.3, 1.0]))
-    history = data.draw(st.none() | st.lists(st.sampled_from(known), max_size=5))
+    history = data.draw(st.lists(st.sampled_from(known), max_size=5))
     share = {"max_share": {"Drama": 1.0}}  # takes the place of that of the export
     found = rule.rerank(candidates, scores, k, exclude=exclude, price=price, history=history, constraints=share)
     left = set(candidates) - exclude - {BANNED}
@@ -110,7 +110,7 @@ def test_price_0_is_the_order_of_scores(rule: serving.ServedRule, scores: list[i
     share = {"max_share": {"Drama": 1.0}}
     plain = serving.ServedRule(replace(rule.file, history_weight=0.0))
     found = plain.rerank(ids, scores, k, price=0.0, constraints=share)
-    assert found.ids == found.base == rule.rerank(ids, scores, k, constraints=share).base == best
+    assert found.ids == found.base == rule.rerank(ids, scores, k, history=[], constraints=share).base == best
     assert found.scores.tolist() == sorted(scores, reverse=True)[:k]
 
 

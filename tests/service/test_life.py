@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
-from recprism.forms.rule_file import ARRAYS, FACTS
 from recprism.errors import InputError
+from recprism.forms.rule_file import ARRAYS, FACTS
 from recprism.service import Answer, Client, ServiceError
 from recprism.serving import load
 
@@ -164,7 +164,12 @@ def test_the_end_waits_for_requests_in_flight_and_writes_the_log(
     start: Start, export: Path, tmp_path: Path, number: int
 ) -> None:
     served = start(export, "--log", str(tmp_path / "log"), "--max-candidates", "100000")
-    many = {"candidates": [f"x{at}" for at in range(20_000)], "scores": list(range(20_000)), "entry_prices": True}
+    many = {
+        "candidates": [f"x{at}" for at in range(20_000)],
+        "scores": list(range(20_000)),
+        "history": [],
+        "entry_prices": True,
+    }
     found: list[int] = []
     asking = threading.Thread(target=lambda: found.append(served.ask("/rerank", many)[0]))
     with served.client() as client:
@@ -219,7 +224,7 @@ def test_a_client_without_a_service_says_so() -> None:
     with Client(f"http://127.0.0.1:{port}", retries=2, backoff=0.001) as client:
         assert (client.health(), client.ready()) == (False, False)
         with pytest.raises(ServiceError, match="no answer after 3 attempts"):
-            client.rerank(["a"], [1.0])
+            client.rerank(["a"], [1.0], history=[])
     with pytest.raises(InputError, match="is no address of a service"):
         Client("127.0.0.1:1")
 
@@ -250,7 +255,7 @@ def test_a_client_waits_as_long_as_the_service_says(monkeypatch: pytest.MonkeyPa
             Client(f"http://127.0.0.1:{listener.getsockname()[1]}", backoff=0.001) as client,
             pytest.raises(InputError, match="enough"),
         ):
-            client.rerank(["a"], [1.0])
+            client.rerank(["a"], [1.0], history=[])
         answering.join()
     assert (len(seen), len(set(seen))) == (3, 1)
     assert waits == [1, 1]

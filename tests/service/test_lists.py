@@ -64,7 +64,7 @@ def test_rank_is_that_of_the_library(served: Served, rule: ServedRule) -> None:
         found = client.rank(vector, 4, exclude=["i5"], history=["i1"])
         assert (found.ids, found.base, found.reasons) == (expected.ids, expected.base, expected.reasons)
         with pytest.raises(InputError, match=r"the user vector has shape \(1,\)"):
-            client.rank([1.0])
+            client.rank([1.0], history=[])
 
 
 def test_explain_has_the_words_of_the_library(served: Served, rule: ServedRule) -> None:
@@ -107,11 +107,11 @@ def test_ids_may_be_numbers(start: Start, tmp_path: Path) -> None:
 
     file_of(item_ids=np.arange(60)).write(tmp_path / "numbers")
     served, rule = start(tmp_path / "numbers"), load(tmp_path / "numbers")
-    request = {"candidates": list(range(30)), "scores": [30.0 - n for n in range(30)]}
+    request = {"candidates": list(range(30)), "scores": [30.0 - n for n in range(30)], "history": []}
     with served.client() as client:
         assert client.rerank(**request).ids == rule.rerank(**request).ids
         before = client.metrics()['recprism_coverage_sum{list="rule"}']
-        as_text = {"candidates": [str(it) for it in range(30)], "scores": request["scores"]}
+        as_text = {"candidates": [str(it) for it in range(30)], "scores": request["scores"], "history": []}
         assert client.rerank(**as_text).ids == tuple(map(str, rule.rerank(**request).ids))
         assert client.metrics()['recprism_coverage_sum{list="rule"}'] == pytest.approx(2 * before)
 
@@ -145,15 +145,23 @@ WRONG: list[tuple[Any, str]] = [
         {"candidates": ["a"], "scores": [1], "constraints": {"pinned": {str(1 + at): f"i{at}" for at in range(1001)}}},
         "pinned has 1,001 places; this service makes lists of at most 1,000",
     ),
-    (b'{"candidates": ["a"], "scores": [NaN]}', "scores must be numbers"),
+    (b'{"candidates": ["a"], "scores": [NaN], "history": []}', "scores must be numbers"),
 ]
 
 
 @pytest.mark.parametrize(("body", "sentence"), WRONG, ids=[it[1][:40] for it in WRONG])
 def test_a_wrong_request_gets_one_sentence(served: Served, body: Any, sentence: str) -> None:
-    status, found, _ = served.ask("/rerank", body)
+    complete = {"history": [], **body} if isinstance(body, dict) and "scores" in body else body
+    status, found, _ = served.ask("/rerank", complete)
     assert (status, list(found)) == (422, ["detail"])
     assert found["detail"].startswith(sentence), found["detail"]
+
+
+def test_a_rule_that_weighs_histories_needs_one(served: Served) -> None:
+    body = {name: it for name, it in request_of().items() if name != "history"}
+    status, found, _ = served.ask("/rerank", body)
+    assert status == 422
+    assert found["detail"].startswith("this rule weighs the user's history, and the request has none; give history=")
 
 
 def test_options_without_effect_are_refused(served: Served) -> None:

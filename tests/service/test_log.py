@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
-from recprism.forms.rule_file import fingerprint_of
 from recprism.deploy.served.monitored import monitor_served
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError
+from recprism.forms.rule_file import fingerprint_of
 from recprism.service import Client
 from recprism.service._metrics import Metrics, parse
 from recprism.service._request_log import RequestLog
@@ -89,7 +89,7 @@ def test_shadow_shows_the_base_list_and_logs_both(start: Start, export: Path, tm
             assert list(found.scores) == [given[it] for it in found.ids]
             assert (found.reasons, found.fallback) == ((), None)
         vector = [0.3, -1.0, 0.5, 2.0]
-        assert client.rank(vector).ids == rule.rank(vector).base
+        assert client.rank(vector, history=[]).ids == rule.rank(vector, history=[]).base
         assert client.metrics()["recprism_shadow_total"] == 11
     ended(served)
     rows = logged(tmp_path / "log").head(10)
@@ -191,7 +191,7 @@ def test_figures_are_those_of_the_lists(start: Start, export: Path) -> None:
         lists = [client.rerank(**request_of(number)) for number in range(20)]
         lists += [client.rerank(**request_of(number), constraints=constraints) for number in range(3)]
         late = client.rerank(**request_of(), time_limit=0.0)
-        client.rerank(["i1", "unknown"], [1.0, 2.0])
+        client.rerank(["i1", "unknown"], [1.0, 2.0], history=[])
         figures = client.metrics()
     assert late.fallback == "time limit"
     assert figures['recprism_requests_total{route="/rerank",status="200"}'] == 25

@@ -23,9 +23,9 @@ from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
-from recprism.deploy import RuleFile, collect_rule
 from recprism.errors import InputError
 from recprism.explain import why_list
+from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
 from recprism.rerank import Rule
 from recprism.serving import RequestConstraints, ServedRule, load
@@ -224,18 +224,20 @@ def test_constraints_hold_and_what_is_impossible_is_reported(online: ServedRule,
     assert online.rerank(**request_1, constraints={"min_items": {"art": 4}, "min_share": {"art": "10%"}}).unmet == ()
     few = [item for item in request_1["candidates"] if item not in has_art][:10] + sorted(has_art)[:1]
     scores = np.linspace(1, 0, len(few))
-    short = online.rerank(few, scores, constraints=RequestConstraints(min_share={"art": "50%"}))
+    short = online.rerank(few, scores, history=[], constraints=RequestConstraints(min_share={"art": "50%"}))
     assert [(it.constraint, it.places) for it in short.unmet] == [("at least 50% art", 2)]
-    counted = online.rerank(few, scores, constraints={"min_items": {"art": 9, "bread": 9}})
+    counted = online.rerank(few, scores, history=[], constraints={"min_items": {"art": 9, "bread": 9}})
     assert ("at least 9 art", 8) in [(it.constraint, it.places) for it in counted.unmet]
 
 
 def test_pins_that_cannot_be_at_their_place_are_reported(online: ServedRule) -> None:
-    short = online.rerank(["i1", "i2"], [1.0, 0.5], 6, constraints={"pinned": {6: "i9"}})
+    short = online.rerank(["i1", "i2"], [1.0, 0.5], 6, history=[], constraints={"pinned": {6: "i9"}})
     assert short.ids == ("i1", "i2", "i9")
     assert [it.constraint for it in short.unmet] == ["item i9 at place 6"]
     assert [it.codes == ("pinned",) for it in short.reasons] == [False, False, True]
-    gone = online.rerank(["i1", "i2", "i9"], [1.0, 0.5, 0.1], 2, constraints={"pinned": {1: "i9"}}, exclude=["i9"])
+    gone = online.rerank(
+        ["i1", "i2", "i9"], [1.0, 0.5, 0.1], 2, history=[], constraints={"pinned": {1: "i9"}}, exclude=["i9"]
+    )
     assert gone.ids == ("i1", "i2")
     assert [it.constraint for it in gone.unmet] == ["item i9 at place 1"]
 
@@ -245,7 +247,7 @@ def test_arrays_and_lists_are_the_same(online: ServedRule, request_1: dict[str, 
     wanted = online.rerank(**{**request_1, "exclude": some, "history": some}).to_dict()
     arrays = {**request_1, "exclude": np.array(some), "history": np.array(some)}
     assert online.rerank(**arrays).to_dict() == wanted
-    first = online.rerank(np.arange(3), [3.0, 2.0, 1.0], 1, exclude=np.array([0]))
+    first = online.rerank(np.arange(3), [3.0, 2.0, 1.0], 1, history=[], exclude=np.array([0]))
     assert first.ids == (1,)
 
 
@@ -271,7 +273,7 @@ def test_a_dial_raises_its_category(online: ServedRule, request_1: dict[str, Any
 
 
 def test_items_that_the_export_does_not_know_compete_by_score(online: ServedRule) -> None:
-    found = online.rerank(["new", "i1", "i2", "newer"], [9.0, 1.0, 0.5, 0.1], 2, price=0.0)
+    found = online.rerank(["new", "i1", "i2", "newer"], [9.0, 1.0, 0.5, 0.1], 2, history=[], price=0.0)
     assert found.ids[0] == "new"
     assert found.unknown == ("new", "newer")
     assert found.reasons[0].new_categories == ()
@@ -342,6 +344,45 @@ def test_bad_requests_are_refused_in_a_sentence(
         online.rerank(**{**request_1, **changed})
 
 
+def test_a_rule_that_weighs_histories_needs_one(online: ServedRule, request_1: dict[str, Any]) -> None:
+    without = {name: it for name, it in request_1.items() if name != "history"}
+    sentence = r"weighs the user's history, and the request has none; give history=\[...\], \[\] for a user without one"
+    with pytest.raises(InputError, match=sentence):
+        online.rerank(**without)
+    with pytest.raises(InputError, match=f"request 0: .*{sentence}"):
+        online.rerank_many([without], threads=1)
+    with pytest.raises(InputError, match=sentence):
+        online.rank(np.ones(4, np.float32))
+
+
+def test_a_stored_history_stands_for_the_user(tmp_path: Path) -> None:
+    scenario = world(3)
+    rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
+    collect_rule(scenario, rule, vectors=True, histories=True).write(tmp_path / "rule")
+    online, wanted = load(tmp_path / "rule"), scenario.rank(rule)[0]
+    for user in range(USERS):
+        who = scenario.split.user_ids[user].item()
+        found = online.rank(scenario.factors.user[user], user=who)
+        assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
+        assert found.history_age is not None
+        assert 0 <= found.history_age < 600
+        given = online.rerank(**request_of(scenario, user))
+        assert (given.ids, given.history_age) == (found.ids, None)
+    with pytest.raises(InputError, match="user 'nobody' has no stored history; give history="):
+        online.rank(scenario.factors.user[0], user="nobody")
+    with pytest.raises(InputError, match="weighs the user's history"):
+        online.rank(scenario.factors.user[0])
+
+
+def test_an_export_of_version_0_2_is_refused(tmp_path: Path) -> None:
+    scenario = world(3)
+    collect_rule(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)).write(tmp_path / "rule")
+    facts = json.loads((tmp_path / "rule" / "rule.json").read_text(encoding="utf-8"))
+    (tmp_path / "rule" / "rule.json").write_text(json.dumps({**facts, "version": 1}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"format 1 of an exported rule.* export the rule again with `recprism export"):
+        load(tmp_path / "rule")
+
+
 def test_a_batch_refuses_what_a_request_does_not_have(online: ServedRule, request_1: dict[str, Any]) -> None:
     for wrong, sentence in (
         ({**request_1, "pric": 0.1}, "no option 'pric'"),
@@ -359,7 +400,7 @@ def test_reasons_name_no_history_that_was_not_given() -> None:
     for user in range(USERS):
         request = request_of(scenario, user)
         with_history += sum("history" in it.codes for it in online.rerank(**request).reasons)
-        for reason in online.rerank(**{**request, "history": None}).reasons:
+        for reason in online.rerank(**{**request, "history": []}).reasons:
             assert "history" not in reason.codes
             assert reason.history_categories == ()
             without += "less_repetition" in reason.codes or "new_category" in reason.codes
@@ -372,9 +413,9 @@ def test_a_pinned_item_that_the_export_does_not_know_is_named(online: ServedRule
 
 
 def test_empty_requests_have_empty_lists(online: ServedRule) -> None:
-    assert online.rerank([], []).ids == ()
-    assert online.rerank(["i1", "i2"], [1.0, -np.inf]).ids == ("i1",)
-    assert online.rerank(["i1"], [1.0], 0).ids == ()
+    assert online.rerank([], [], history=[]).ids == ()
+    assert online.rerank(["i1", "i2"], [1.0, -np.inf], history=[]).ids == ("i1",)
+    assert online.rerank(["i1"], [1.0], 0, history=[]).ids == ()
 
 
 def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
@@ -406,10 +447,10 @@ import numpy as np
 rule, request = load(sys.argv[1]), json.loads(sys.argv[2])
 kernels = (optimal, optimal_in_order, compare_lists, add_shares)
 before = [len(it.signatures) for it in kernels]
-rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3)
-rule.rerank(["i1", "i2"], [2, 1], dials={"art": 0.1}, price=0)
+rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3, history=[])
+rule.rerank(["i1", "i2"], [2, 1], history=[], dials={"art": 0.1}, price=0)
 rule.rerank(**request, constraints={"max_share": {"art": 0.3}, "pinned": {1: "i9"}}, price=0.5)
-rule.rank(np.ones(4, np.float32), index=None)
+rule.rank(np.ones(4, np.float32), index=None, history=[])
 print(before, [len(it.signatures) for it in kernels])
 """
 

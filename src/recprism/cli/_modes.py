@@ -133,7 +133,18 @@ def _has_credit(kind: str, presets: tuple[str, ...]) -> Callable[[Values], bool]
 
 
 def _has_form(form: str) -> Callable[[Values], bool]:
-    return lambda values: values["form"] == form
+    """Whether an export has this form: by ``--form``, else by what the run holds."""
+    return lambda values: (values["form"] or _own_form(values)) == form
+
+
+def _own_form(values: Values) -> str | None:
+    """None if the run cannot be read, which the command then says."""
+    from recprism.runs.run import Run
+
+    with suppress(RecprismError, OSError):
+        asked = Run.open(values["run_directory"], values["name"]).config.diversify
+        return "vectors" if asked is None or asked.within is None else "rule"
+    return None
 
 
 def _is_diversified(values: Values) -> bool | None:
@@ -295,7 +306,7 @@ COMMANDS: dict[str, Options] = {
         "run_directory output form name as_json",
         (
             (
-                Mode("for --form rule", "no_vectors", lambda it: it["form"] == "rule"),
+                Mode("for --form rule", "no_vectors with_histories", _has_form("rule")),
                 Mode("for --form dials", f"{OF_VECTORS} ordered rest concepts min_support", _has_form("dials")),
                 Mode("for --form user-vectors", OF_VECTORS, _has_form("user-vectors")),
                 Mode("for --form boosts", OF_VECTORS, _has_form("boosts")),
@@ -304,7 +315,7 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "batch": Options(
-        "export user_vectors output seen k dials shard_users executor as_json",
+        "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
         (
             _either(
                 lambda it: it["executor"] == "local",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,13 +21,14 @@ from recprism.rerank.rule import Rule, is_exposure_goal
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
 
 
-def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> RuleFile:
+def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histories: bool = False) -> RuleFile:
     """Collect what makes the lists of a rule at request time.
 
     Args:
         scenario: What is served; its constraints have item numbers.
         rule: What makes the lists.
         vectors: Whether the item vectors of the base model are included, to rank by a user vector.
+        histories: Whether the histories of the users are included, so that a request may name the user instead.
 
     Raises:
         InputError: If the list of one user depends on the lists of others, or the model has no vectors to include.
@@ -69,6 +71,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False) -> Ru
         known=known,
         lifts=rule.lifts,
         item_vectors=_vectors(scenario) if vectors else None,
+        **(_histories(scenario) if histories else {}),
         about={"recprism": __version__},
     )
 
@@ -77,6 +80,17 @@ def _vectors(scenario: Scenario) -> NDArray[np.float32]:
     if not isinstance(scenario.base, Factors):
         raise InputError("this model has no item vectors; export the rule without them (--no-vectors)")
     return np.ascontiguousarray(scenario.base.search_vectors[1], np.float32)
+
+
+def _histories(scenario: Scenario) -> dict[str, Any]:
+    """Return what the users of a context have seen, by item number, and when this was collected."""
+    seen = scenario.seen
+    return {
+        "history_users": scenario.split.user_ids,
+        "history_indptr": np.asarray(seen.indptr, np.int64),
+        "history_items": np.asarray(seen.indices, np.int32),
+        "histories_of": time.time(),
+    }
 
 
 def constraints_by_id(scenario: Scenario) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from recprism.data._bound import hash_of
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
 
-SCHEMA, VERSION = "recprism.rule", 1
+SCHEMA, VERSION = "recprism.rule", 2
 FACTS, ARRAYS = "rule.json", "rule.npz"
 
 
@@ -43,6 +43,10 @@ class RuleFile:
         known: Whether a unit vector is not zero, (n_items,) bool.
         lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
         item_vectors: (n_items, d) float32; None if scores come from elsewhere.
+        history_users: Ids of the users whose histories are stored, (n_users,); None without histories.
+        history_indptr: The history of user u is history_items[history_indptr[u]:history_indptr[u + 1]], (n_users + 1,).
+        history_items: Item numbers, (n_entries,) int32.
+        histories_of: When the histories were stored: seconds since 1970; None without histories.
         about: Where the file comes from: run, result, fingerprint and version.
 
     Stability: provisional.
@@ -64,6 +68,10 @@ class RuleFile:
     known: NDArray[np.bool_]
     lifts: NDArray[np.float64] | None = None
     item_vectors: NDArray[np.float32] | None = None
+    history_users: NDArray[Any] | None = None
+    history_indptr: NDArray[np.int64] | None = None
+    history_items: NDArray[np.int32] | None = None
+    histories_of: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> None:
@@ -75,8 +83,9 @@ class RuleFile:
         require_new_folder(Path(folder))
         facts = {name: _plain(getattr(self, name)) for name in _FACTS}
         arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
-        if arrays["item_ids"].dtype.kind == "O":
-            arrays["item_ids"] = arrays["item_ids"].astype(np.str_)
+        for name in ("item_ids", "history_users"):
+            if name in arrays and arrays[name].dtype.kind == "O":
+                arrays[name] = arrays[name].astype(np.str_)
         with atomic_folder(Path(folder)) as temporary:
             np.savez(temporary / ARRAYS, **arrays)
             said = {"schema": SCHEMA, "version": VERSION, "arrays": hash_of(temporary / ARRAYS), **facts}
@@ -91,12 +100,15 @@ class RuleFile:
         """
         folder = Path(folder)
         if not (folder / FACTS).is_file():
-            raise InputError(f"{folder} is no export of a rule; write one with `recprism export RUN --rule`")
+            raise InputError(f"{folder} is no export of a rule; write one with `recprism export RUN`")
         with readable(folder / FACTS, "damaged", "export the rule again"):
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
             version = facts.pop("schema"), facts.pop("version")
             if version != (SCHEMA, VERSION):
-                raise InputError(f"{folder} has format {version}; this recprism reads {(SCHEMA, VERSION)}")
+                raise InputError(
+                    f"{folder}: format {version[1]} of an exported rule, and this version of recprism reads "
+                    f"{VERSION} (0.2 wrote 1); export the rule again with `recprism export RUN`"
+                )
             facts["names"], written = tuple(facts["names"]), facts.pop("arrays", None)
         with readable(folder / ARRAYS, "damaged", "export the rule again"):
             if hash_of(folder / ARRAYS) != written:
@@ -120,6 +132,19 @@ class RuleFile:
             and len(self.unit) in (1, n)
             and (not entries or 0 <= int(self.indices.min()) <= int(self.indices.max()) < len(self.names))
             and all(it is None or len(it) == n for it in (self.lifts, self.item_vectors))
+            and self._histories_fit(n)
+        )
+
+    def _histories_fit(self, n_items: int) -> bool:
+        users, indptr, items = self.history_users, self.history_indptr, self.history_items
+        if users is None or indptr is None or items is None:
+            return users is None and indptr is None and items is None and self.histories_of is None
+        return (
+            self.histories_of is not None
+            and indptr.shape == (len(users) + 1,)
+            and (int(indptr[0]), int(indptr[-1])) == (0, len(items))
+            and bool((np.diff(indptr) >= 0).all())
+            and (not len(items) or 0 <= int(items.min()) <= int(items.max()) < n_items)
         )
 
 
@@ -128,8 +153,10 @@ def fingerprint_of(folder: str | Path) -> str:
     return hash_of(Path(folder) / FACTS)
 
 
-_FACTS = ("goals", "units", "trade_off", "history_weight", "k", "candidates", "constraints", "names", "about")
-_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
+_FACTS: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "k", "candidates", "constraints", "names")
+_FACTS += ("histories_of", "about")
+_ARRAYS: tuple[str, ...] = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
+_ARRAYS += ("history_users", "history_indptr", "history_items")
 
 
 def _plain(value: Any) -> Any:

@@ -41,7 +41,7 @@ class RecprismRanker:
     reason in ``meta["recprism_reason"]``; without reasons they are the given ones.
 
     Args:
-        export: The folder of ``recprism export RUN --rule``.
+        export: The folder of ``recprism export RUN``.
         top_k: Length of the list; that of the rule by default.
         price: Another trade-off than that of the rule, from 0 to 1, or a name in ``prices``.
         id_field: The field of ``meta`` with the item id; by default the id of the document is that of the item.
@@ -111,7 +111,7 @@ class RecprismRanker:
             documents: In any order, each with a score.
             top_k: Another length of the list.
             price: Another trade-off, or a name in ``prices``.
-            history: Ids of items that the user has consumed, for rules that look at the history.
+            history: Ids of items that the user has consumed; a rule that weighs histories needs it, [] for none.
             exclude: Ids of items that are not shown.
             constraints: More bans, pins, shares and least numbers, as in :meth:`recprism.serving.ServedRule.rerank`.
             dials: Category -> what is added to the scores of its items, as a share of the range of the scores.

@@ -267,6 +267,7 @@ class Result(Displayed):
         rest: bool = False,
         concepts: Concepts | None = None,
         vectors: bool = True,
+        histories: bool = False,
         metric: str | None = None,
         margin: Share | None = None,
         for_index: str | Path | None = None,
@@ -285,6 +286,8 @@ class Result(Displayed):
             rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
             concepts: The named columns of the items that dials have weights for; the categories by default.
             vectors: Whether the file of a rule includes item vectors, to rank by a user vector.
+            histories: Whether the file of a rule includes the histories of the users, so that a request may name the
+                user instead of giving a history. They are personal data.
             metric: The metric of the index; by default the model's own.
             margin: As in :func:`recprism.forms.export_vectors`.
             for_index: As in :func:`recprism.forms.export_vectors`.
@@ -297,7 +300,7 @@ class Result(Displayed):
         if form not in FORMS:
             raise InputError(f"a result is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not as {form!r}")
         if form == "rule":
-            return self._export_rule(folder, vectors)
+            return self._export_rule(folder, vectors, histories)
         alpha, rule = share(alpha, "alpha"), None
         if form == "vectors" or alpha == 0:
             factors = self._own_vectors(form, alpha)
@@ -320,7 +323,7 @@ class Result(Displayed):
             on_step=on_step,
         )
 
-    def _export_rule(self, folder: str | Path, vectors: bool) -> RuleFile:
+    def _export_rule(self, folder: str | Path, vectors: bool, histories: bool) -> RuleFile:
         rule = self.own_rule()
         if isinstance(self.scenario, StickyScenario):
             raise InputError(
@@ -328,7 +331,8 @@ class Result(Displayed):
                 "--form user-vectors or dials"
             )
         require_new_folder(Path(folder))
-        made = collect_rule(self.context(), rule, vectors=vectors and isinstance(self.scenario.base, Factors))
+        with_vectors = vectors and isinstance(self.scenario.base, Factors)
+        made = collect_rule(self.context(), rule, vectors=with_vectors, histories=histories)
         run, result, made_from = self._origin()
         about = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
         whole = replace(made, about=about)

@@ -37,13 +37,19 @@ class Common(Body):
     """The fields of every request for a list."""
 
     k: int | None = Field(default=None, ge=0, description="Length of the list; that of the rule by default.")
-    history: list[ItemId] | None = Field(default=None, description="Ids that the user has consumed.")
+    history: list[ItemId] | None = Field(
+        default=None,
+        description="Ids that the user has consumed; [] for a user without a history. A rule that weighs histories "
+        "needs it, unless the export holds that of the user.",
+    )
     exclude: list[ItemId] | None = Field(default=None, description="Ids that are not shown.")
     constraints: Constraints | None = None
     price: float | ShortText | None = Field(
         default=None, description="Another trade-off from 0 to 1, or a name from the file of prices."
     )
-    user: ItemId | None = Field(default=None, description="Id of the user: for reasons, and for the holdout.")
+    user: ItemId | None = Field(
+        default=None, description="Id of the user: for reasons, the holdout, and a stored history."
+    )
     time_limit: float | None = Field(
         default=None, ge=0, description="Seconds after which the list by relevance alone is returned."
     )

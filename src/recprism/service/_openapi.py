@@ -71,13 +71,14 @@ def examples(loaded: Loaded) -> dict[str, dict[str, Any]]:
     """Return a request for each route; none for /rank if the export has no item vectors."""
     file = loaded.rule.file
     ids = file.item_ids[:6].tolist()
-    request: dict[str, Any] = {"candidates": ids, "scores": [1 - at / 10 for at in range(len(ids))], "k": 3}
+    scores = [1 - at / 10 for at in range(len(ids))]
+    request: dict[str, Any] = {"candidates": ids, "scores": scores, "k": 3, "history": ids[-1:]}
     found = {
-        "/rerank": {**request, "history": ids[-1:], "user": "u-17", "segment": "new users"},
+        "/rerank": {**request, "user": "u-17", "segment": "new users"},
         "/explain": request,
         "/steer": {**request, "dials": dict.fromkeys(file.names[:1], 0.2)},
         "/enabled": {"enabled": True},
     }
     if file.item_vectors is not None:
-        found["/rank"] = {"user_vector": [0.1] * file.item_vectors.shape[1], "k": 3, "exclude": ids[:1]}
+        found["/rank"] = {"user_vector": [0.1] * file.item_vectors.shape[1], "k": 3, "history": ids[-1:], "exclude": ids[:1]}
     return found

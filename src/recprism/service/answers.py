@@ -25,6 +25,7 @@ class Answer:
         unmet: Constraints that the candidates could not meet.
         unknown: Ids of candidates and pinned items that the export does not know.
         unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
+        history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
         reasons: The reason of each item, if they were asked for.
 
     Stability: provisional.
@@ -41,6 +42,7 @@ class Answer:
     unmet: tuple[Unmet, ...] = ()
     unknown: tuple[Id, ...] = ()
     unknown_history: tuple[Id, ...] = ()
+    history_age: float | None = None
     reasons: tuple[Reason, ...] = ()
 
 

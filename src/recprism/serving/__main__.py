@@ -25,7 +25,7 @@ def main(words: Sequence[str] | None = None) -> None:
         "in NUMBA_CACHE_DIR if it is set, else inside the installed package, else in the user's cache folder. It "
         "serves processors of the same kind.",
     )
-    command.add_argument("rules", nargs="+", metavar="RULE", help="folder that `recprism export RUN --rule` wrote")
+    command.add_argument("rules", nargs="+", metavar="RULE", help="folder that `recprism export RUN` wrote")
     try:
         _warm(parser.parse_args(words).rules)
     except InputError as problem:

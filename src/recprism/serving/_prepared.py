@@ -64,6 +64,8 @@ class PreparedRule:
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
         self.n_present = len(np.unique(file.indices))
         self.by_rank = set(IN_ORDER).isdisjoint(file.goals)
+        users = [] if file.history_users is None else file.history_users.tolist()
+        self._row_of: dict[Id, int] = {one: at for at, one in enumerate(users)}
         self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
 
@@ -115,6 +117,22 @@ class PreparedRule:
         if total > 0:
             return Intents(amount / total, True, unknown)
         return Intents(np.full(n, 1 / max(n, 1)), False, unknown)
+
+    def history_of(self, user: Id) -> list[Id] | None:
+        """Return the stored history of a user; None if the export does not know the user."""
+        row = self._row_of.get(user)
+        if row is None:
+            text = canonical_text(user)
+            row = self._row_of.get(text)
+            if row is None and WHOLE.fullmatch(text):
+                row = self._row_of.get(int(text))
+        if row is None:
+            return None
+        indptr, items = self.file.history_indptr, self.file.history_items
+        assert indptr is not None
+        assert items is not None
+        found: list[Id] = self.file.item_ids[items[indptr[row] : indptr[row + 1]]].tolist()
+        return found
 
     def limits(self, kept: RequestConstraints) -> ShareLimits:
         """Return the limits on categories of a request.

@@ -28,6 +28,7 @@ class Request:
         started: When it began; in a batch, when its search began.
         time_limit: Seconds after which the list by relevance alone is returned.
         user: Id of the user.
+        history_age: Age of the stored history in seconds; None if the request gave one, or none is used.
         fallback: Why the rule does not make its list; None if it does.
     """
 
@@ -39,6 +40,7 @@ class Request:
     started: float
     time_limit: float | None
     user: Id | None
+    history_age: float | None
     fallback: str | None
 
     @property
@@ -89,5 +91,6 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         unknown=page.unknown,
         unknown_history=page.intents.unknown,
         user=request.user,
+        history_age=request.history_age,
         _compared=compared,
     )

@@ -30,6 +30,7 @@ class Ranked:
             by score.
         unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
         user: Id of the user, if it was given.
+        history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
 
     Stability: provisional.
     """
@@ -43,6 +44,7 @@ class Ranked:
     unknown: tuple[Id, ...] = ()
     unknown_history: tuple[Id, ...] = ()
     user: Id | None = None
+    history_age: float | None = None
     _compared: Compared | None = field(default=None, repr=False)
 
     def _plain_reasons(self) -> list[dict[str, Any]]:
@@ -75,5 +77,6 @@ class Ranked:
             "unmet": [{"constraint": it.constraint, "places": it.places} for it in self.unmet],
             "unknown": list(self.unknown),
             "unknown_history": list(self.unknown_history),
+            "history_age": self.history_age,
             **({"reasons": self._plain_reasons()} if reasons else {}),
         }

@@ -38,7 +38,7 @@ def load(
     """Read an export of a rule and compile what requests need, so that no request waits for it.
 
     Args:
-        folder: What ``recprism export RUN --rule`` wrote.
+        folder: What ``recprism export RUN`` wrote.
         candidates: How many of the best candidates the rule chooses from; that of the export by default.
         prices: Trade-offs by the name of a user or a segment; a request may give the name as its price.
 
@@ -119,8 +119,8 @@ class ServedRule:
             candidates: Ids, (n,), in any order.
             scores: One score per candidate, (n,); larger is better, on any scale. -inf is not shown.
             k: Length of the list; that of the rule by default.
-            history: Ids of items that the user has consumed, for rules that look at the history. Without one, all
-                categories weigh the same.
+            history: Ids of items that the user has consumed. A rule that weighs histories needs it; an empty one is
+                that of a user without a history, for whom all categories weigh the same.
             exclude: Ids that are not shown, such as items that the user knows or that are sold out. A pin of such an
                 item is released.
             constraints: More bans, pins, shares and least numbers, added to those of the export.
@@ -131,11 +131,13 @@ class ServedRule:
             entry_prices: Whether reasons include the price at which an item enters the list; takes many runs.
             time_limit: Seconds after which the list by relevance alone is returned. It is checked before and after
                 the search, which is not interrupted. In a batch it counts from the search of this request on.
-            user: Id of the user, for reasons.
+            user: Id of the user, for reasons. If the export holds histories, it stands for the user's history, whose
+                items are then not shown.
 
         Raises:
-            InputError: If scores and candidates differ in length, a score is not a number, a candidate occurs twice,
-                or a category, a price or a constraint is invalid.
+            InputError: If the rule weighs histories and none is given or known, if scores and candidates differ in
+                length, a score is not a number, a candidate occurs twice, or a category, a price or a constraint is
+                invalid.
         """
         request = self._read(
             candidates,
@@ -179,8 +181,10 @@ class ServedRule:
         vector = np.asarray(user_vector, np.float32)
         gone = as_ids(exclude, "exclude")
         kept = self._own.with_those_of(RequestConstraints.of(options.get("constraints")))
+        known, age = self._history(options.get("history"), options.get("user"))
+        stored = len(known) if age is not None else 0
         wanted = self.file.k if k is None else list_length(k)
-        depth = max(self._depth, wanted) + len(gone) + len(kept.banned) + len(kept.pinned)
+        depth = max(self._depth, wanted) + len(gone) + stored + len(kept.banned) + len(kept.pinned)
         ids, scores = self._rule.nearest(vector, depth) if index is None else index(vector, depth)
         request = self._read(ids, scores, k, exclude=gone, started=started, **options)
         return finish(request, search_all([request])[0])
@@ -248,10 +252,12 @@ class ServedRule:
         k = self.file.k if k is None else list_length(k)
         kept = self._own.with_those_of(RequestConstraints.of(constraints))
         self._check(kept, time_limit)
-        out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"))}
+        known, age = self._history(history, user)
+        stored = known if age is not None else []
+        out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"), *stored)}
         how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
         pool = make_pool(rule, candidates, scores, **how)
-        trade_off, weights = self.trade_off_of(price), rule.intents(as_ids(history, "history"))
+        trade_off, weights = self.trade_off_of(price), rule.intents(known)
         page = plain = Page(rule, pool, k, kept, out, weights)
         if lifts is not None:
             plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights)
@@ -264,7 +270,28 @@ class ServedRule:
             started=started,
             time_limit=time_limit,
             user=user,
+            history_age=age,
             fallback=None if self.enabled else DISABLED,
+        )
+
+    def _history(self, given: Iterable[Id] | None, user: Id | None) -> tuple[list[Id], float | None]:
+        """Return the history of a request, and its age in seconds if it is a stored one.
+
+        Raises:
+            InputError: If the rule weighs histories, and none is given or stored.
+        """
+        if given is not None:
+            return as_ids(given, "history"), None
+        stored = None if user is None or self.file.histories_of is None else self._rule.history_of(user)
+        if stored is not None and self.file.histories_of is not None:
+            return stored, max(0.0, time.time() - self.file.histories_of)
+        if not self.file.history_weight:
+            return [], None
+        if user is not None and self.file.histories_of is not None:
+            raise InputError(f"user {user!r} has no stored history; give history=[...], [] for a user without one")
+        raise InputError(
+            "this rule weighs the user's history, and the request has none; give history=[...], [] for a user without "
+            "one"
         )
 
     def _check(self, kept: RequestConstraints, time_limit: float | None) -> None:

@@ -13,7 +13,7 @@ from recprism.cli._output import print_json, print_sentence, progress_of_steps
 
 def batch(
     export: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="A folder of `recprism export RUN --rule`.", show_default=False)
+        Path, typer.Argument(metavar="EXPORT", help="A folder of `recprism export RUN`.", show_default=False)
     ],
     user_vectors: Annotated[
         Path,
@@ -35,6 +35,12 @@ def batch(
             show_default=False,
         ),
     ] = None,
+    repeat_seen: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-seen", help="Without --seen: lists may repeat items that users know, without a history."
+        ),
+    ] = False,
     k: Annotated[
         int | None, typer.Option("-k", help="Length of the lists.", min=1, show_default="that of the rule")
     ] = None,
@@ -56,9 +62,9 @@ def batch(
 
     Examples:
 
-    - `recprism batch rule --users users.npy -o lists`
+    - `recprism batch rule --users users.npy --repeat-seen -o lists`
     - `recprism batch rule --users users.parquet --seen 'log/*.parquet' --dials -o lists`
-    - `recprism batch rule --users users.parquet --executor ray -o lists`
+    - `recprism batch rule --users users.parquet --seen log.parquet --executor ray -o lists`
     """
     from recprism.deploy.batch import make_batch
     from recprism.parallel import executor_named
@@ -69,6 +75,7 @@ def batch(
             user_vectors,
             output,
             seen=seen,
+            repeat_seen=repeat_seen,
             k=k,
             dials=dials,
             shard_users=shard_users,

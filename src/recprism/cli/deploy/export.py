@@ -76,6 +76,13 @@ def export(
         bool,
         typer.Option("--no-vectors", help="For the rule: leave out the item vectors; scores come from elsewhere."),
     ] = False,
+    with_histories: Annotated[
+        bool,
+        typer.Option(
+            "--with-histories",
+            help="For the rule: include the histories of all users, so that a request may name the user instead.",
+        ),
+    ] = False,
     name: ResultName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,6 +99,7 @@ def export(
     Examples:
 
     - `recprism export runs/x -o rule`
+    - `recprism export runs/x --with-histories -o rule`
     - `recprism export runs/x --form user-vectors --to parquet`
     - `recprism export runs/x --form user-vectors --to faiss -o index`
     - `recprism export runs/x --form dials --ordered --rest user-vectors`
@@ -115,6 +123,7 @@ def export(
             ordered=ordered,
             rest=with_rest(rest),
             vectors=not no_vectors,
+            histories=with_histories,
             **concepts_config(concepts, min_support),
             on_step=on_step,
         )
@@ -159,7 +168,20 @@ def _about_vectors(made: Export, folder: Path) -> tuple[dict[str, Any], list[str
 
 
 def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]]:
-    facts = {"goals": dict(made.goals), "trade_off": made.trade_off, "k": made.k, "candidates": made.candidates}
+    facts: dict[str, Any] = {
+        "goals": dict(made.goals),
+        "trade_off": made.trade_off,
+        "k": made.k,
+        "candidates": made.candidates,
+    }
     size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
     said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
+    if made.history_users is not None:
+        said.append(
+            f"It holds the histories of {len(made.history_users):,} users, which are personal data: store it, and "
+            "delete it, under the rules for such data."
+        )
+    elif made.history_weight:
+        said.append("The rule weighs the user's history: every request gives it, as history=[...].")
+    facts["histories"] = None if made.history_users is None else len(made.history_users)
     return {**facts, "n_items": len(made.item_ids), "vectors": made.item_vectors is not None}, said

@@ -33,7 +33,7 @@ LOG = "A log of served requests"
 
 def monitor(
     run_directory: Annotated[
-        Path, run_argument("The run that you serve; with --served the folder of `recprism export RUN --rule`.")
+        Path, run_argument("The run that you serve; with --served the folder of `recprism export RUN`.")
     ],
     lists: Annotated[
         Path | None,

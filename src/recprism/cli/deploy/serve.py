@@ -22,7 +22,7 @@ TOKEN, CALLER_TOKEN, LOG_KEY = "RECPRISM_TOKEN", "RECPRISM_CALLER_TOKEN", "RECPR
 
 def serve(
     export: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="What `recprism export RUN --rule` wrote.", show_default=False)
+        Path, typer.Argument(metavar="EXPORT", help="What `recprism export RUN` wrote.", show_default=False)
     ],
     host: Annotated[
         str, typer.Option(help="Any address but this machine's own needs a token of 16 characters.")

@@ -44,7 +44,7 @@ def studio(
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="The folder of `recprism export RUN --rule` that the log is of.", show_default=False),
+        typer.Option(help="The folder of `recprism export RUN` that the log is of.", show_default=False),
     ] = None,
     name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,

@@ -114,6 +114,7 @@ def make_batch(
     folder: str | Path,
     *,
     seen: str | Path | None = None,
+    repeat_seen: bool = False,
     k: int | None = None,
     dials: bool = False,
     shard_users: int = SHARD_USERS,
@@ -127,11 +128,12 @@ def make_batch(
     finished shard is kept: after an interruption, the same call makes the missing ones.
 
     Args:
-        export: What ``recprism export RUN --rule`` wrote, with item vectors.
+        export: What ``recprism export RUN`` wrote, with item vectors.
         users: The user vectors: .npy, .parquet or .safetensors.
         folder: The folder of the shards: new, or one of the same batch.
         seen: A Parquet file, a folder of them, or a pattern: interactions with the columns user_id and item_id. Their
             items are not shown, and they are the users' history.
+        repeat_seen: Without ``seen``: make lists that may repeat items which users know, for users without a history.
         k: Length of the lists; that of the rule by default.
         dials: Whether named weights are fitted that return the lists.
         shard_users: Users of a shard.
@@ -140,7 +142,8 @@ def make_batch(
         on_step: Receives progress.
 
     Raises:
-        InputError: A file is missing or damaged, vectors do not fit, or the folder holds something else.
+        InputError: A file is missing or damaged, vectors do not fit, the folder holds something else, or there are no
+            seen items and ``repeat_seen`` does not say that this is wanted.
         BusyError: Another process writes into the folder.
 
     Stability: provisional.
@@ -148,6 +151,12 @@ def make_batch(
     executor = LocalExecutor() if executor is None else executor
     if not executor.in_process and device != "cpu":
         raise InputError(f"workers of a cluster rank on processors; device {device!r} needs the local executor")
+    if (seen is None) != repeat_seen:
+        raise InputError(
+            "lists without seen items repeat what users know; name these items with --seen FILE, or say --repeat-seen"
+            if seen is None
+            else "--seen leaves out what users know, and --repeat-seen repeats it; choose one of them"
+        )
     size = int(Whole(1).read("shard_users", shard_users) or 0)
     file, vectors = RuleFile.read(export), UserVectors(Path(users))
     rule = BatchRule(file, k=k, dials=dials, device=device)

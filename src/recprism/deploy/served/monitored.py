@@ -124,7 +124,7 @@ def monitor_served(
     """Measure a log of served requests: coverage, retention of the gain, exposure, rates and accuracy.
 
     Args:
-        export: The folder that ``recprism export RUN --rule`` wrote.
+        export: The folder that ``recprism export RUN`` wrote.
         log: A folder of Parquet files, or one file, with the columns of ``recprism.deploy.served_log``.
         taken: A table with ``item``, and ``request`` or ``user``: what users took.
         limits: What alarms watch.
