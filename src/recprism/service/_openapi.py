@@ -80,5 +80,6 @@ def examples(loaded: Loaded) -> dict[str, dict[str, Any]]:
         "/enabled": {"enabled": True},
     }
     if file.item_vectors is not None:
-        found["/rank"] = {"user_vector": [0.1] * file.item_vectors.shape[1], "k": 3, "history": ids[-1:], "exclude": ids[:1]}
+        vector = [0.1] * file.item_vectors.shape[1]
+        found["/rank"] = {"user_vector": vector, "k": 3, "history": ids[-1:], "exclude": ids[:1]}
     return found
