@@ -133,7 +133,19 @@ def _has_credit(kind: str, presets: tuple[str, ...]) -> Callable[[Values], bool]
 
 
 def _has_form(form: str) -> Callable[[Values], bool]:
-    return lambda values: values["form"] == form
+    return lambda values: _form_of(values) == form
+
+
+def _form_of(values: Values) -> str | None:
+    """What an export writes; None if the run cannot be read, which the command then says."""
+    from recprism.runs.run import Run
+
+    if values["form"] is not None:
+        return str(values["form"])
+    with suppress(RecprismError, OSError):
+        asked = Run.open(values["run_directory"], values["name"]).config.diversify
+        return "vectors" if asked is None or asked.within is None else "rule"
+    return None
 
 
 def _is_diversified(values: Values) -> bool | None:
@@ -295,7 +307,7 @@ COMMANDS: dict[str, Options] = {
         "run_directory output form name as_json",
         (
             (
-                Mode("for --form rule", "no_vectors", lambda it: it["form"] == "rule"),
+                Mode("for --form rule", "no_vectors", _has_form("rule")),
                 Mode("for --form dials", f"{OF_VECTORS} ordered rest concepts min_support", _has_form("dials")),
                 Mode("for --form user-vectors", OF_VECTORS, _has_form("user-vectors")),
                 Mode("for --form boosts", OF_VECTORS, _has_form("boosts")),
